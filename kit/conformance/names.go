@@ -21,6 +21,7 @@ var (
 	inKueue            = model.InKueue
 	inQueue            = model.InQueue
 	pausing            = model.Pausing
+	reporting          = model.Reporting
 
 	limit      = model.Limit
 	cleanUp    = model.CleanUp

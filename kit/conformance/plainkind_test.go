@@ -78,6 +78,7 @@ func (j *plainJob) DeepCopyObject() runtime.Object {
 	j.Spec.RunPolicy.DeepCopyInto(&c.Spec.RunPolicy)
 	c.Spec.RunMode, c.Spec.Elastic = j.Spec.RunMode.DeepCopy(), j.Spec.Elastic.DeepCopy()
 	c.Spec.TensorBoard, c.Spec.Scheduler = j.Spec.TensorBoard.DeepCopy(), j.Spec.Scheduler.DeepCopy()
+	c.Spec.Progress = j.Spec.Progress.DeepCopy()
 	j.Status.DeepCopyInto(&c.Status.JobStatus)
 	c.Status.TensorBoard = j.Status.TensorBoard.DeepCopy()
 	return c
@@ -93,6 +94,7 @@ func (plain) JobSpec(j *plainJob) framework.JobSpec {
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
 		RunMode:             j.Spec.RunMode,
 		Scheduler:           j.Spec.Scheduler,
+		ReportsProgress:     j.Spec.Progress.Reports(),
 	}
 	if elastic := j.Spec.Elastic; elastic != nil && elastic.Enabled {
 		spec.Elastic, spec.Rendezvous, spec.DefaultRestartScope = elastic, true, batchv1beta1.RestartScopeReplica

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -58,6 +59,18 @@ func (p *process) ReadLive(_ model.Call, from func(model.Objects) model.Answer) 
 		return model.Answer{Err: errStopped}
 	}
 	return from(p.world.cluster.Live())
+}
+
+var _ model.SidecarServer = &process{}
+
+// ReadSidecars implements model.SidecarServer.
+func (p *process) ReadSidecars(_ model.Call, from func(model.Snapshot, time.Time) model.Answer) model.Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return model.Answer{}
+	}
+	return from(p.world.cluster.Snapshot(), p.world.clock.Now())
 }
 
 // Write implements model.Server. The write can meet the fault. A call that the API server rejects on its own does not

@@ -3,6 +3,8 @@ package conformance
 import (
 	"slices"
 	"time"
+
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // scenario is a sequence of events in the lifetime of a job, and its expected end.
@@ -28,7 +30,7 @@ type scenario struct {
 // scenarios are all scenarios. The controller settles between any two steps of a scenario.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
-	networkPolicyScenarios,
+	networkPolicyScenarios, inTurn(polled(progressScenarios)),
 	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
 	holdScenarios,
 )
@@ -37,6 +39,14 @@ var scenarios = slices.Concat(
 func inTurn(scenarios []scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].inTurn = true
+	}
+	return scenarios
+}
+
+// polled marks scenarios in which the controller reads the progress of a training, and might see it one interval later.
+func polled(scenarios []scenario) []scenario {
+	for i := range scenarios {
+		scenarios[i].late = plan.ProgressInterval + tolerance
 	}
 	return scenarios
 }

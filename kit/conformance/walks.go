@@ -75,6 +75,9 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 		w.world, w.spoiled = newWorld(t, k), map[types.UID]bool{}
 		s := s
 		s.Kueue = s.Kueue || s.Scheduler == nil && rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs is for Kueue") == 0
+		if rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs reports its progress") == 0 {
+			s = reportingAtRandom(t, k, s)
+		}
 		created(s)(w.world)
 		t.Repeat(w.actions())
 		w.checkEnd(t, s.RunPolicy.RestartScope)
@@ -163,6 +166,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	if w.shape.Kueue {
 		maps.Copy(actions, w.kueueActions())
 	}
+	if w.shape.Progress != nil {
+		maps.Copy(actions, w.trainingActions())
+	}
 	if w.pauses {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
 		actions["the user resumes the job"] = func(*rapid.T) { resumed(w.world) }
@@ -237,22 +243,31 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.staleReconciles = 0
 	w.namesAreFree()
 	w.closed = false
+	w.trainingsAreReadable()
 	w.cluster.Activate()
 	w.carryOutLate(true)
 	if w.pauses {
 		resumed(w.world)
 	}
 	w.settle()
-	for range 20 { // longer than any restart delay
-		w.do(run, passes(7*time.Minute))
+	for range 20 {
+		before := w.writes
+		w.do(run, passes(7*time.Minute)) // longer than any restart delay
+		if w.writes == before && w.status().Phase == batchv1beta1.JobPhaseRunning {
+			break // the job is at rest
+		}
 	}
 	status := w.status()
 	if status.Phase != batchv1beta1.JobPhaseRunning {
 		t.Fatalf("the phase of the job is %s although no more faults happen, want Running: %s", status.Phase, w.describe())
 	}
 	counted := int(status.BackoffCount)
-	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != w.failed || counted > w.failed {
-		t.Fatalf("backoffCount is %d, but %d pods failed", counted, w.failed)
+	failed := w.failed + w.stalls
+	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != failed || counted > failed {
+		t.Fatalf("backoffCount is %d, but %d pods failed and %d stalls were recorded", counted, w.failed, w.stalls)
+	}
+	for _, wrong := range model.CheckProgress(w.kind, w.cluster.Live(), w.cluster.Trainings(), w.clock.Now()) {
+		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 	if elastic := w.shape.Elastic; elastic != nil {
 		want := elastic.Expected()

@@ -67,6 +67,8 @@ type world struct {
 	unseen types.UID
 	// away is set while no controller runs.
 	away bool
+	// stalls is the number of stalls that the status has recorded as failures.
+	stalls int
 	// marked are the UIDs of pods that must stay, by index.
 	marked map[int]types.UID
 }
@@ -93,7 +95,14 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 		},
 	}
 	w.cluster = model.NewClusterFor(k, clock, model.Snapshot{Objects: model.Objects{}}, func(change model.Change) {
-		model.CheckLaws(t, k, w.cluster.Live(), change, model.Writer{IsController: w.process.writing, Unseen: w.unseen})
+		model.CheckLaws(t, k, w.cluster.Live(), change, model.Writer{
+			IsController: w.process.writing, Unseen: w.unseen, Trainings: w.cluster.Trainings(), Now: clock.Now(),
+		})
+		before, wasJob := change.Before.(framework.Job)
+		if after, isJob := change.After.(framework.Job); wasJob && isJob &&
+			model.RecordsStall(*before.JobStatus(), *after.JobStatus()) {
+			w.stalls++
+		}
 		if w.process.cache.Tell(change, w.process.writing) {
 			w.dirty = true
 		}
@@ -110,10 +119,11 @@ func (w *world) start(behind lag) {
 	for of, revision := range behind {
 		cache = cache.Behind(w.cluster.At(revision), of)
 	}
+	w.cluster.ForgetReadings()
 	w.process = &process{world: w, cache: cache, fault: w.fault, crashing: w.crashing, staleReconciles: 1}
 	reconciler, err := w.kind.NewReconciler(controller.Cluster{
 		Client: model.NewClient(w.kind.Scheme, w.process), APIReader: model.NewAPIReader(w.kind.Scheme, w.process),
-		Events: recorder{w}, Metrics: registry,
+		Events: recorder{w}, Metrics: registry, Progress: model.NewProgress(w.process),
 	}, w.options)
 	if err != nil {
 		w.t.Fatal(err)

@@ -61,8 +61,8 @@ func (e *encoder) digest(s *state) digest {
 		e.objects(s.old, live)
 	}
 	e.text(s.cache.Lost())
-	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now))
-	e.numbers(int(s.cache.Frozen()), s.counted)
+	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now), s.isAnnounced)
+	e.numbers(int(s.cache.Frozen()), s.counted, s.stalls)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
 		spent.lates, spent.changes, spent.ticks)
@@ -80,6 +80,7 @@ func (e *encoder) digest(s *state) digest {
 	if !s.heldUntil.IsZero() {
 		e.tokens = append(e.tokens, token{text: "held"}, token{at: s.heldUntil.Unix()})
 	}
+	e.progress(s)
 	if s.late != nil {
 		e.late(s.late)
 	}
@@ -98,6 +99,9 @@ func (e *encoder) digest(s *state) digest {
 			}
 			for _, pod := range a.Pods {
 				e.object(pod)
+			}
+			for _, reading := range a.Readings {
+				e.reading(reading)
 			}
 		}
 		e.text(s.reconcile.next.String())
@@ -223,6 +227,7 @@ func (e *encoder) encode(object client.Object) string {
 			spec.Roles[i].Template = nil // no edit changes it
 		}
 		write(&b, spec)
+		b.WriteString(shown(object.JobStatus().Progress))
 		write(&b, withoutHistory(*object.JobStatus(), spec.RunPolicy))
 	case *corev1.Pod:
 		fmt.Fprintf(&b, "%s %s %s ",
@@ -244,7 +249,8 @@ func (e *encoder) encode(object client.Object) string {
 				c.Terminated.FinishedAt = metav1.Time{} // the replica ends with its main container
 			}
 		}
-		status.InitContainerStatuses = nil // they exist whenever the other statuses exist
+		b.WriteString(lastReport(status.InitContainerStatuses))
+		status.InitContainerStatuses = nil // the others exist whenever the container statuses exist
 		write(&b, status)
 	case *kueuev1beta2.Workload:
 		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
@@ -280,6 +286,7 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 	if status.RunningTime != nil {
 		status.RunningTime = &metav1.Time{}
 	}
+	status.Progress = nil // see shown
 	status.Failures = make([]batchv1beta1.ReplicaFailure, len(status.Failures))
 	for i := range status.Tasks {
 		status.Tasks[i].RestartCount = 0
@@ -290,10 +297,13 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		refused := c.Type == batchv1beta1.ConditionInitialized && c.Status == metav1.ConditionFalse
 		// Until the job has finished, the grace period of the peers counts from the success of the leader.
 		succeeds := c.Type == batchv1beta1.ConditionSuccessCriteriaMet && !status.Finished()
-		if !fails && !refused && !succeeds {
+		// The deadlines for progress begin when the job runs.
+		runs := c.Type == batchv1beta1.ConditionRunning && c.Status == metav1.ConditionTrue &&
+			(run.ProgressDeadlineSeconds != nil || run.StartupDeadlineSeconds != nil)
+		if !fails && !refused && !succeeds && !runs {
 			c.LastTransitionTime = metav1.Time{}
 		}
-		if succeeds {
+		if succeeds || runs {
 			c.ObservedGeneration = 0 // so that the time follows the text that matters expects
 		}
 		// The message can contain the time at which a replica restarts.
@@ -318,6 +328,8 @@ var matters = []struct {
 	{before: `restarts at `},
 	{before: `"completionTime":"`, past: completionMatters},
 	{before: `"type":"SuccessCriteriaMet","status":"True","lastTransitionTime":"`, past: peerGrace},
+	{before: `"type":"Running","status":"True","lastTransitionTime":"`, past: deadlineMatters},
+	{before: reportText, past: reportMatters},
 }
 
 const timeLength = len("2026-03-01T12:00:00Z")
@@ -331,7 +343,8 @@ func tokens(encoded string) []token {
 		var t token
 		var length int
 		switch {
-		case rest[0] == 'u' && strings.HasPrefix(rest, "uid-"), rest[0] == 'r' && strings.HasPrefix(rest, "rv-"):
+		case rest[0] == 'u' && strings.HasPrefix(rest, "uid-"), rest[0] == 'r' && strings.HasPrefix(rest, "rv-"),
+			rest[0] == 'r' && strings.HasPrefix(rest, "report-"):
 			length = strings.IndexByte(rest, '-') + 1
 			for length < len(rest) && '0' <= rest[length] && rest[length] <= '9' {
 				length++

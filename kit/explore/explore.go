@@ -384,8 +384,71 @@ func explorations() []exploration {
 			failures: []string{"is deleted", "is deleted by force"}, kueueEdits: []edit{evicts, deletesWorkload},
 			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
+		{
+			name: "a job of one replica restarts when its training hangs", added: true,
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "hangs at its start", "fails"}, edits: []edit{pauses, resumes},
+			budget: all, briefly: 2,
+		},
+		{
+			name:     "a job of one replica only reports that its training hangs",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyNotify))),
+			failures: []string{"hangs", "hangs at its start", "reports a step", "fails"}, edits: []edit{pauses, deletes},
+			budget: all, briefly: 2,
+		},
+		{
+			name:  "a training announces its silence, is done, or cannot be read",
+			shape: reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{
+				"hangs", "hangs at its start", "announces a silence", "reports 100 percent", "cannot be read",
+			},
+			budget: spent{failures: 3, crashes: 1, ticks: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name:     "a training hangs while the controller is away for a long time",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails", "cannot be read"}, edits: []edit{pauses},
+			budget: spent{failures: 2, edits: 1, aways: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name:     "a training without deadlines reports its steps",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1))),
+			failures: []string{"reports a step", "cannot be read", "fails"},
+			budget:   spent{failures: 3, crashes: 1, conflicts: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name: "a training of two replicas that restart together hangs", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails", "is deleted"}, edits: []edit{pauses},
+			budget: all, briefly: 1, most: 2,
+		},
+		{
+			name: "a training of two replicas that restart alone hangs while a peer fails", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails"},
+			budget:   spent{failures: 2}, briefly: 2,
+		},
+		{
+			name: "a training of two replicas only reports that it hangs while a peer fails", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyNotify))),
+			failures: []string{"hangs", "fails"},
+			budget:   spent{failures: 2}, briefly: 2,
+		},
+		{
+			name: "a training hangs while Kueue evicts its job",
+			shape: model.InKueue(reporting(model.One(model.OnFailure, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart)))),
+			failures: []string{"hangs"}, kueueEdits: []edit{evicts},
+			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
+		},
 	}
 }
+
+// reporting returns the shape of a job whose training reports its progress.
+var reporting = model.Reporting
 
 // Test explores small jobs of a kind. The coverage selects the jobs and the number of faults in an execution. With
 // -explore.everything, an execution has as many faults as the exploration allows.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -50,6 +51,8 @@ type machine struct {
 	// is the number of changes by the controller.
 	writing, postponing bool
 	writes              int
+	// isNew reports whether the last call was not made before.
+	isNew bool
 }
 
 func newMachine(k model.Kind, options controller.Options) (*machine, error) {
@@ -61,7 +64,7 @@ func newMachine(k model.Kind, options controller.Options) (*machine, error) {
 	var err error
 	m.reconciler, err = k.NewReconciler(controller.Cluster{
 		Client: model.NewClient(k.Scheme, m), APIReader: model.NewAPIReader(k.Scheme, m),
-		Events: silent{}, Metrics: prometheus.NewRegistry(),
+		Events: announcements{m}, Metrics: prometheus.NewRegistry(), Progress: model.NewProgress(m),
 	}, options)
 	return m, err
 }
@@ -88,7 +91,11 @@ func (m *machine) cluster(do func(*model.Cluster)) {
 	s := m.state
 	var c *model.Cluster
 	c = model.NewClusterFor(m.kind, m.clock, s.live, func(change model.Change) {
-		model.CheckLaws(m, m.kind, c.Live(), change, model.Writer{IsController: m.writing, Unseen: s.unseen})
+		model.CheckLaws(m, m.kind, c.Live(), change, model.Writer{
+			IsController: m.writing, Unseen: s.unseen, Trainings: c.Trainings(), Now: s.now,
+		})
+		m.countStall(change)
+		m.checkProgressPace(change)
 		s.dirty = s.cache.Tell(change, m.writing) || s.dirty
 	})
 	if m.writing && m.takesOff != "" {
@@ -123,6 +130,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
 	m.memory.HoldUntil(model.JobKey, s.heldUntil)
+	m.memory.SetProgressWritten(model.JobKey, s.progressWritten)
 	m.memory.TakeWrites(model.JobKey) // the reconciler need not wait for a cache of the model
 	m.memory.ForgetWords(model.JobKey)
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
@@ -132,6 +140,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	}
 	s.reconcile = nil
 	s.waitsSince, s.heldUntil = m.memory.WaitsSince(model.JobKey), m.memory.HeldUntil(model.JobKey)
+	s.progressWritten = m.memory.ProgressWritten(model.JobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
 		s.dirty = true // the retry comes soon
@@ -146,7 +155,8 @@ func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
 	s.reconcile, s.waitsSince, s.heldUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
 	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
-	s.old, s.changed = nil, time.Time{}
+	s.old, s.changed, s.progressWritten = nil, time.Time{}, time.Time{}
+	s.live.Trainings = s.live.Trainings.ForgetReadings()
 }
 
 // errInterrupted is returned to a reconcile that stops before a call.
@@ -166,6 +176,7 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 			panic(fmt.Sprintf("the reconcile is not deterministic: it calls %s, but the call was %s before", call, answer.Call))
 		}
 		m.given++
+		m.isNew = false
 		return answer
 	}
 	if m.calls == 0 || m.next != nil {
@@ -175,6 +186,7 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 		return model.Answer{Err: errInterrupted}
 	}
 	m.calls--
+	m.isNew = true
 	answer := m.perform(call, do)
 	answer.Call = call
 	m.answers = append(m.answers, answer)
@@ -219,6 +231,14 @@ func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answe
 	return m.request(call, false, func() model.Answer { return from(m.state.live.Objects) })
 }
 
+var _ model.SidecarServer = &machine{}
+
+// ReadSidecars implements model.SidecarServer. The read is free: no event can happen between it and the previous read
+// that could not also happen before or after both.
+func (m *machine) ReadSidecars(call model.Call, from func(model.Snapshot, time.Time) model.Answer) model.Answer {
+	return m.request(call, true, func() model.Answer { return from(m.state.live, m.state.now) })
+}
+
 // Write implements model.Server.
 func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	return m.request(call, false, func() (answer model.Answer) {
@@ -236,8 +256,12 @@ func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	})
 }
 
-// silent is an event recorder that discards all events.
-type silent struct{}
+// announcements is an event recorder that checks how often a stall is announced. It discards all other events.
+type announcements struct{ machine *machine }
 
 // Eventf implements events.EventRecorder.
-func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (a announcements) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	if reason == batchv1beta1.EventStalled && a.machine.isNew {
+		a.machine.announceStall()
+	}
+}

@@ -31,6 +31,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 			m.goesSoon(pod)
 		}})
 	}
+	actions = append(actions, x.trainingActions(s, pod)...)
 	running, trains := pod.Status.Phase == corev1.PodRunning, kubelet.IsTraining(pod)
 	switch ends := model.Ends(pod); {
 	case ends != nil && running:

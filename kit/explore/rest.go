@@ -135,6 +135,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
 		fail("the job has no Service")
 	}
+	for _, why := range model.CheckProgress(m.kind, live, s.live.Trainings, s.now) {
+		fail("%s", why)
+	}
+	counted := s.counted + s.stalls
 	// The controller may have missed a failure if the deadline passed first.
 	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded
 	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
@@ -143,15 +147,15 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		if l := spec.RunPolicy.BackoffLimit; l != nil {
 			limit = *l
 		}
-		if s.counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {
-			fail("%d failures exceed backoffLimit %d, but the job has not failed", s.counted, limit)
+		if counted > int(limit) && status.Phase != batchv1beta1.JobPhaseFailed && failed == 0 {
+			fail("%d failures exceed backoffLimit %d, but the job has not failed", counted, limit)
 		}
-		if int(status.BackoffCount) != min(s.counted, int(limit)) {
-			fail("backoffCount is %d, but %d failures must count", status.BackoffCount, s.counted)
+		if int(status.BackoffCount) != min(counted, int(limit)) {
+			fail("backoffCount is %d, but %d failures must count", status.BackoffCount, counted)
 		}
 	}
-	if int(status.BackoffCount) > s.counted {
-		fail("backoffCount is %d, but at most %d failures can count", status.BackoffCount, s.counted)
+	if int(status.BackoffCount) > counted {
+		fail("backoffCount is %d, but at most %d failures can count", status.BackoffCount, counted)
 	}
 	return append(wrong, x.staysAtRest(m, s)...)
 }
@@ -169,7 +173,8 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 			m.state.dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		if m.writes > 0 || next.dirty || !next.requeueAt.IsZero() || len(laws) > 0 {
+		isRequeued := !next.requeueAt.IsZero() && !x.isPolled()
+		if m.writes > 0 || next.dirty || isRequeued || len(laws) > 0 {
 			wrong = append(wrong, fmt.Sprintf("the job is at rest, but a reconcile makes %d writes or requeues the job: "+
 				"first %s, then %s", m.writes, s, next))
 		}

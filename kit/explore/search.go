@@ -153,6 +153,9 @@ func (s *search) expand(m *machine, from numbered) {
 			quiet, order = id, a.quiet
 		}
 	}
+	if order == timePasses && s.x.waitsForProgress(m, from.state) {
+		order = 0
+	}
 	if order == 0 {
 		if wrong := s.x.rest(m, from.state); len(wrong) > 0 {
 			s.fail(from.id, "the job is at rest", strings.Join(wrong, "\n"))

@@ -33,6 +33,9 @@ type state struct {
 	waitsSince time.Time
 	// heldUntil is the time until which the controller creates no pods, in its memory. Zero means that it can create pods.
 	heldUntil time.Time
+	// progressWritten is when the status was last written with another progress, in the memory of the controller. Zero
+	// means never.
+	progressWritten time.Time
 	// changed is the last time that admission removed a label from a pod that this process created. Zero means never.
 	changed time.Time
 	// away is set while no controller runs.
@@ -50,6 +53,10 @@ type state struct {
 	// counted is the number of failures that must count. If unclear is set, it is only an upper limit.
 	counted int
 	unclear bool
+	// stalls is the number of stalls that the status has recorded as failures.
+	stalls int
+	// isAnnounced is set if an event reports the last stall.
+	isAnnounced bool
 	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that it did not.
 	succeededAt time.Time
 }

@@ -25,6 +25,27 @@ func (c *CRD) Distort(r *rand.Rand, object map[string]any, times int) {
 			object["spec"] = d.change(object["spec"], &spec, "spec")
 		}
 	}
+	if spec, ok := object["spec"].(map[string]any); ok && times > 0 && d.one(4) {
+		d.reportProgress(spec)
+	}
+}
+
+// reportProgress makes the training of a job report its progress, often with a valid deadline. A single change hardly
+// ever sets two fields that need each other.
+func (d distorter) reportProgress(spec map[string]any) {
+	spec["progress"] = map[string]any{"enabled": true}
+	if policy, ok := spec["runPolicy"].(map[string]any); ok || spec["runPolicy"] == nil {
+		policy = maps.Clone(policy)
+		if policy == nil {
+			policy = map[string]any{}
+		}
+		deadline := pick(d, []string{"progressDeadlineSeconds", "startupDeadlineSeconds"})
+		policy[deadline] = pick(d, []any{int64(60), int64(3600)})
+		if d.one(2) {
+			policy["progressPolicy"] = pick(d, []any{"Notify", "Restart"})
+		}
+		spec["runPolicy"] = policy
+	}
 }
 
 type distorter struct{ *rand.Rand }
@@ -219,7 +240,7 @@ var (
 		"a", "a/b", "a.b/c", "A_b", "", "/", "a b", "é", "nvidia.com/gpu", "cpu", "memory", "ephemeral-storage",
 		"hugepages-2Mi", "RANK", "MASTER_ADDR",
 		"batch.tensorstack.dev/job-name", "batch.tensorstack.dev/job-kind", "batch.tensorstack.dev/replica-index",
-		"batch.tensorstack.dev/attempt",
+		"batch.tensorstack.dev/attempt", "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token",
 		"app.kubernetes.io/name", "kubernetes.io/hostname", "container.apparmor.security.beta.kubernetes.io/pytorch",
 		strings.Repeat("a", 64),
 	}
@@ -269,11 +290,12 @@ var (
 		},
 		"level":            {"s0:c1,c2"},
 		"medium":           {"", "Memory", "HugePages"},
-		"mountPath":        {"/data", "/code", "/dev/shm", "/", "relative", "/a:b"},
+		"mountPath":        {"/data", "/code", "/dev/shm", "/", "relative", "/a:b", "/t9k/progress"},
 		"mountPropagation": {"None", "HostToContainer", "Bidirectional"},
 		"name": {
 			"pytorch", "python", "tensorflow", "main", "sidecar", "wait-for-peers", "data", "MASTER_ADDR", "MASTER_PORT", "RANK",
-			"WORLD_SIZE", "TF_CONFIG", "tfjob-port", "A", "B", "linux", "windows",
+			"WORLD_SIZE", "TF_CONFIG", "tfjob-port", "A", "B", "linux", "windows", "progress", "t9k-progress", "HTTP_PROXY",
+			"no_proxy", "T9K_PROGRESS_FILE",
 		},
 		"nodeName":                 {"node"},
 		"operator":                 {"In", "NotIn", "Exists", "DoesNotExist", "Equal", "Gt"},

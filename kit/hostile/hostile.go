@@ -22,6 +22,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/model"
@@ -96,10 +97,11 @@ func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job 
 }
 
 // forgetOrder removes the fields that depend on the order in which pods were created, since they are created in
-// parallel.
+// parallel. It also removes the tokens, which are random.
 func (b Begun[J]) forgetOrder() {
 	for i := range b.Pods {
 		b.Pods[i].UID, b.Pods[i].ResourceVersion = "", ""
+		delete(b.Pods[i].Annotations, batchv1beta1.AnnotationProgressToken)
 	}
 	for _, task := range b.Job.JobStatus().Tasks {
 		for i := range task.Replicas {

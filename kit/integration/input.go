@@ -17,6 +17,13 @@ const (
 	Resumed = "spec: {runMode: {pause: {enabled: false}}}"
 )
 
+// reports is a patch for a job whose training reports its progress, with all settings for stalls.
+const reports = `
+spec:
+  progress: {enabled: true}
+  runPolicy: {progressDeadlineSeconds: 60, startupDeadlineSeconds: 2147483647, progressPolicy: Restart}
+`
+
 // everything is a patch that sets all immutable fields of a job.
 const everything = `
 spec:
@@ -84,6 +91,29 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"spec.runPolicy.backoffLimit", "should be greater than or equal to 0"),
 		Entry("negative ttlSecondsAfterFinished", `spec: {runPolicy: {ttlSecondsAfterFinished: -1}}`,
 			"spec.runPolicy.ttlSecondsAfterFinished", "should be greater than or equal to 0"),
+		Entry("progressDeadlineSeconds below 60",
+			`spec: {progress: {enabled: true}, runPolicy: {progressDeadlineSeconds: 59}}`,
+			"spec.runPolicy.progressDeadlineSeconds", "should be greater than or equal to 60"),
+		Entry("progressDeadlineSeconds above 2,147,483,647",
+			`spec: {progress: {enabled: true}, runPolicy: {progressDeadlineSeconds: 2147483648}}`,
+			"spec.runPolicy.progressDeadlineSeconds", "should be less than or equal to 2147483647"),
+		Entry("startupDeadlineSeconds below 60",
+			`spec: {progress: {enabled: true}, runPolicy: {startupDeadlineSeconds: 59}}`,
+			"spec.runPolicy.startupDeadlineSeconds", "should be greater than or equal to 60"),
+		Entry("startupDeadlineSeconds above 2,147,483,647",
+			`spec: {progress: {enabled: true}, runPolicy: {startupDeadlineSeconds: 2147483648}}`,
+			"spec.runPolicy.startupDeadlineSeconds", "should be less than or equal to 2147483647"),
+		Entry("progressDeadlineSeconds without progress", `spec: {runPolicy: {progressDeadlineSeconds: 600}}`,
+			"spec.runPolicy", "progressDeadlineSeconds and startupDeadlineSeconds need progress.enabled"),
+		Entry("startupDeadlineSeconds with a disabled progress",
+			`spec: {progress: {enabled: false}, runPolicy: {startupDeadlineSeconds: 600}}`,
+			"spec.runPolicy", "progressDeadlineSeconds and startupDeadlineSeconds need progress.enabled"),
+		Entry("progressPolicy without a deadline",
+			`spec: {progress: {enabled: true}, runPolicy: {progressPolicy: Notify}}`,
+			"spec.runPolicy.progressPolicy", "progressPolicy has no effect without a deadline"),
+		Entry("an unknown progressPolicy",
+			`spec: {progress: {enabled: true}, runPolicy: {progressDeadlineSeconds: 600, progressPolicy: Fail}}`,
+			"spec.runPolicy.progressPolicy", `supported values: "Notify", "Restart"`),
 		Entry("an unknown cleanUpPolicy", `spec: {runPolicy: {cleanUpPolicy: Some}}`,
 			"spec.runPolicy.cleanUpPolicy", `supported values: "All", "Unfinished", "None"`),
 		Entry("an unknown restartScope", `spec: {runPolicy: {restartScope: Pod}}`,
@@ -178,6 +208,9 @@ func GoodInput(mainContainer func(fields string) string) []TableEntry {
 			", volumeMounts: "+items(256, "{name: data, mountPath: /a%d}"))),
 		Entry("a sidecar with a restart policy and restart policy rules", mainContainer(
 			"tty: true}, {name: sidecar, image: sidecar, restartPolicy: OnFailure, restartPolicyRules: "+restartOn42)),
+		Entry("progress with both deadlines and a policy", reports),
+		Entry("progress without a deadline", `spec: {progress: {enabled: true}}`),
+		Entry("an empty progress", `spec: {progress: {}}`),
 		Entry("a paused job with resumeSpecs",
 			`spec: {runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [--resume]}]}}}`),
 	}
@@ -226,6 +259,15 @@ func RefusedChanges() []TableEntry {
 			"managedBy cannot be changed"),
 		Entry("removing managedBy", `spec: {managedBy: example.com/a}`, `spec: {managedBy: null}`, "spec",
 			"managedBy cannot be changed"),
+		Entry("enabling progress, even while paused", Paused, `spec: {progress: {enabled: true}}`, "spec",
+			"progress.enabled cannot be changed"),
+		Entry("disabling progress", `spec: {progress: {enabled: true}}`, `spec: {progress: {enabled: false}}`, "spec",
+			"progress.enabled cannot be changed"),
+		Entry("removing progress", `spec: {progress: {enabled: true}}`, `spec: {progress: null}`, "spec",
+			"progress.enabled cannot be changed"),
+		Entry("removing the deadlines of a progressPolicy", reports,
+			`spec: {runPolicy: {progressDeadlineSeconds: null, startupDeadlineSeconds: null}}`,
+			"spec.runPolicy.progressPolicy", "progressPolicy has no effect without a deadline"),
 		Entry("adding a scheduler", `{}`, `spec: {scheduler: {t9kScheduler: {queue: default}}}`, "spec",
 			"scheduler cannot be changed"),
 	}
@@ -242,6 +284,12 @@ func AllowedChanges() []TableEntry {
 		Entry("the whole run policy",
 			`spec: {runPolicy: {activeDeadlineSeconds: 5, restartScope: Replica}}`,
 			`spec: {runPolicy: {activeDeadlineSeconds: null, cleanUpPolicy: None, ttlSecondsAfterFinished: 5, restartScope: Job}}`),
+		Entry("adding the deadlines for progress and the policy", `spec: {progress: {enabled: true}}`, reports),
+		Entry("the deadlines for progress and the policy", reports,
+			`spec: {runPolicy: {progressDeadlineSeconds: 3600, startupDeadlineSeconds: 60, progressPolicy: Notify}}`),
+		Entry("removing the deadlines for progress and the policy", reports,
+			`spec: {runPolicy: {progressDeadlineSeconds: null, startupDeadlineSeconds: null, progressPolicy: null}}`),
+		Entry("adding a progress that is disabled", `{}`, `spec: {progress: {enabled: false}}`),
 		Entry("labels of a job that is not paused", `{}`, `metadata: {labels: {a: b}}`),
 	}
 }

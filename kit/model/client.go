@@ -16,11 +16,13 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/progress"
 )
 
 // Call is one request of a controller to the API server or to its cache.
 type Call struct {
-	// Verb is get, list, create, delete or patch.
+	// Verb is get, list, create, delete or patch. A read of sidecars has another verb, and the UIDs of their pods as the
+	// key.
 	Verb string
 	// Resource and Key identify the object. The key of a list is its kind.
 	Resource Resources
@@ -41,6 +43,8 @@ type Answer struct {
 	// They are shared with other states and must not be changed.
 	Object client.Object
 	Pods   []*corev1.Pod
+	// Readings are the readings of sidecars.
+	Readings []progress.Reading
 }
 
 // Server answers the calls of a controller. It decides which state a call reads and which faults the call meets.

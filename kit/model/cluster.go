@@ -40,6 +40,8 @@ type Cluster struct {
 	// versions is the number of states before the first one in states.
 	versions int
 	uids     int
+	// trainings are the trainings of pods that can report their progress.
+	trainings Trainings
 	// onChange is called after every write.
 	onChange func(Change)
 }
@@ -59,6 +61,8 @@ func (c Change) Resource() Resources { return resourceOf(cmp.Or(c.After, c.Befor
 // Snapshot is the state of a cluster. Another cluster can continue from it.
 type Snapshot struct {
 	Objects Objects
+	// Trainings are the trainings of the pods that can report their progress.
+	Trainings Trainings
 	// versions and uids are the counters for the next resource version and UID.
 	versions, uids int
 }
@@ -80,13 +84,15 @@ func NewCluster(scheme *runtime.Scheme, clock clock.PassiveClock) *Cluster {
 func NewClusterFor(kind Kind, clock clock.PassiveClock, from Snapshot, onChange func(Change)) *Cluster {
 	return &Cluster{
 		scheme: kind.Scheme, clock: clock, specOf: kind.SpecOf, admission: kind.Admission, onChange: onChange,
-		states: []Objects{from.Objects}, versions: from.versions, uids: from.uids,
+		states: []Objects{from.Objects}, versions: from.versions, uids: from.uids, trainings: from.Trainings,
 	}
 }
 
 // Snapshot returns the current state of the cluster.
 func (c *Cluster) Snapshot() Snapshot {
-	return Snapshot{Objects: c.Live(), versions: c.versions + c.Revision(), uids: c.uids}
+	return Snapshot{
+		Objects: c.Live(), Trainings: c.trainings, versions: c.versions + c.Revision(), uids: c.uids,
+	}
 }
 
 func (c *Cluster) now() metav1.Time { return metav1.NewTime(c.clock.Now()).Rfc3339Copy() }
@@ -117,6 +123,9 @@ func (c *Cluster) put(key string, after client.Object) {
 	before := c.Live()[key]
 	if after != nil {
 		after.SetResourceVersion(strconv.Itoa(c.versions + len(c.states)))
+	}
+	if pod, ok := before.(*corev1.Pod); ok && after == nil {
+		c.endTraining(pod.UID)
 	}
 	c.states = append(c.states, c.Live().with(key, after))
 	c.onChange(Change{Key: key, Before: before, After: after})
@@ -241,6 +250,7 @@ func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	changed := copyOf(pod)
 	changed.Status = *pod.Status.DeepCopy()
 	change(changed)
+	c.follow(changed)
 	c.put(c.keyOf(pod), changed)
 }
 

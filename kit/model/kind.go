@@ -63,17 +63,21 @@ func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J)
 	}, nil
 }
 
-// Runs reports whether the kind supports a shape. A shape with a TensorBoard needs a kind that has TensorBoards. An
-// elastic shape needs a kind that scales, and also a rendezvous if the shape has no restart scope.
+// Runs reports whether the kind supports a shape. A shape with a TensorBoard needs a kind that has TensorBoards. A
+// shape that reports progress needs a kind that does so. An elastic shape needs a kind that scales, and also a
+// rendezvous if the shape has no restart scope.
 func (k Kind) Runs(s Shape) bool {
 	job := k.newJob(s)
 	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {
 		return false
 	}
+	spec := k.SpecOf(job)
+	if s.Progress != nil && !spec.ReportsProgress {
+		return false
+	}
 	if s.Elastic == nil {
 		return true
 	}
-	spec := k.SpecOf(job)
 	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
 }
 

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,4 +68,7 @@ type Writer struct {
 	// to an earlier attempt, and a new peer can meet it. No controller can prevent that, so the laws about pods that meet
 	// exempt the pod. The exemption ends with the next reconcile, which must see the pod.
 	Unseen types.UID
+	// Trainings are the trainings of pods at the time of the write, which is Now.
+	Trainings Trainings
+	Now       time.Time
 }

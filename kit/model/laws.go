@@ -57,6 +57,9 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	}
 	status := *job.JobStatus()
 	checkStatus(t, *old.JobStatus(), status)
+	if by.IsController {
+		checkStall(t, k, now, *old.JobStatus(), status, by)
+	}
 	becomesTrue := func(condition string) bool { return IsTrue(status, condition) && !IsTrue(*old.JobStatus(), condition) }
 	isSeen := func(pod *corev1.Pod) bool { return pod.UID != by.Unseen && !IsRelabelled(pod) }
 	if becomesTrue(batchv1beta1.ConditionPaused) && slices.ContainsFunc(now.Pods(), isSeen) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,7 @@ func (o Objects) Remains() Remains {
 		}
 	}
 	r.Status = job.JobStatus().DeepCopy()
+	withoutTimes(r.Status)
 	for i := range r.Status.Tasks {
 		for j := range r.Status.Tasks[i].Replicas {
 			replica := &r.Status.Tasks[i].Replicas[j]
@@ -93,4 +95,17 @@ func (o Objects) Describe() string {
 		phase = fmt.Sprintf("the job is %s (%s), backoffCount %d", r.Status.Phase, r.Status.Reason, r.Status.BackoffCount)
 	}
 	return fmt.Sprintf("%s; pods: %s", phase, strings.Join(r.Pods, ", "))
+}
+
+// timeInText is a time in the message of a stall.
+var timeInText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// withoutTimes removes the times from the messages of a status.
+func withoutTimes(status *batchv1beta1.JobStatus) {
+	for i := range status.Failures {
+		status.Failures[i].Message = timeInText.ReplaceAllString(status.Failures[i].Message, "a time")
+	}
+	for i := range status.Conditions {
+		status.Conditions[i].Message = timeInText.ReplaceAllString(status.Conditions[i].Message, "a time")
+	}
 }

@@ -27,6 +27,8 @@ type Shape struct {
 	Scheduler *batchv1beta1.SchedulePolicy
 	// Kueue reports whether Kueue admits the job.
 	Kueue bool
+	// Progress is how the training reports its progress. Nil means that it does not.
+	Progress *batchv1beta1.ProgressSpec
 }
 
 // Short names for restart policies and restart scopes.
@@ -87,6 +89,12 @@ func InKueue(s Shape) Shape {
 	return s
 }
 
+// Reporting returns the shape of a job whose training reports its progress.
+func Reporting(s Shape) Shape {
+	s.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
+	return s
+}
+
 // Pausing returns the shape with a pause.
 func Pausing(s Shape) Shape {
 	Pause(&s)
@@ -111,4 +119,18 @@ func Deadline(seconds int64) Policy {
 // TimeToLive sets ttlSecondsAfterFinished.
 func TimeToLive(seconds int32) Policy {
 	return func(p *batchv1beta1.RunPolicy) { p.TTLSecondsAfterFinished = &seconds }
+}
+
+// Stalls sets the deadlines in seconds for the progress of the training and for its first report, and what happens when
+// the training is stalled. A deadline of 0 means none.
+func Stalls(what batchv1beta1.ProgressPolicy, progressDeadline, startupDeadline int64) Policy {
+	return func(p *batchv1beta1.RunPolicy) {
+		p.ProgressPolicy = what
+		if progressDeadline > 0 {
+			p.ProgressDeadlineSeconds = &progressDeadline
+		}
+		if startupDeadline > 0 {
+			p.StartupDeadlineSeconds = &startupDeadline
+		}
+	}
 }

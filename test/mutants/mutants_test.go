@@ -29,6 +29,7 @@ var shownBy = map[string]string{
 	"containers": "label_changes",
 	"late":       "delayed_writes",
 	"owners":     "another_owner",
+	"progress":   "training",
 }
 
 func TestMarks(t *testing.T) {

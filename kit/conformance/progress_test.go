@@ -1,0 +1,49 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"tensorstack.dev/jobs/kit/model"
+)
+
+// Writes of the controller are a budget. These numbers are for jobs of two replicas.
+func TestAJobThatReportsItsProgressCostsFewMoreWrites(t *testing.T) {
+	t.Parallel()
+	kind, err := model.KindOf(plainController(), newPlainJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := func(shape Shape, steps ...step) int {
+		s := scenario{shape: shape, steps: append(steps, together(exits(1, 0), exits(0, 0)))}
+		return s.happen(t, kind, fault{}, nil).writes
+	}
+	var everySecond []step
+	for range 600 {
+		everySecond = append(everySecond, reports, passes(time.Second))
+	}
+	plain := two(onFailure, scopeJob)
+	shown := reporting(two(onFailure, scopeJob, stalls(restartsStalled)))
+	told := reporting(two(onFailure, scopeJob, stalls(notifiesOfStall)))
+	start := writes(shown, run)
+	for name, tc := range map[string]struct {
+		got, most int
+	}{
+		// The first report is written immediately.
+		"a start and an end": {start - writes(plain, run), 1},
+		// One write per 30 s, and one for the last report, which comes with the end.
+		"ten minutes with a report each second": {writes(shown, append([]step{run}, everySecond...)...) - start, 21},
+		"an hour without another report":        {writes(shown, run, passes(time.Hour)) - start, 0},
+		"a last report that comes with the end": {writes(shown, run, passes(time.Minute), together(reports)) - start, 1},
+		// The first report of the new attempt is one write, and the end of the stall is in it.
+		"a stall, in comparison to a failure": {
+			writes(shown, run, hangs, passes(2*time.Minute), run, passes(time.Minute)) - start -
+				(writes(plain, run, exits(1, 1), run, passes(time.Minute)) - writes(plain, run)), 1,
+		},
+		"a stall that is only reported": {writes(told, run, hangs, passes(time.Hour)) - start, 1},
+	} {
+		if t.Logf("%s costs %d more writes", name, tc.got); tc.got > tc.most {
+			t.Errorf("%s costs %d more writes, want at most %d", name, tc.got, tc.most)
+		}
+	}
+}

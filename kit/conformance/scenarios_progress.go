@@ -1,0 +1,277 @@
+package conformance
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+const (
+	restartsStalled = batchv1beta1.ProgressPolicyRestart
+	notifiesOfStall = batchv1beta1.ProgressPolicyNotify
+)
+
+// stalls returns a policy with a deadline of 60 s for progress and of 90 s for the first report.
+func stalls(what batchv1beta1.ProgressPolicy) model.Policy { return model.Stalls(what, 60, 90) }
+
+// progressScenarios are scenarios of jobs whose training reports its progress.
+var progressScenarios = []scenario{
+	{
+		name:  "a training that hangs is restarted once, and completes",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(50 * time.Second), stands(batchv1beta1.JobPhaseRunning),
+			passes(30 * time.Second), isStalled(true), run, passes(10 * time.Minute), isStalled(false), exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a training that hangs twice is restarted twice, and then the job fails",
+		shape: reporting(two(onFailure, scopeJob, limit(2), stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(2 * time.Minute), run, passes(10 * time.Second), hangs,
+			passes(2 * time.Minute), run, passes(10 * time.Second), hangs, passes(2 * time.Minute), isStalled(true),
+		},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 2, Restarts: 4, Failure: "0 NoProgress 0 true",
+		},
+	},
+	{
+		name:  "a training that hangs is restarted, although its replicas never restart after a failure",
+		shape: reporting(two(never, scopeReplica, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(2 * time.Minute), run, passes(time.Minute), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a training that hangs is only reported, until it makes progress again",
+		shape: reporting(two(onFailure, scopeJob, limit(0), stalls(notifiesOfStall))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(10 * time.Minute), isStalled(true),
+			stands(batchv1beta1.JobPhaseRunning), reports, passes(time.Minute), isStalled(false),
+			shows(2), hangs, passes(2 * time.Minute),
+			isStalled(true),
+			exits(1, 0), exits(0, 0), isStalled(false),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a training whose stall is only reported fails, and restarts as any other",
+		shape: reporting(two(onFailure, scopeJob, stalls(notifiesOfStall))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(2 * time.Minute), isStalled(true), exits(1, 3), run,
+			passes(time.Minute), isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "1 Error 3 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a training that announces its silence is not stalled until the silence ends",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), announces(10 * time.Minute), passes(9 * time.Minute), isStalled(false), reports,
+			passes(time.Minute), announces(5 * time.Minute), passes(4 * time.Minute), isStalled(false),
+			passes(2 * time.Minute), run, passes(time.Minute), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a training that reports nothing after its start is restarted",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			hangsAtStart, passes(80 * time.Second), isStalled(false), passes(time.Minute), isStalled(true), run,
+			passes(time.Minute), isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a training that reports its first step late is not stalled",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			hangsAtStart, passes(80 * time.Second), reports, shows(1), passes(10 * time.Minute), isStalled(false),
+			exits(1, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a training that has reported 100 percent is not stalled",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), completes, passes(10 * time.Minute), isStalled(false), shows(2), exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a training that hangs is paused and resumed",
+		shape: reporting(two(onFailure, scopeJob, limit(0), stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(50 * time.Second), paused, passes(time.Hour), isStalled(false),
+			resumed, run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), paused), passes(time.Hour),
+			isStalled(false), resumed, run, passes(5 * time.Minute), exits(1, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a pause ends a stall that was only reported",
+		shape: reporting(two(onFailure, scopeJob, limit(0), stalls(notifiesOfStall))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(2 * time.Minute), isStalled(true), paused, isStalled(false), resumed,
+			run, passes(10 * time.Minute), isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a stall does not count if Kueue evicts the job before it is seen",
+		shape: inKueue(reporting(two(onFailure, scopeJob, limit(0), stalls(restartsStalled)))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), evicts), closes, passes(10 * time.Minute),
+			isStalled(false), opens, run, passes(3 * time.Minute), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{requeued},
+		},
+	},
+	{
+		name:  "a training that hangs is restarted without another admission by Kueue",
+		shape: inKueue(reporting(two(onFailure, scopeJob, stalls(restartsStalled)))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, passes(2 * time.Minute), run, passes(10 * time.Second), exits(1, 0),
+			exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "a failure that is seen with a stall counts, and the stall does not",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), exits(1, 3)), run, passes(time.Minute),
+			isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "1 Error 3 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a deletion that is seen with a stall restarts the replicas, and the stall does not count",
+		shape: reporting(two(onFailure, scopeJob, limit(0), stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), deleted(1)), run, passes(time.Minute),
+			isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Failure: "1 Deleted 0 false",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a job succeeds although its training hangs until it ends",
+		shape: reporting(two(onFailure, scopeJob, limit(0), stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), exits(1, 0), exits(0, 0)), isStalled(false),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a training whose sidecar cannot be read is not stalled until it can be read again",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, unreadable, passes(10 * time.Minute), isStalled(false), readable,
+			passes(time.Minute), run, passes(time.Minute), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "the status of a job that has ended shows the last report",
+		shape: reporting(two(onFailure, scopeJob)),
+		steps: []step{
+			run, shows(1), passes(time.Minute), reports, passes(time.Minute), shows(2),
+			together(reports, completes, exits(1, 0), exits(0, 0)), shows(4),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a job whose training hangs is deleted",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{run, passes(10 * time.Second), hangs, together(waits(2*time.Minute), jobDeleted)},
+	},
+}
+
+// training returns a step in which something happens to the training of the leader. The first report, and the first
+// reading that fails, requeue the job. See progress.Poller.Changed.
+func training(what model.Mishap) step {
+	return func(w *world) {
+		w.t.Helper()
+		before := w.cluster.Trainings().Training(w.pod(0))
+		happensTo(0, what)(w)
+		after := w.cluster.Trainings().Training(w.pod(0))
+		if before != nil && (before.Step == 0 && after.Step > 0 || !after.Unreadable.IsZero()) {
+			w.dirty = true
+		}
+	}
+}
+
+// Steps in which something happens to the training of the leader.
+var (
+	hangs      = training(model.Hangs)
+	reports    = training(model.Reports)
+	completes  = training(model.Completes)
+	unreadable = training(model.IsUnreadable)
+	readable   = training(model.IsReadable)
+)
+
+// announces returns a step in which the training of the leader announces its silence.
+func announces(silence time.Duration) step { return training(model.Announces(silence)) }
+
+// hangsAtStart is a step in which all pods start, but the training of the leader reports nothing.
+func hangsAtStart(w *world) {
+	happensTo(0, model.RunsAndHangs)(w)
+	run(w)
+}
+
+// isStalled returns a step that checks whether the condition Stalled is True.
+func isStalled(want bool) step {
+	return func(w *world) {
+		w.t.Helper()
+		if status := w.status(); model.IsTrue(status, batchv1beta1.ConditionStalled) != want {
+			w.t.Errorf("the condition Stalled is %t, want %t: %s", !want, want, w.describe())
+		}
+	}
+}
+
+// shows returns a step that checks the step in the status.
+func shows(want int64) step {
+	return func(w *world) {
+		w.t.Helper()
+		if shown := w.status().Progress; shown == nil || ptr.Deref(shown.Step, 0) != want {
+			w.t.Errorf("the status shows %+v, want step %d: %s", shown, want, w.describe())
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package explore
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+// The deadlines of trainings in an exploration, and the silence that they announce.
+const (
+	progressDeadline = 20
+	startupDeadline  = 25
+	silence          = 35 * time.Second
+	deadlineMatters  = 30 * time.Second // longer than both deadlines
+	reportMatters    = 4 * time.Second  // longer than the tolerance with which the times of reports are compared
+	always           = math.MaxInt64 * time.Nanosecond
+)
+
+// stalls returns a policy with both deadlines.
+func stalls(what batchv1beta1.ProgressPolicy) model.Policy {
+	return model.Stalls(what, progressDeadline, startupDeadline)
+}
+
+// trainingActions returns the actions of the training of a pod, and of its sidecar. They change no object, so that no
+// watch can lose them.
+func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
+	var actions []action
+	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
+	add := func(what string, how model.Mishap) {
+		name := "the training of pod " + index + " " + what
+		actions = append(actions, action{name: name, unseen: true, do: func(m *machine) {
+			before := m.state.live.Trainings.Training(pod)
+			m.happen(pod, how)
+			after := m.state.live.Trainings.Training(pod)
+			isUnread := after != nil && !after.Unreadable.IsZero()
+			isFirst := after != nil && after.Step > 0 && (before == nil || before.Step == 0)
+			m.state.dirty = m.state.dirty || (isFirst || isUnread) && !m.state.away // see progress.Poller.Changed
+		}})
+	}
+	fault := func(what string, how model.Mishap) {
+		if x.left(s, s.spent.failures, x.budget.failures) && slices.Contains(x.failures, what) {
+			add(what, how)
+			happens := actions[len(actions)-1].do
+			actions[len(actions)-1].do = func(m *machine) {
+				m.state.spent.failures++
+				happens(m)
+			}
+		}
+	}
+	training := s.live.Trainings.Training(pod)
+	switch {
+	case pod.DeletionTimestamp != nil || index != "0":
+	case pod.Status.Phase == corev1.PodPending:
+		fault("hangs at its start", model.RunsAndHangs)
+	case training == nil:
+	case !training.Unreadable.IsZero():
+		add("can be read again", model.IsReadable)
+	default:
+		makesProgress := training.Step > 0 && training.Stopped.IsZero()
+		if !makesProgress && !training.Done {
+			add("reports another step", model.Reports)
+		}
+		if makesProgress {
+			fault("reports a step", model.Reports)
+			fault("hangs", model.Hangs)
+			fault("announces a silence", model.Announces(silence))
+			fault("reports 100 percent", model.Completes)
+		}
+		fault("cannot be read", model.IsUnreadable)
+	}
+	return actions
+}
+
+// countStall counts a stall that a status records as a failure. It also notes when a new stall is in the status.
+func (m *machine) countStall(change model.Change) {
+	before, wasJob := change.Before.(framework.Job)
+	after, isJob := change.After.(framework.Job)
+	if !wasJob || !isJob {
+		return
+	}
+	if model.RecordsStall(*before.JobStatus(), *after.JobStatus()) {
+		m.state.stalls++
+	}
+	if !model.IsTrue(*after.JobStatus(), batchv1beta1.ConditionStalled) ||
+		!model.IsTrue(*before.JobStatus(), batchv1beta1.ConditionStalled) {
+		m.state.isAnnounced = false
+	}
+}
+
+// announceStall checks that at most one event reports a stall.
+func (m *machine) announceStall() {
+	if m.state.isAnnounced {
+		m.Errorf("two events report one stall")
+	}
+	m.state.isAnnounced = true
+}
+
+// checkProgressPace checks that a process writes statuses that report only progress at most once per interval.
+func (m *machine) checkProgressPace(change model.Change) {
+	before, wasJob := change.Before.(framework.Job)
+	after, isJob := change.After.(framework.Job)
+	if last := m.state.progressWritten; m.writing && wasJob && isJob && !last.IsZero() &&
+		m.state.now.Sub(last) < plan.ProgressInterval && model.ChangesOnlyProgress(*before.JobStatus(), *after.JobStatus()) {
+		m.Errorf("a status that reports only progress is written %s after the last progress", m.state.now.Sub(last))
+	}
+}
+
+// isPolled reports whether the job reports its progress, so that it is reconciled again and again while it runs.
+func (x *exploration) isPolled() bool { return x.shape.Progress.Reports() }
+
+// waitsForProgress reports whether a job is at rest, except that it is requeued to read its progress: the next
+// reconcile writes nothing and leads to the same state.
+func (x *exploration) waitsForProgress(m *machine, s *state) bool {
+	if !x.isPolled() || s.dirty || s.reconcile != nil {
+		return false
+	}
+	m.writes = 0
+	next, wrong := m.successor(s, action{do: func(m *machine) {
+		m.state.now = m.state.requeueAt
+		m.clock.SetTime(m.state.now)
+		m.state.requeueAt = time.Time{}
+		m.goOn(nil, 1<<30)
+	}})
+	return m.writes == 0 && len(wrong) == 0 && m.encoder.digest(next) == m.encoder.digest(s)
+}
+
+// progress adds the trainings, and when their progress was written, to the encoding of a state.
+func (e *encoder) progress(s *state) {
+	if !s.progressWritten.IsZero() {
+		e.tokens = append(e.tokens, token{text: "written"}, token{
+			at: s.progressWritten.Unix(), past: int64(plan.ProgressInterval / time.Second),
+		})
+	}
+	for _, pod := range s.live.Objects.Pods() {
+		training := s.live.Trainings.Training(pod)
+		if training == nil {
+			continue
+		}
+		e.text(fmt.Sprintf("training %d ", training.Step))
+		e.flags(training.Done, training.Forgotten)
+		e.report(training.Reported)
+		e.text("stopped ")
+		e.time(training.Stopped, deadlineMatters)
+		e.text("silent ")
+		e.time(training.SilentUntil, time.Second)
+		e.text("unreadable ")
+		e.time(training.Unreadable, always)
+		e.unread(s, *training)
+	}
+}
+
+// unread adds for how long a training could not be read, and for how long the job runs. The controller waits longer
+// than the horizon before the status shows that, so that the times alone are not exact enough.
+func (e *encoder) unread(s *state, training model.Training) {
+	job := s.live.Objects.Job()
+	if training.Unreadable.IsZero() || job == nil {
+		return
+	}
+	const most = 130 * time.Second // longer than the delay of the controller
+	since := training.Unreadable
+	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionRunning); c != nil &&
+		(training.Forgotten || c.LastTransitionTime.After(since)) {
+		since = c.LastTransitionTime.Time
+	}
+	e.text(fmt.Sprintf("for %s ", min(s.now.Sub(since), most)))
+}
+
+// reading adds a reading to the encoding of a state.
+func (e *encoder) reading(r progress.Reading) {
+	e.text("reading ")
+	e.tokens = append(e.tokens, token{name: string(r.UID)})
+	e.text(fmt.Sprintf("%d %d %t ", ptr.Deref(r.State.Step, 0), ptr.Deref(r.State.Percent, 0), r.Err != nil))
+	if r.Time.IsZero() {
+		return
+	}
+	e.time(r.Time, always)
+	e.report(r.Time.Add(-r.State.SinceReport))
+	e.time(r.Time.Add(-r.State.SinceProgress), deadlineMatters)
+	e.time(r.Time.Add(r.State.AnnouncedSilence), always)
+}
+
+// time adds a time that matters for the given duration. A zero time is not added.
+func (e *encoder) time(t time.Time, past time.Duration) {
+	if !t.IsZero() {
+		e.tokens = append(e.tokens, token{at: t.Unix(), past: int64(past / time.Second)})
+	}
+}
+
+// report adds the time of a report. The controller only compares the times of two reports, with a tolerance. So the
+// interval matters only for a few seconds. After that it matters whether both are the same.
+func (e *encoder) report(t time.Time) {
+	if !t.IsZero() {
+		e.tokens = append(e.tokens, tokens(reportAt(t))...)
+	}
+}
+
+// reportText is the text before the time of a report.
+const reportText = " reported at "
+
+func reportAt(t time.Time) string {
+	return fmt.Sprintf("report-%d%s%s", t.Unix(), reportText, t.UTC().Format(time.RFC3339))
+}
+
+// shown returns the encoding of the progress in a status.
+func shown(p *batchv1beta1.ProgressStatus) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(" shows %d %d of %s %s ",
+		ptr.Deref(p.Step, 0), ptr.Deref(p.Percent, 0), p.Replica, reportAt(p.LastReportTime.Time))
+}
+
+// lastReport returns the encoding of the state with which the sidecar of a pod has ended.
+func lastReport(statuses []corev1.ContainerStatus) string {
+	var b strings.Builder
+	for _, s := range statuses {
+		if s.Name != framework.ProgressContainer || s.State.Terminated == nil {
+			continue
+		}
+		state, err := progress.ParseState([]byte(s.State.Terminated.Message))
+		if err != nil {
+			panic(err) // the model writes only valid states
+		}
+		ended := s.State.Terminated.FinishedAt.Time
+		fmt.Fprintf(&b, " ended with %d %d %s at %s ", ptr.Deref(state.Step, 0), ptr.Deref(state.Percent, 0),
+			reportAt(ended.Add(-state.SinceReport)), ended.Add(-state.SinceProgress).UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
