@@ -5,6 +5,7 @@ be stopped at any time. It then continues with any number of processes.
 """
 import argparse
 import gzip
+import json
 import os
 import sys
 import time
@@ -30,6 +31,13 @@ def say(text):
     # A single write, since the lines of all processes go into one pipe.
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def report(**progress):
+    """Reports the progress of the training, if the job has spec.progress."""
+    if "T9K_PROGRESS_FILE" in os.environ:
+        with open(os.environ["T9K_PROGRESS_FILE"], "a") as f:
+            f.write(json.dumps(progress) + "\n")
 
 
 deepspeed.init_distributed(dist_backend="gloo")
@@ -83,6 +91,7 @@ for epoch in range(done + 1, args.epochs + 1):
             right = (engine.module(pixels[border:]).argmax(1) == digits[border:]).float().mean()
         mean = total.item() / steps / world
         say(f"epoch {epoch:2d}  loss {mean:.4f}  accuracy {right:.3f}  processes {world}")
+        report(step=epoch, totalSteps=args.epochs, metrics={"loss": mean, "accuracy": right.item()})
         if args.checkpoint:
             # The file is renamed when it is complete, since this process can be stopped at any time.
             torch.save((epoch, engine.module.state_dict()), args.checkpoint + ".new")

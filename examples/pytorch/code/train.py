@@ -6,6 +6,7 @@ any time. It then continues with any number of processes.
 """
 import argparse
 import gzip
+import json
 import os
 import time
 
@@ -22,6 +23,14 @@ parser.add_argument("--checkpoint", default="", help="file that rank 0 saves aft
 parser.add_argument("--logdir", default="", help="folder to which rank 0 writes event files for TensorBoard")
 parser.add_argument("--data", default="/data/digits.csv.gz", help="file with 1797 images of 8x8 pixels and the digit in the last column")
 args = parser.parse_args()
+
+
+def report(**progress):
+    """Reports the progress of the training, if the job has spec.progress."""
+    if "T9K_PROGRESS_FILE" in os.environ:
+        with open(os.environ["T9K_PROGRESS_FILE"], "a") as f:
+            f.write(json.dumps(progress) + "\n")
+
 
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
@@ -72,6 +81,7 @@ for epoch in range(done + 1, args.epochs + 1):
             right = (model.module(pixels[border:]).argmax(1) == digits[border:]).float().mean()
         mean = total.item() / steps / world
         print(f"epoch {epoch:2d}  loss {mean:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
+        report(step=epoch, totalSteps=args.epochs, metrics={"loss": mean, "accuracy": right.item()})
         if writer:
             writer.add_scalar("loss", mean, epoch)
             writer.add_scalar("accuracy", right, epoch)

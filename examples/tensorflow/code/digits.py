@@ -42,5 +42,10 @@ def network():
     return keras.Sequential([keras.Input((64,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)])
 
 
-def report(epoch, loss, accuracy):
+def report(epoch, epochs, loss, accuracy):
+    """Prints the progress of the training. It also reports the progress to the job, if the job has spec.progress."""
     print(f"epoch {epoch:2d}  loss {loss:.4f}  accuracy {accuracy:.3f}", flush=True)
+    if "T9K_PROGRESS_FILE" in os.environ:
+        progress = {"step": epoch, "totalSteps": epochs, "metrics": {"loss": float(loss), "accuracy": float(accuracy)}}
+        with open(os.environ["T9K_PROGRESS_FILE"], "a") as f:
+            f.write(json.dumps(progress) + "\n")

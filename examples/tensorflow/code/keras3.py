@@ -54,7 +54,7 @@ def train_step(batch):
 for epoch in range(done + 1, args.epochs + 1):
     loss = sum(float(train_step(batch)) for batch in batches) / steps
     if index == 0:
-        digits.report(epoch, loss, (model(test[0]).numpy().argmax(1) == test[1]).mean())
+        digits.report(epoch, args.epochs, loss, (model(test[0]).numpy().argmax(1) == test[1]).mean())
         # The file is renamed when it is complete, since this process can be stopped at any time.
         saved = args.checkpoint.with_suffix(".new.keras")
         model.save(saved)

@@ -32,7 +32,7 @@ writer = tf.summary.create_file_writer(args.logdir) if leads and args.logdir els
 class Report(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs):
         if leads:
-            digits.report(epoch + 1, logs["loss"], logs["val_accuracy"])
+            digits.report(epoch + 1, args.epochs, logs["loss"], logs["val_accuracy"])
         if writer:
             with writer.as_default(step=epoch + 1):
                 tf.summary.scalar("loss", logs["loss"])

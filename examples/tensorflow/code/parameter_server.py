@@ -63,7 +63,7 @@ for epoch in range(1, args.epochs + 1):
         coordinator.schedule(train_step, args=(batches,))
     coordinator.schedule(test_step)
     coordinator.join()
-    digits.report(epoch, mean_loss.result().numpy(), accuracy.result().numpy())
+    digits.report(epoch, args.epochs, mean_loss.result().numpy(), accuracy.result().numpy())
     mean_loss.reset_state()
     accuracy.reset_state()
     if os.path.exists(args.enough):
