@@ -12,6 +12,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // No network enforces the NetworkPolicies here. Instead, cyclonus, a conformance test for NetworkPolicies, computes
@@ -25,9 +27,11 @@ var _ = Describe("The ports", Label("network"), func() {
 		c.addComponent(ctx, s, "networkpolicies")
 		c.run(ctx, s)
 		members, intruder := c.intrudeIntoJob(ctx, s)
-		for _, port := range trainingPorts {
+		controller := c.pod(ctx, "t9k-"+s.module, s.module+"-controller")
+		for _, port := range slices.Concat(trainingPorts, []int{framework.ProgressPort}) {
 			Expect(c.lets(ctx, intruder, &members[0], port)).To(BeFalse(), "port %d", port)
 			Expect(c.lets(ctx, &members[1], &members[0], port)).To(BeTrue(), "port %d", port)
+			Expect(c.lets(ctx, controller, &members[0], port)).To(Equal(port == framework.ProgressPort), "port %d", port)
 		}
 		c.jobSucceeds(ctx, s, "job")
 	})
@@ -68,7 +72,7 @@ var _ = Describe("The ports", Label("network"), func() {
 // labels. The attacker's NetworkPolicies allow all traffic.
 func (c *cluster) intrudeIntoJob(ctx context.Context, s service) (members []corev1.Pod, intruder *corev1.Pod) {
 	GinkgoHelper()
-	Expect(create(ctx, c.victim, victim, s.job("job", 2, plain()))).To(Succeed())
+	Expect(create(ctx, c.victim, victim, reporting(s.job("job", 2, plain())))).To(Succeed())
 	c.jobHasPods(ctx, s, "job")
 	members, err := c.podsOf(ctx, s, victim, "job")
 	Expect(err).NotTo(HaveOccurred())

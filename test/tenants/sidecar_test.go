@@ -50,7 +50,7 @@ func attackBySidecars(ctx context.Context, s service, answer func(net.Conn)) *cl
 	c := runController(ctx, s)
 	c.works(ctx, s, "before")
 
-	asked := serve(ctx, answer)
+	asked := serve(ctx, net.JoinHostPort(fakeSidecar, sidecarPort), answer)
 	c.inParallel(boards, func(i int) error {
 		return create(ctx, c.attacker, attacker, s.board(name(i), false))
 	})
@@ -70,11 +70,12 @@ func attackBySidecars(ctx context.Context, s service, answer func(net.Conn)) *cl
 	return c
 }
 
-// serve answers requests to the attacker's pods until the spec ends. It returns a counter of the requests.
-func serve(ctx context.Context, answer func(net.Conn)) *atomic.Int32 {
+// serve answers requests to the attacker's pods, which have the given address, until the spec ends. It returns a
+// counter of the requests.
+func serve(ctx context.Context, address string, answer func(net.Conn)) *atomic.Int32 {
 	GinkgoHelper()
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(fakeSidecar, sidecarPort))
+	listener, err := config.Listen(ctx, "tcp", address)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(listener.Close)
 	var asked atomic.Int32
