@@ -59,6 +59,9 @@ type scale struct {
 	ownJobs, foreignPods int
 	// profile is the duration of a CPU profile.
 	profile time.Duration
+	// reportingJobs is the number of jobs that report progress, for the given time.
+	reportingJobs int
+	reporting     time.Duration
 	// failures is how many replicas fail. failovers is how often a leader ends in each way.
 	failures, failovers int
 }
@@ -67,6 +70,7 @@ var (
 	full = scale{
 		jobs: 1000, manyJobs: 10_000, jobsAtOnce: 200, rounds: 3, largeRounds: 5, manyReplicas: 1000, quiet: 10 * time.Minute,
 		ownJobs: 1250, foreignPods: 50_000, profile: 30 * time.Second, failures: 200, failovers: 3,
+		reportingJobs: 5000, reporting: 5 * time.Minute,
 	}
 	quick = scale{jobs: 20, rounds: 1, quiet: 15 * time.Second, profile: 3 * time.Second}
 )
@@ -97,6 +101,7 @@ var measurements = []measurement{
 	{name: "neighbour", take: neighbour},
 	{name: "memory", take: memory},
 	{name: "growth", take: growth},
+	{name: "progress", take: reports},
 }
 
 // Run takes the measurements. It prints a line per figure and then the table, and writes the results into the document.

@@ -77,6 +77,13 @@ var figures = []figure{
 		about: "the same for an eviction and the next admission, beyond those for a pause without Kueue",
 	},
 	{
+		name: "progress-frequent-writes", unit: "writes", zero: true, exact: true,
+		about: "writes for a job that reports progress all the time within 30 s of another one, 5,000 jobs running",
+	},
+	{name: "progress-writes", unit: "writes/s", bar: 30, about: "writes for all of these jobs"},
+	{name: "progress-cpu", unit: "cores", bar: 0.5, about: "CPU time of the controller with these jobs, per second"},
+	{name: "progress-memory", unit: "MiB", bar: 250, about: "maximum resident memory of the controller with these jobs"},
+	{
 		name: "growth", unit: "ratio", bar: 1.1,
 		about: "time of 10,000 jobs, relative to 10 times the time of 1,000 jobs, 200 at a time",
 	},

@@ -36,6 +36,8 @@ type work struct {
 	// played is true if the benchmark plays the kubelet: the pods have no nodes, and the benchmark writes their statuses.
 	// Kubernetes deletes pods without nodes immediately.
 	played bool
+	// reports is true if the jobs report progress.
+	reports bool
 	// alone is true if a failed replica is replaced without restarting the others.
 	alone bool
 }
@@ -88,6 +90,9 @@ func (w work) trainingJob(i int) *pytorchv1beta1.PyTorchTrainingJob {
 	}
 	if w.localQueue != "" {
 		job.Labels = map[string]string{kueuev1beta2.LabelQueueName: w.localQueue}
+	}
+	if w.reports {
+		job.Spec.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
 	}
 	if w.alone {
 		job.Spec.RunPolicy.RestartScope = batchv1beta1.RestartScopeReplica
