@@ -131,7 +131,7 @@ func (s step) try(ctx context.Context, kubeconfig string) error {
 var shownTimeout = regexp.MustCompile(`--timeout=\d+[sm]`)
 
 // age matches the age of an object as kubectl prints it.
-var age = regexp.MustCompile(`^\d+[smhd]$`)
+var age = regexp.MustCompile(`^(\d+[smhd])+$`)
 
 // areDocumented expects docs/metrics.md to list all tensorstack_* metrics of a controller.
 func areDocumented(metrics string) {

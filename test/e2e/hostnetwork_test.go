@@ -69,7 +69,7 @@ func (n namespace) haveTheirOwnPorts(ctx context.Context, portsOfJob int) {
 	Expect(ports).To(HaveLen(2 * portsOfJob))
 	seen := map[string]bool{}
 	for _, port := range ports {
-		Expect(port).To(MatchRegexp(`^2[0-6]\d{3}$`), "ports are from 20000 to 26002")
+		Expect(port).To(MatchRegexp(`^2[0-6]\d{3}$`), "ports are from 20000 to 26003")
 		Expect(seen[port]).To(BeFalse(), "two replicas have port %s", port)
 		seen[port] = true
 	}

@@ -18,10 +18,12 @@ import (
 var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 	It("query only metrics and labels that controllers expose", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		By("creating a job that fails and one in a queue that runs")
+		By("creating a job that fails, one in a queue that runs, and one that reports progress")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.holdsQueue(ctx, n.queue(ctx, "300m"), "gang")
+		n.silent(ctx, "silent", `{"step": 1, "totalSteps": 2}`)
+		Eventually(ctx, n.progress(ctx, "ptjob", "silent")).Should(Equal("50% (1/2)"))
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
 		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/gang", patience)
 

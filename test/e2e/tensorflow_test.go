@@ -70,6 +70,7 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 		Eventually(ctx, log).Should(ContainSubstring("epoch  2  loss"))
 		n.kubectl(ctx, "delete", "pod", "digits-keras3-worker-1", "--wait=false")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-keras3", patience)
+		Eventually(ctx, n.progress(ctx, "tfjob", "digits-keras3")).Should(Equal("100% (20/20)"))
 		Eventually(ctx, log).Should(And(
 			ContainSubstring("worker 0, replicas in the cluster 2"), MatchRegexp(`continuing after epoch +[1-9]`),
 			// An untrained model has an accuracy of 0.1.

@@ -26,6 +26,10 @@ var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 				MatchRegexp(`'eval_loss': '[01]\.[0-9]*', 'eval_accuracy': '0\.[6-9].* 'epoch': '8'`),
 			))
 			Eventually(ctx, n.output(ctx, "get", resource, job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
+			// The Trainer reports at most every 5 s, so the restarted training might report no step before its end.
+			Eventually(ctx, n.progress(ctx, resource, job)).Should(MatchRegexp(`^100%( \(\d+/\d+\))?$`))
+			Eventually(ctx, n.output(ctx, "get", resource, job, "-o", "jsonpath={.status.progress.metrics[*].name}")).
+				Should(ContainSubstring("eval_accuracy"))
 		},
 		Entry("with torchrun", Label("pytorch"), "examples/pytorch/trainer.yaml", "digits-trainer", "ptjob", "pytorch"),
 		Entry("with DeepSpeed ZeRO stage 3", Label("deepspeed"),

@@ -122,6 +122,23 @@ var _ = Describe("A job in a queue of Kueue", func() {
 			Equal("True Succeeded"))
 	})
 
+	It("has quota for the sidecar that receives reports of progress", func(ctx context.Context) {
+		c := start(ctx, configuration, "4")
+		c.apply(ctx, queues)
+		c.apply(ctx, strings.Replace(fmt.Sprintf(kinds[pytorch], "job", "kueue.x-k8s.io/queue-name: queue"), "replicas: 2",
+			"replicas: 1", 1)+"  progress: {enabled: true}\n")
+		j := job{cluster: c, kind: pytorch, name: "job"}
+		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		usage := func() (string, error) {
+			workload := &unstructured.Unstructured{}
+			workload.SetGroupVersionKind(kueuev1beta2.GroupVersion.WithKind("Workload"))
+			err := c.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "job"}, workload)
+			sets, _, _ := unstructured.NestedSlice(workload.Object, "status", "admission", "podSetAssignments")
+			return fmt.Sprint(sets), err
+		}
+		Eventually(ctx, usage).Should(ContainSubstring("resourceUsage:map[cpu:1100m]"))
+	})
+
 	It("waits while Kueue is too old", func(ctx context.Context) {
 		c := start(ctx, "", "4")
 		c.apply(ctx, oldWorkloads)
