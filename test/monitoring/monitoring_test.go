@@ -110,6 +110,14 @@ var situations = map[string]struct{ bad, good []string }{
 		},
 		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
 	},
+	"TensorStackJobsStall": {
+		bad: []string{`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Notify"} 0+0.05x100` + "\n" +
+			`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Restart"} 0+0.05x100`},
+		good: []string{
+			`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Notify"} 0+0.05x100`,
+			`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Restart"} 40x100`,
+		},
+	},
 	"TensorStackRecoveryTakesLong": {
 		bad: []string{`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="600"} 0x100` + "\n" +
 			`tensorstack_job_recovery_duration_seconds_bucket{kind="PyTorchTrainingJob", le="1800"} 0+1x100` + "\n" +
