@@ -43,8 +43,8 @@ func (v *view) checkStall() stallCheck {
 	since := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime.Time
 	if by, last := v.lastProgress(); last != nil {
 		if last.IsFinal { // nothing was reported since then
-			since := v.now.Sub(last.Time)
-			last.Time, last.Silence, last.Announced = v.now, last.Silence+since, last.Announced-since
+			elapsed := v.now.Sub(last.Time)
+			last.Time, last.Silence, last.Announced = v.now, last.Silence+elapsed, last.Announced-elapsed
 		}
 		return checkAfterReport(by, *last, since, limit)
 	}
