@@ -12,8 +12,10 @@ import (
 // newCollector returns a collector that counts TensorBoards by phase. docs/metrics.md describes the metric.
 func newCollector(mgr ctrl.Manager) *phases.Collector {
 	return &phases.Collector{
-		Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"),
-		Elected: mgr.Elected(),
+		Objects: phases.Objects{
+			Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: v1beta1.GroupVersion.WithKind("TensorBoard"),
+			Elected: mgr.Elected(),
+		},
 		Phases: []string{
 			string(v1beta1.TensorBoardPending), string(v1beta1.TensorBoardRunning), string(v1beta1.TensorBoardSuspended),
 			string(v1beta1.TensorBoardFailed),

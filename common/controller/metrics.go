@@ -114,7 +114,7 @@ func newJobCollector(
 	reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{},
 ) *phases.Collector {
 	return &phases.Collector{
-		Reader: reader, Scheme: scheme, Kind: kind, Elected: elected, Phases: phasesOfJobs,
+		Objects: phases.Objects{Reader: reader, Scheme: scheme, Kind: kind, Elected: elected}, Phases: phasesOfJobs,
 		PhaseOf: func(object runtime.Object) string {
 			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // all objects of the kind are jobs
 			if phase == "" {

@@ -1,14 +1,10 @@
 package controller
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -26,11 +22,7 @@ const (
 // progressCollector reports the progress of running jobs, as their statuses in the cache show it. The metrics that the
 // training reports are not included: their names would be chosen by tenants.
 type progressCollector struct {
-	reader client.Reader
-	scheme *runtime.Scheme
-	kind   schema.GroupVersionKind
-	// elected is closed when this process becomes the leader.
-	elected <-chan struct{}
+	jobs phases.Objects
 
 	ratio, step, totalSteps, reportTime *prometheus.Desc
 }
@@ -42,7 +34,7 @@ func newProgressCollector(
 		return prometheus.NewDesc(name, help, []string{"job_namespace", "job_name"}, prometheus.Labels{"kind": kind.Kind})
 	}
 	return &progressCollector{
-		reader: reader, scheme: scheme, kind: kind, elected: elected,
+		jobs:       phases.Objects{Reader: reader, Scheme: scheme, Kind: kind, Elected: elected},
 		ratio:      describe(metricProgressRatio, "How much of the training of a running job is done, from 0 to 1."),
 		step:       describe(metricStep, "The last step that the training of a running job reported."),
 		totalSteps: describe(metricTotalSteps, "The number of steps of the whole training of a running job."),
@@ -60,23 +52,13 @@ func (c *progressCollector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *progressCollector) Collect(metrics chan<- prometheus.Metric) {
-	select {
-	case <-c.elected:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	err := phases.Each(ctx, c.reader, c.scheme, c.kind, func(object runtime.Object) {
+	c.jobs.Each(func(object runtime.Object) {
 		job := object.(framework.Job) //nolint:forcetypeassert // all objects of the kind are jobs
 		status := job.JobStatus()
 		if status.Phase == batchv1beta1.JobPhaseRunning && status.Progress != nil {
 			c.collect(metrics, job.GetNamespace(), job.GetName(), *status.Progress)
 		}
 	})
-	if err != nil {
-		ctrllog.Log.Error(err, "Failed to list jobs for the metrics of progress", "kind", c.kind.Kind)
-	}
 }
 
 func (c *progressCollector) collect(

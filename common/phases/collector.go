@@ -13,22 +13,60 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Collector counts the objects of a kind by phase. It counts the objects in the cache on every scrape, so that the
-// numbers cannot drift. It implements prometheus.Collector.
-type Collector struct {
+// Objects are the objects of a kind in the cache, from which a collector computes its metrics at each scrape.
+type Objects struct {
 	// Reader reads from the cache.
 	Reader client.Reader
 	// Scheme is a scheme in which the kind is registered.
 	Scheme *runtime.Scheme
 	// Kind is the kind of the objects.
 	Kind schema.GroupVersionKind
+	// Elected is closed when this process becomes the leader. Only the leader reports, so that sums over all replicas of
+	// the controller are correct.
+	Elected <-chan struct{}
+}
+
+// Each calls a function for each object. The function must not change the object. Each reports whether the metrics are
+// complete: it calls nothing before this process is the leader, and logs an error if the objects cannot be listed.
+func (o Objects) Each(do func(runtime.Object)) bool {
+	select {
+	case <-o.Elected:
+	default:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := o.each(ctx, do); err != nil {
+		ctrllog.Log.Error(err, "Failed to list objects for the metrics", "kind", o.Kind.Kind)
+		return false
+	}
+	return true
+}
+
+func (o Objects) each(ctx context.Context, do func(runtime.Object)) error {
+	empty, err := o.Scheme.New(o.Kind.GroupVersion().WithKind(o.Kind.Kind + "List"))
+	if err != nil {
+		return err
+	}
+	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
+	if err := o.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		do(item)
+		return nil
+	})
+}
+
+// Collector counts the objects of a kind by phase. It counts the objects in the cache on every scrape, so that the
+// numbers cannot drift. It implements prometheus.Collector.
+type Collector struct {
+	Objects
+
 	// Phases are the values of the label phase.
 	Phases []string
 	// PhaseOf returns the phase of an object.
 	PhaseOf func(runtime.Object) string
-	// Elected is closed when this process becomes the leader. Only the leader counts, so that sums over all replicas of
-	// the controller are correct.
-	Elected <-chan struct{}
 	// Metric describes the gauge, which has the label phase.
 	Metric *prometheus.Desc
 }
@@ -38,45 +76,11 @@ func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) { description
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	select {
-	case <-c.Elected:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	count, err := c.count(ctx)
-	if err != nil {
-		ctrllog.Log.Error(err, "Failed to count objects for the metrics", "kind", c.Kind.Kind)
+	count := map[string]int{}
+	if !c.Each(func(object runtime.Object) { count[c.PhaseOf(object)]++ }) {
 		return
 	}
 	for _, phase := range c.Phases {
 		metrics <- prometheus.MustNewConstMetric(c.Metric, prometheus.GaugeValue, float64(count[phase]), phase)
 	}
-}
-
-func (c *Collector) count(ctx context.Context) (map[string]int, error) {
-	count := map[string]int{}
-	err := Each(ctx, c.Reader, c.Scheme, c.Kind, func(object runtime.Object) { count[c.PhaseOf(object)]++ })
-	return count, err
-}
-
-// Each calls a function for each object of a kind in the cache that the reader reads. The function must not change the
-// object.
-func Each(
-	ctx context.Context, reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind,
-	do func(runtime.Object),
-) error {
-	empty, err := scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err != nil {
-		return err
-	}
-	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		do(item)
-		return nil
-	})
 }
