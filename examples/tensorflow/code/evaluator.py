@@ -24,7 +24,7 @@ if kind == "evaluator":
     for path in tf.train.checkpoints_iterator(args.checkpoints):
         checkpoint.restore(path).expect_partial()
         loss, accuracy = model.evaluate(*test, batch_size=len(test[0]), verbose=0)
-        digits.report(int(done), loss, accuracy)
+        digits.report(int(done), args.epochs, loss, accuracy)
         if done >= args.epochs:
             break
 else:
