@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
@@ -21,6 +22,10 @@ type admitting struct {
 	need   plan.Need
 	// joined are the names of the pods that became members. present are the names of the pods that already existed.
 	joined, present []string
+	// rest is what the job had left when it released its admission. Nil means that it has not released it.
+	rest *plan.Rest
+	// standing is what Standing returns.
+	standing plan.Standing
 	// unknown is what IsUnknown reports.
 	unknown bool
 }
@@ -37,9 +42,12 @@ func (a *admitting) Join(_ *plan.Job, creates []plan.Creation, _ string, present
 	a.present = append(a.present, names(present)...)
 }
 
-func (*admitting) Release(*plan.Job, plan.Rest) plan.Answer { return plan.Answer{} }
+func (a *admitting) Release(_ *plan.Job, rest plan.Rest) plan.Answer {
+	a.rest = &rest
+	return plan.Answer{}
+}
 
-func (*admitting) Standing(types.UID) plan.Standing { return plan.Standing{} }
+func (a *admitting) Standing(types.UID) plan.Standing { return a.standing }
 
 func (*admitting) WhyPending(*plan.Job, *corev1.Pod) (reason, message string, known bool) {
 	return "", "", false
@@ -51,11 +59,11 @@ func (*admitting) OwnUID(types.UID) types.UID                       { return "" 
 func TestAdmissionRequest(t *testing.T) {
 	t.Parallel()
 	type result struct {
-		Done            map[string]int32
+		Done, Ready     map[string]int32
 		Scheduling      bool
 		Joined, Present []string
 	}
-	nothing := map[string]int32{}
+	nothing, one, both := map[string]int32{}, map[string]int32{"worker": 1}, map[string]int32{"worker": 2}
 	worker0, failed := pod("job-worker-0", running), pod("job-worker-1", exited(1))
 	staysFailed := func() *jobBuilder {
 		return ran().Scope(scopeReplica).BackoffLimit(0).Saw(time.Minute, worker0, failed)
@@ -68,39 +76,40 @@ func TestAdmissionRequest(t *testing.T) {
 	}{
 		"a new job needs nodes for all of its pods": {
 			job:  job(role("worker", 2)),
-			want: result{Done: nothing, Scheduling: true, Joined: []string{"job-worker-0", "job-worker-1"}},
+			want: result{Done: nothing, Ready: nothing, Scheduling: true, Joined: []string{"job-worker-0", "job-worker-1"}},
 		},
 		"a running job needs no node": {
-			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: result{Done: nothing},
+			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", running)}, want: result{Done: nothing, Ready: both},
 		},
 		"a pending pod needs a node": {
-			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting}, want: result{Done: nothing, Scheduling: true},
+			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, waiting},
+			want: result{Done: nothing, Ready: one, Scheduling: true},
 		},
 		"a bound pod that has not started needs no other node": {
-			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, bound}, want: result{Done: nothing},
+			job: job(role("worker", 2)), pods: []*corev1.Pod{worker0, bound},
+			want: result{Done: nothing, Ready: one},
 		},
-		"a replica that succeeded is done": {
-			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
-			want: result{Done: map[string]int32{"worker": 1}},
+		"a replica that succeeded is done and counts as ready": {
+			job: ran(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))}, want: result{Done: one, Ready: both},
 		},
 		"a replica that succeeded and whose pod is gone is done": {
 			job: ran().Saw(time.Minute, worker0, pod("job-worker-1", exited(0))), pods: []*corev1.Pod{worker0},
-			want: result{Done: map[string]int32{"worker": 1}},
+			want: result{Done: one, Ready: both},
 		},
 		"a replica that now fails permanently is done": {
 			job: ran().Scope(scopeReplica).BackoffLimit(0), pods: []*corev1.Pod{worker0, failed},
-			want: result{Done: map[string]int32{"worker": 1}},
+			want: result{Done: one, Ready: both},
 		},
 		"a replica that failed permanently is done": {
-			job: staysFailed(), pods: []*corev1.Pod{worker0, failed}, want: result{Done: map[string]int32{"worker": 1}},
+			job: staysFailed(), pods: []*corev1.Pod{worker0, failed}, want: result{Done: one, Ready: both},
 		},
 		"a replica that failed permanently and whose pod is gone is done": {
-			job: staysFailed(), pods: []*corev1.Pod{worker0}, want: result{Done: map[string]int32{"worker": 1}},
+			job: staysFailed(), pods: []*corev1.Pod{worker0}, want: result{Done: one, Ready: both},
 		},
 		"a replacement pod joins the existing pods": {
 			job: job(role("worker", 3)).Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-2", exited(0))},
 			want: result{
-				Done: map[string]int32{"worker": 1}, Scheduling: true,
+				Done: one, Ready: both, Scheduling: true,
 				Joined: []string{"job-worker-1"}, Present: []string{"job-worker-0"},
 			},
 		},
@@ -110,7 +119,8 @@ func TestAdmissionRequest(t *testing.T) {
 				Saw(0, worker0, failed, pod("job-worker-2", exited(1))),
 			pods: []*corev1.Pod{worker0, failed},
 			want: result{
-				Done: nothing, Scheduling: true, Joined: []string{"job-worker-2"}, Present: []string{"job-worker-0"},
+				Done: nothing, Ready: one, Scheduling: true,
+				Joined: []string{"job-worker-2"}, Present: []string{"job-worker-0"},
 			},
 		},
 	} {
@@ -120,7 +130,7 @@ func TestAdmissionRequest(t *testing.T) {
 			seen := seeing(tc.pods...)
 			seen.Admission = a
 			plan.Decide(tc.job.Job, seen, now)
-			diff(t, "need", tc.want, result{a.need.Done, a.need.Scheduling, a.joined, a.present})
+			diff(t, "need", tc.want, result{a.need.Done, a.need.Ready, a.need.Scheduling, a.joined, a.present})
 		})
 	}
 }
@@ -155,6 +165,91 @@ func TestAdmissionAnswer(t *testing.T) {
 			diff(t, "decision", tc.want, summarize(d))
 			diff(t, "whether the job is never requeued", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
 			diff(t, "number of pods that join", len(tc.want.Creates), len(a.joined))
+		})
+	}
+}
+
+// Kueue can admit fewer replicas than an elastic job has.
+func TestNoMoreReplicasAreCreatedThanAreAdmitted(t *testing.T) {
+	t.Parallel()
+	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
+	three := func() *jobBuilder {
+		return job(role("worker", 3)).Scope(scopeReplica).Saw(time.Hour, worker0, pod("job-worker-1", running))
+	}
+	failedAgain := func() *jobBuilder {
+		return three().Saw(10*time.Minute, worker0, pod("job-worker-1", exitedAgo(1, 10*time.Minute))).
+			Saw(5*time.Second, worker0, pod("job-worker-1", exitedAgo(1, 5*time.Second), againAlone(1)))
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		at   time.Time
+		want []string
+	}{
+		"a replica with a pod has a place": {
+			job: three(), pods: []*corev1.Pod{worker0}, want: []string{created("job-worker-1", "0")},
+		},
+		"a replica that succeeded and whose pod is gone keeps its place": {
+			job: three().Saw(time.Minute, worker0, pod("job-worker-1", exited(0))), pods: []*corev1.Pod{worker0},
+		},
+		"a replica that waits for its restart keeps its place": {job: failedAgain(), pods: []*corev1.Pod{worker0}},
+		"a replica whose restart is due gets its place back": {
+			job: failedAgain(), pods: []*corev1.Pod{worker0}, at: now.Add(time.Minute),
+			want: []string{created("job-worker-1", "0.2")},
+		},
+		"no replica is created if enough others have pods": {
+			job: three(), pods: []*corev1.Pod{worker0, worker2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.at.IsZero() {
+				tc.at = now
+			}
+			seen := seeing(tc.pods...)
+			seen.Admission = &admitting{answer: plan.Answer{Most: map[string]int32{"worker": 2}}}
+			diff(t, "creations", tc.want, summarize(tc.job.DecideAt(tc.at, seen)).Creates)
+		})
+	}
+}
+
+// The admission is released when the job needs no more pods. How the job has ended is reported once no pod can run.
+func TestRestOfAJobThatNeedsNoMorePods(t *testing.T) {
+	t.Parallel()
+	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)
+	succeeded := pod("job-worker-0", exited(0))
+	type rest struct {
+		Pods int
+		End  string
+	}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want *rest
+	}{
+		"a job that runs releases nothing": {job: ran(), pods: []*corev1.Pod{worker0, worker1}},
+		"a job that pauses has pods and no end": {
+			job: ran().Paused(true), pods: []*corev1.Pod{worker0, worker1}, want: &rest{Pods: 2},
+		},
+		"a job that has paused has no pods and no end": {job: wasPaused(), want: &rest{}},
+		"a job whose end is decided has no end yet while a pod runs": {
+			job: ran().GivePeers(time.Minute), pods: []*corev1.Pod{succeeded, worker1}, want: &rest{Pods: 2},
+		},
+		"a job that has finished has an end": {
+			job: ran(), pods: []*corev1.Pod{succeeded}, want: &rest{Pods: 1, End: batchv1beta1.ConditionSuccessCriteriaMet},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &admitting{}
+			seen := seeing(tc.pods...)
+			seen.Admission = a
+			tc.job.DecideAt(now, seen)
+			var got *rest
+			if a.rest != nil {
+				got = &rest{Pods: a.rest.Pods, End: ptr.Deref(a.rest.End, metav1.Condition{}).Type}
+			}
+			diff(t, "rest", tc.want, got)
 		})
 	}
 }

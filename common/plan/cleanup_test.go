@@ -205,6 +205,31 @@ func TestTasksOfAFinishedJobChangeOnce(t *testing.T) {
 	}
 }
 
+// With policy All, the replicas of a finished job become Deleted together, in one write.
+func TestTasksOfAFinishedJobChangeWhenTheLastPodIsGone(t *testing.T) {
+	t.Parallel()
+	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		want *batchv1beta1.Aggregate
+	}{
+		"the tasks stay while the clean-up deletes a pod": {
+			pods: []*corev1.Pod{peer}, want: &batchv1beta1.Aggregate{Succeeded: 2},
+		},
+		"the tasks stay while a pod of no replica has time to end": {
+			pods: []*corev1.Pod{pod("job-worker-7", running)}, want: &batchv1beta1.Aggregate{Succeeded: 2},
+		},
+		"the tasks change when no pod is left": {want: &batchv1beta1.Aggregate{Deleted: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := ran().CleanUp(batchv1beta1.CleanUpPolicyAll).GivePeers(time.Minute).Saw(time.Second, leader, peer).
+				Sees(tc.pods...)
+			diff(t, "aggregate", tc.want, d.Status.Aggregate)
+		})
+	}
+}
+
 // After a failure, the remaining pods are deleted immediately.
 func TestCleanUpGivesPeersNoTimeAfterAFailure(t *testing.T) {
 	t.Parallel()

@@ -94,3 +94,31 @@ func TestTemplateWithoutContainersIsInvalid(t *testing.T) {
 	j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}
 	diff(t, "condition Initialized", batchv1beta1.ReasonInvalidTemplate, plan.Initialized(j.Sees().Status).Reason)
 }
+
+func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		containers []corev1.Container
+		want       condition
+	}{
+		"a template without a container is invalid": {
+			want: condition{"False", batchv1beta1.ReasonInvalidTemplate, `the template of type "worker" has no container`},
+		},
+		"a template with a container of the reserved name is invalid": {
+			containers: []corev1.Container{{Name: mainContainer}, {Name: framework.ProgressContainer}},
+			want: condition{
+				"False", batchv1beta1.ReasonInvalidTemplate,
+				`the template of type "worker" has a container named "progress", which is reserved`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).Reporting(0, 0, "")
+			j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: tc.containers}}
+			d := j.Sees()
+			diff(t, "Initialized", tc.want, conditionOf(d, batchv1beta1.ConditionInitialized))
+			diff(t, "creations", 0, len(d.Creates))
+		})
+	}
+}

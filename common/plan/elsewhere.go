@@ -54,10 +54,14 @@ func (s *steps) readyElsewhere() map[string]int32 {
 
 // forget discards the status of a copy that is gone. The next copy has a new status.
 func (s *steps) forget() {
-	status := s.Status
-	if status.StartTime == nil && status.Attempt+status.Pauses+status.Evictions+status.BackoffCount == 0 {
+	if !hasRun(s.Status) {
 		return
 	}
 	s.Status, s.job.Status = batchv1beta1.JobStatus{}, batchv1beta1.JobStatus{}
 	s.view = interpret(s.job, s.seen, s.now)
+}
+
+// hasRun reports whether a job has started, now or before, as its status shows.
+func hasRun(status batchv1beta1.JobStatus) bool {
+	return status.StartTime != nil || jobAttempt(status)+status.BackoffCount > 0
 }

@@ -17,7 +17,7 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return false
 	case c.action == dispatch:
 		// A cache might lack the admission of a job whose status Kueue has copied.
-		return s.Admission.Action != "" || status.StartTime != nil && s.Status.StartTime == nil
+		return s.Admission.Action != "" || hasRun(status) && !hasRun(s.Status)
 	case slices.ContainsFunc(v.replicas, v.mayHavePastPod):
 		return true
 	case c.action == decideEnd && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:

@@ -182,6 +182,9 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 			seen: grouped(group(2, admitted, tooLong), worker0, worker1), want: true,
 		},
 		"admitted pods of a new attempt require a live read": {job: restarted, seen: grouped(group(2, admitted)), want: true},
+		"the withdrawal of an admission requires a live read": {
+			job: ran(), seen: evictedFrom(seeing(worker0, worker1)), want: true,
+		},
 		"the PodGroup of a job that was created paused requires a live read": {
 			job: inQueue().Paused(true).Saw(time.Minute), seen: grouped(group(2, admitted)), want: true,
 		},

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -157,7 +158,7 @@ func TestBuildPod(t *testing.T) {
 					Name: "mine", Namespace: "elsewhere",
 					Labels: map[string]string{
 						"team": "vision", "batch.tensorstack.dev/job-name": "other", "app.kubernetes.io/name": "mine",
-						"scheduler.tensorstack.dev/group-name": "of-another-job",
+						"scheduler.tensorstack.dev/group-name": "of-another-job", batchv1beta1.LabelAdmittedBy: "workload-uid",
 					},
 					Annotations: map[string]string{"note": "mine", "scheduler.tensorstack.dev/released": "true"},
 				},

@@ -97,7 +97,7 @@ func (s *steps) setProgress(before view) {
 func HasNews(status batchv1beta1.JobStatus, readings map[types.UID]Reading) bool {
 	var last Reading
 	for _, reading := range readings {
-		if reading.Status != nil && (last.Status == nil || reading.progressTime().After(last.progressTime())) {
+		if reading.Status != nil && reading.progressTime().After(last.progressTime()) {
 			last = reading
 		}
 	}

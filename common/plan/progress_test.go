@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -180,6 +181,12 @@ func TestProgressInTheStatus(t *testing.T) {
 			job:  reports(0, 0, "").Paused(true),
 			seen: due(9*second, reading(leader, runningPods()...)), want: step42.Status,
 		},
+		"a pause removes the estimate of the completion": {
+			job: withProgress(reports(0, 0, "").Paused(true), changed(step42, func(p *batchv1beta1.ProgressStatus) {
+				p.EstimatedCompletionTime = new(ago(-time.Hour))
+			})),
+			seen: seeing(runningPods()...), want: step42.Status,
+		},
 		"the decision about the end shows the last report although no write is due": {
 			job:  reports(0, 0, "").GivePeers(time.Minute),
 			seen: due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
@@ -220,6 +227,42 @@ func TestProgressInTheStatus(t *testing.T) {
 			d := tc.job.DecideAt(now, tc.seen)
 			diff(t, "progress", tc.want, d.Status.Progress)
 			diff(t, "requeue delay", tc.wakeIn, summarize(d).WakeIn)
+		})
+	}
+}
+
+// The readings are a map, so their order changes from call to call.
+func TestHasNews(t *testing.T) {
+	t.Parallel()
+	older, newer := step(410, time.Minute), step(420, time.Second)
+	for name, tc := range map[string]struct {
+		shown    *batchv1beta1.ProgressStatus
+		readings []plan.Reading
+		want     bool
+	}{
+		"a job without readings has no news":              {},
+		"a job whose pods have reported nothing has none": {readings: []plan.Reading{noReport(0)}},
+		"the first report is news":                        {readings: []plan.Reading{newer}, want: true},
+		"a report that is shown is no news":               {shown: newer.Status, readings: []plan.Reading{newer}},
+		"the last report is news although an earlier one is shown": {
+			shown: older.Status, readings: []plan.Reading{older, newer}, want: true,
+		},
+		"an earlier report is no news": {shown: newer.Status, readings: []plan.Reading{older, newer}},
+		"a report is news although another pod has reported nothing": {
+			readings: []plan.Reading{noReport(0), newer}, want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := map[types.UID]plan.Reading{}
+			for i, r := range tc.readings {
+				read[types.UID(fmt.Sprint(i))] = r
+			}
+			for range 64 {
+				if got := plan.HasNews(batchv1beta1.JobStatus{Progress: tc.shown}, read); got != tc.want {
+					t.Fatalf("HasNews is %t, want %t", got, tc.want)
+				}
+			}
 		})
 	}
 }

@@ -93,9 +93,6 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 		if r.done || !r.runs() || !v.job.Spec.MayRunFirst(v.gang, *r.member) {
 			continue
 		}
-		if !v.job.Spec.MayReport(v.gang, *r.member) {
-			return stallCheck{} // it might train, and has no sidecar that can be read
-		}
 		reading := v.readingOf(r)
 		if hasReported {
 			due = later(due, reading.Time.Add(startLimit-reading.Silence))
@@ -104,7 +101,7 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 		//mutant:progress: a reading before the deadline is a stall => if reading.Time.IsZero() || v.now.Before(due) {
 		if reading.Time.Before(due) { // also if there is no reading
 			if !v.now.Before(due) && (reading.Time.IsZero() || reading.Problem != "") {
-				return stallCheck{} // the pod cannot be read
+				return stallCheck{} // the pod cannot be read, or has no sidecar although it might train
 			}
 			return stallCheck{due: due, isOnTime: v.now.Before(due) && v.hasStalledSince(since)}
 		}
@@ -117,6 +114,7 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 // not stalled now, a deadline was changed. Otherwise, the stall ended the attempt before, and this one has to report.
 func (v *view) hasStalledSince(since time.Time) bool {
 	c := meta.FindStatusCondition(v.job.Status.Conditions, batchv1beta1.ConditionStalled)
+	//equivalent:always c.Status == metav1.ConditionTrue => the result only matters while the condition is True
 	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
 }
 

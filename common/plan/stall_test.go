@@ -91,6 +91,12 @@ func stalled() *jobBuilder {
 	return reports(600, 300, notify).SawIn(leaderReads(r))
 }
 
+// anywhere makes each replica of a job one that might report.
+func anywhere(j *jobBuilder) *jobBuilder {
+	j.Spec.FirstProcess = framework.FirstProcessAnywhere
+	return j
+}
+
 func TestStall(t *testing.T) {
 	t.Parallel()
 	const second, minute = time.Second, time.Minute
@@ -98,10 +104,6 @@ func TestStall(t *testing.T) {
 	noted := stall{
 		Reaction: notify, Stalled: isStalled(stalledAt42),
 		Events: []string{"Warning Stalled: replica job-worker-0: " + stalledAt42}, WakeIn: 30 * second,
-	}
-	anywhere := func(j *jobBuilder) *jobBuilder {
-		j.Spec.FirstProcess = framework.FirstProcessAnywhere
-		return j
 	}
 	debugged := func(j *jobBuilder) *jobBuilder {
 		j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
@@ -267,6 +269,22 @@ func TestStall(t *testing.T) {
 				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
 			},
 		},
+		"another pod of a reporter that has ended is not awaited": {
+			job:  anywhere(started(notify, 20*minute)).Saw(10*minute, worker0, pod("job-worker-1", exited(0))),
+			seen: reading(readings{"job-worker-0": noReport(0)}, worker0, another("job-worker-1")),
+			want: stall{
+				Reaction: notify, Stalled: isStalled(neverReported),
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+			},
+		},
+		"a job that could not be read yet is requeued at its deadline for the start": {
+			job: started(notify, 5*minute-20*second), seen: seeing(worker0, worker1), want: stall{WakeIn: 20 * second},
+		},
+		"a job that cannot be read anymore is not requeued for its deadline for the start": {
+			job: started(notify, 5*minute+30*second), seen: leaderReads(plan.Reading{
+				Time: now.Add(-minute), Problem: "connection refused",
+			}), want: stall{WakeIn: 30 * second},
+		},
 		"a job whose sidecar was restarted has reported": {
 			job: withProgress(started(notify, 20*minute), step(420, 10*minute)), seen: leaderReads(noReport(0)),
 			want: stall{WakeIn: 30 * second},
@@ -365,6 +383,27 @@ func TestStallRestartsTheJob(t *testing.T) {
 	diff(t, "attempt after a stall of the new attempt", int32(2), d.Status.Attempt)
 }
 
+// The condition Stalled stays True until the attempt that a stall has begun reports.
+func TestAStallThatRestartedTheJobIsShownUntilTheNextReport(t *testing.T) {
+	t.Parallel()
+	next := []*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", running, again(1))}
+	for name, startup := range map[string]int64{
+		"a job without a deadline for its start shows the stall": 0,
+		"a job with a deadline for its start shows the stall":    300,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := reports(600, startup, restart).SawIn(leaderReads(readBefore(step(420, 10*time.Minute), time.Minute)))
+			seen := reading(readings{"job-worker-0": noReport(0)}, next...)
+			j.Status = j.DecideAt(now, seen).Status
+			diff(t, "whether the job runs again", true, plan.IsRunning(j.Status))
+			d := j.DecideAt(now, seen)
+			diff(t, "Stalled", batchv1beta1.ReasonNoProgress, conditionOf(d, batchv1beta1.ConditionStalled).Reason)
+			diff(t, "events", []string(nil), stallOf(d).Events)
+		})
+	}
+}
+
 func TestStallWithThePolicyRestart(t *testing.T) {
 	t.Parallel()
 	silent := step(420, 10*time.Minute)
@@ -410,6 +449,14 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 			want: result{
 				Backoff: 1, Attempt: 1, Deletes: deleted, Reaction: restart, Stalled: batchv1beta1.ReasonNoProgress,
 				Failures: []string{"job-worker-1: no exit code, counted", "job-worker-1: no exit code, counted"},
+			},
+		},
+		"a stall is no failure of the replica that reported last and stays failed": {
+			job:  neverRestarted().Scope(scopeReplica).Saw(20*time.Minute, worker0, pod("job-worker-1", exited(1))),
+			seen: reading(readings{"job-worker-1": silent}, worker0, pod("job-worker-1", exited(1))),
+			want: result{
+				Backoff: 1, Attempt: 1, Deletes: deleted, Reaction: restart, Stalled: batchv1beta1.ReasonNoProgress,
+				Failures: []string{"job-worker-1: no exit code, counted", "job-worker-1: exit code 1, counted"},
 			},
 		},
 		"a job that never reports restarts": {job: startupStall, seen: leaderReads(noReport(0)), want: restarted},
@@ -572,18 +619,6 @@ func TestStallEndsWithTheTraining(t *testing.T) {
 	}
 }
 
-// evicting is an admission that is withdrawn.
-type evicting struct{ admitting }
-
-func (*evicting) Standing(types.UID) plan.Standing {
-	return plan.Standing{Waits: true, Stops: "the job was evicted"}
-}
-
-func evictedFrom(seen plan.Observation) plan.Observation {
-	seen.Admission = &evicting{}
-	return seen
-}
-
 // unreadable returns the reading of a pod that was read last at a time before now.
 func unreadable(before time.Duration) plan.Reading {
 	r := readBefore(step(420, 0), before)
@@ -595,11 +630,10 @@ func TestProgressThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const unread = "the progress of replica job-worker-0 cannot be read: connection refused"
 	unknown := condition{"Unknown", batchv1beta1.ReasonProgressUnknown, unread}
+	ended := pod("job-worker-1", exited(0))
 	wasUnread := func(policy batchv1beta1.ProgressPolicy) *jobBuilder {
 		return reports(600, 0, policy).SawIn(leaderReads(readBefore(unreadable(5*time.Minute), time.Minute)))
 	}
-	anywhere := reports(600, 0, notify)
-	anywhere.Spec.FirstProcess = framework.FirstProcessAnywhere
 	for name, tc := range map[string]struct {
 		job        *jobBuilder
 		seen       plan.Observation
@@ -620,9 +654,39 @@ func TestProgressThatCannotBeRead(t *testing.T) {
 		},
 		"is not shown by a job without deadlines": {job: reports(0, 0, ""), seen: leaderReads(unreadable(time.Hour))},
 		"is not shown if another pod that might report can be read": {
-			job: anywhere, seen: reading(readings{
+			job: anywhere(reports(600, 0, notify)), seen: reading(readings{
 				"job-worker-0": unreadable(time.Hour), "job-worker-1": {Time: now},
 			}, runningPods()...),
+		},
+		"names the first of the pods that cannot be read": {
+			job: anywhere(reports(600, 0, notify)), seen: reading(readings{
+				"job-worker-0": unreadable(time.Hour), "job-worker-1": unreadable(time.Hour),
+			}, runningPods()...),
+			want: unknown, wantEvents: []string{"Warning ProgressUnknown: " + unread},
+		},
+		"is shown although another pod that might report has ended": {
+			job: anywhere(reports(600, 0, notify)), seen: reading(readings{"job-worker-0": unreadable(time.Hour)},
+				pod("job-worker-0", running), ended),
+			want: unknown, wantEvents: []string{"Warning ProgressUnknown: " + unread},
+		},
+		"is shown although a replica that has ended has another pod": {
+			job: anywhere(reports(600, 0, notify)).Saw(time.Minute, pod("job-worker-0", running), ended),
+			seen: reading(readings{"job-worker-0": unreadable(time.Hour)},
+				pod("job-worker-0", running), another("job-worker-1")),
+			want: unknown, wantEvents: []string{"Warning ProgressUnknown: " + unread},
+		},
+		"stays unknown although the last report of a pod that has ended is known": {
+			job: anywhere(wasUnread(notify)), want: unknown,
+			seen: reading(readings{"job-worker-0": unreadable(time.Hour), "job-worker-1": final(step(420, time.Second))},
+				pod("job-worker-0", running), ended),
+		},
+		"stays unknown until a pod has been read": {job: wasUnread(notify), seen: seeing(runningPods()...), want: unknown},
+		"stays unknown if the last read failed": {
+			job: wasUnread(notify), seen: leaderReads(unreadable(time.Minute)), want: unknown,
+		},
+		"does not matter anymore when the deadline is removed": {
+			job: wasUnread(notify).Reporting(0, 0, notify), seen: leaderReads(unreadable(time.Hour)),
+			want: isNot(batchv1beta1.ReasonProgressing, "the progress can be read again, or there is no deadline anymore"),
 		},
 		"is announced only once": {job: wasUnread(notify), seen: leaderReads(unreadable(6 * time.Minute)), want: unknown},
 		"is not a stall":         {job: wasUnread(restart), seen: leaderReads(unreadable(time.Hour)), want: unknown},
@@ -694,6 +758,12 @@ func TestStallOfATrainingThatReportedToAnotherSidecar(t *testing.T) {
 			job: reported(600), seen: since(600 * time.Second), want: isStalled(message),
 		},
 		"the deadline for the start does not apply": {job: reported(0), seen: since(time.Hour)},
+		"a training that has reported no step is stalled, too": {
+			job:  reports(600, 300, notify).SawIn(leaderReads(readBefore(percent(42, time.Minute), 30*time.Minute))),
+			seen: since(600 * time.Second),
+			want: isStalled("no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after the first " +
+				"report"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -708,17 +778,22 @@ func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 	silent := leaderReads(plan.Reading{Time: now, Silence: time.Hour})
 	for name, tc := range map[string]struct {
 		seconds int64
+		read    time.Duration // before now
 		want    condition
 	}{
-		"the deadline is the same": {300, isStalled(neverReported)},
-		"the deadline was raised":  {7200, isNot(batchv1beta1.ReasonProgressing, isOnTime)},
-		"the deadline was removed": {0, isNot(batchv1beta1.ReasonProgressing, isOnTime)},
+		"the deadline is the same": {seconds: 300, want: isStalled(neverReported)},
+		"the deadline was raised":  {seconds: 7200, want: isNot(batchv1beta1.ReasonProgressing, isOnTime)},
+		"the deadline was removed": {seconds: 0, want: isNot(batchv1beta1.ReasonProgressing, isOnTime)},
+		"the deadline was raised and is over, but the job was not read since then": {
+			seconds: 3600, read: 10 * time.Second, want: isStalled(neverReported),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := reports(0, 300, notify)
 			j.Status = j.DecideAt(now, silent).Status
-			diff(t, "Stalled", tc.want, stallOf(j.Reporting(0, tc.seconds, notify).DecideAt(now, silent)).Stalled)
+			seen := leaderReads(plan.Reading{Time: now.Add(-tc.read), Silence: time.Hour})
+			diff(t, "Stalled", tc.want, stallOf(j.Reporting(0, tc.seconds, notify).DecideAt(now, seen)).Stalled)
 		})
 	}
 }

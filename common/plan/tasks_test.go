@@ -365,3 +365,32 @@ func TestReadyOfAFinishedJobStays(t *testing.T) {
 	diff(t, "aggregate", &batchv1beta1.Aggregate{Failed: 2}, d.Status.Aggregate)
 	diff(t, "READY", "2/2", d.Status.Ready)
 }
+
+// A replica is Deleted while its job pauses, since the job has given it up.
+func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
+	t.Parallel()
+	evicted := func() *jobBuilder { return ran().SawIn(evictedFrom(seeing(runningPods()...))) }
+	next := []*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", running, again(1))}
+	failed := []*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen plan.Observation
+		want batchv1beta1.Aggregate
+	}{
+		"the replicas of an evicted job are created again": {
+			job: evicted(), seen: queued(), want: batchv1beta1.Aggregate{Creating: 2},
+		},
+		"the replicas of an evicted job are deleted when it is paused": {
+			job: evicted().Paused(true), seen: queued(), want: batchv1beta1.Aggregate{Deleted: 2},
+		},
+		"a failure before a second pause is recorded until its root cause is known": {
+			job:  wasPaused().Paused(false).Saw(0).Saw(0, next...).Window(2 * time.Second).Paused(true),
+			seen: seeing(failed...), want: batchv1beta1.Aggregate{Running: 1, Failed: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "aggregate", &tc.want, tc.job.DecideAt(now, tc.seen).Status.Aggregate)
+		})
+	}
+}

@@ -28,9 +28,6 @@ func (v *view) waitsForStart() bool {
 // whyStop returns why the pods of the present attempt must go. It is empty if they may stay, or if there are none.
 func (v *view) whyStop() string {
 	standing := v.standing()
-	if standing == (Standing{}) {
-		return ""
-	}
 	for _, r := range v.replicas {
 		if !r.isCurrent() {
 			continue
