@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tensorstack.dev/jobs/common/affinity"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
@@ -50,7 +51,7 @@ func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
 	if len(validation.IsValidLabelValue(queue.Name)) == 0 {
 		metav1.SetMetaDataLabel(&ungated.ObjectMeta, v1beta1.LabelQueue, queue.Name)
 	}
-	confine(&ungated.Spec, requirementsOf(queue.Spec.NodeSelector))
+	affinity.Restrict(&ungated.Spec, corev1.NodeSelectorTerm{MatchExpressions: requirementsOf(queue.Spec.NodeSelector)})
 	return ungated
 }
 
@@ -72,33 +73,4 @@ func requirementsOf(selector *metav1.LabelSelector) []corev1.NodeSelectorRequire
 		})
 	}
 	return all
-}
-
-// confine restricts a pod to nodes that meet the requirements, in addition to its own.
-func confine(pod *corev1.PodSpec, requirements []corev1.NodeSelectorRequirement) {
-	if len(requirements) == 0 {
-		return
-	}
-	if pod.Affinity == nil {
-		pod.Affinity = &corev1.Affinity{}
-	}
-	if pod.Affinity.NodeAffinity == nil {
-		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	affinity := pod.Affinity.NodeAffinity
-	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}},
-		}
-		return
-	}
-	// The terms are alternatives, so each term gets the requirements.
-	for i := range required.NodeSelectorTerms {
-		term := &required.NodeSelectorTerms[i]
-		// An empty term matches no node, and the API server rejects changes of such a term.
-		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
-			term.MatchExpressions = append(term.MatchExpressions, requirements...)
-		}
-	}
 }

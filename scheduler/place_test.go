@@ -11,71 +11,35 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-func TestConfine(t *testing.T) {
+func TestRequirementsOfAQueue(t *testing.T) {
 	t.Parallel()
-	in := func(key, value string) corev1.NodeSelectorRequirement {
-		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
-	}
-	term := func(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: requirements}
-	}
-	pool := &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "training"}}
 	for name, tc := range map[string]struct {
 		selector *metav1.LabelSelector
-		terms    []corev1.NodeSelectorTerm
-		want     []corev1.NodeSelectorTerm
+		want     []corev1.NodeSelectorRequirement
 	}{
-		"a queue without a nodeSelector leaves the pod alone": {},
-		"a pod without terms gets one": {
-			selector: pool, want: []corev1.NodeSelectorTerm{term(in("pool", "training"))},
-		},
-		"each term of the pod gets the requirements, since terms are alternatives": {
-			selector: pool,
-			terms:    []corev1.NodeSelectorTerm{term(in("zone", "a")), term(in("zone", "b"))},
-			want: []corev1.NodeSelectorTerm{
-				term(in("zone", "a"), in("pool", "training")), term(in("zone", "b"), in("pool", "training")),
+		"a queue without a nodeSelector has no requirements": {},
+		"matchLabels of the queue become requirements, sorted by key": {
+			selector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "a", "pool": "training"}},
+			want: []corev1.NodeSelectorRequirement{
+				{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{"training"}},
+				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
 			},
-		},
-		"a term with fields keeps them": {
-			selector: pool,
-			terms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{in("zone", "a")},
-				MatchFields:      []corev1.NodeSelectorRequirement{in("metadata.name", "node-1")},
-			}},
-			want: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{in("zone", "a"), in("pool", "training")},
-				MatchFields:      []corev1.NodeSelectorRequirement{in("metadata.name", "node-1")},
-			}},
 		},
 		"matchExpressions of the queue become requirements": {
 			selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "gpu", Operator: metav1.LabelSelectorOpExists},
 				{Key: "zone", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a", "b"}},
 			}},
-			want: []corev1.NodeSelectorTerm{term(
-				corev1.NodeSelectorRequirement{Key: "gpu", Operator: corev1.NodeSelectorOpExists},
-				corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a", "b"}},
-			)},
-		},
-		"an empty term stays empty, since the API server rejects changes of it": {
-			selector: pool, terms: []corev1.NodeSelectorTerm{term()}, want: []corev1.NodeSelectorTerm{term()},
+			want: []corev1.NodeSelectorRequirement{
+				{Key: "gpu", Operator: corev1.NodeSelectorOpExists},
+				{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a", "b"}},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := &corev1.PodSpec{}
-			if tc.terms != nil {
-				pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: tc.terms},
-				}}
-			}
-			confine(pod, requirementsOf(tc.selector))
-			var got []corev1.NodeSelectorTerm
-			if pod.Affinity != nil {
-				got = pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("unexpected terms (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, requirementsOf(tc.selector)); diff != "" {
+				t.Errorf("unexpected requirements (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ const (
 	metricStart    = "tensorstack_job_start_duration_seconds"
 	metricRecovery = "tensorstack_job_recovery_duration_seconds"
 	metricStalls   = "tensorstack_job_stalls_total"
+	metricNodes    = "tensorstack_job_node_restarts_total"
 )
 
 // otherCause replaces all causes that are not in causes, so that the number of label values is bounded.
@@ -30,7 +31,8 @@ const otherCause = "Other"
 var causes = []string{
 	batchv1beta1.ReasonError, batchv1beta1.ReasonOOMKilled, batchv1beta1.ReasonEvicted, batchv1beta1.ReasonPreempted,
 	batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonNodeShutdown, batchv1beta1.ReasonDisrupted, batchv1beta1.ReasonDeleted,
-	batchv1beta1.ReasonCompleted, batchv1beta1.ReasonNoProgress,
+	batchv1beta1.ReasonCompleted, batchv1beta1.ReasonNoProgress, batchv1beta1.ReasonDeviceUnhealthy,
+	batchv1beta1.ReasonDeviceTainted,
 }
 
 // durations are the buckets of the histograms, in seconds: from the start of a small pod to a day in a queue.
@@ -43,6 +45,7 @@ type jobMetrics struct {
 	start    prometheus.Histogram
 	recovery prometheus.Histogram
 	stalls   *prometheus.CounterVec
+	nodes    *nodeMetrics
 }
 
 // newJobMetrics registers the metrics of a kind. It returns an error if they are already registered.
@@ -67,12 +70,13 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 			Help: "Stalls of the training of a job, by runPolicy.progressPolicy.",
 		}, []string{"policy"}),
 	}
+	m.nodes = newNodeMetrics(labels)
 	for _, policy := range []batchv1beta1.ProgressPolicy{
 		batchv1beta1.ProgressPolicyNotify, batchv1beta1.ProgressPolicyRestart,
 	} {
 		m.stalls.WithLabelValues(string(policy)) // so that increase() sees the first stall, too
 	}
-	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery, m.stalls} {
+	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery, m.stalls, m.nodes.restarts} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -91,6 +95,9 @@ func (m *jobMetrics) observe(d plan.Decision) {
 			counted = "true"
 		}
 		m.restarts.WithLabelValues(cause, counted).Inc()
+		if r.Node != "" {
+			m.nodes.observe(r.Node, cause)
+		}
 	}
 	if d.StartDuration != nil {
 		m.start.Observe(d.StartDuration.Seconds())

@@ -42,6 +42,14 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 			restarts: []plan.Restart{{Cause: "NoProgress", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="NoProgress",counted="true",kind="TestJob"} 1`,
 		},
+		"an unhealthy device has the cause DeviceUnhealthy": {
+			restarts: []plan.Restart{{Cause: "DeviceUnhealthy", Node: "node"}},
+			want:     `tensorstack_job_restarts_total{cause="DeviceUnhealthy",counted="false",kind="TestJob"} 1`,
+		},
+		"a tainted device has the cause DeviceTainted": {
+			restarts: []plan.Restart{{Cause: "DeviceTainted", Node: "node"}},
+			want:     `tensorstack_job_restarts_total{cause="DeviceTainted",counted="false",kind="TestJob"} 1`,
+		},
 		"a cause that the kubelet defines counts as Other": {
 			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
 			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,
@@ -76,7 +84,7 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics.observe(plan.Decision{
-		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonError}}, StartDuration: new(time.Second),
+		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}}, StartDuration: new(time.Second),
 		RecoveryDuration: new(time.Second), Stall: batchv1beta1.ProgressPolicyNotify,
 	})
 	problems, err := testutil.GatherAndLint(registry)

@@ -37,6 +37,7 @@ import (
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Options are the options of a Reconciler.
@@ -66,10 +67,12 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Settings: plan.Settings{
-			PeerGrace:      30 * time.Second,
-			FailureWindow:  2 * time.Second,
-			NodeLostDelay:  time.Minute,
-			DependentRetry: time.Minute,
+			PeerGrace:          30 * time.Second,
+			FailureWindow:      2 * time.Second,
+			NodeLostDelay:      time.Minute,
+			AvoidNodesFor:      time.Hour,
+			AvoidNodesPatience: 5 * time.Minute,
+			DependentRetry:     time.Minute,
 		},
 		StatusInterval: 5 * time.Second,
 		Workers:        16,
@@ -190,7 +193,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
 		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges()))).
+			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges(), r.deviceFailures()))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
 		WatchesRawSource(source.Channel(r.progressed, &handler.EnqueueRequestForObject{})).
@@ -234,6 +237,17 @@ func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
 		after, isJob := e.ObjectNew.(J)
 		return wasJob && isJob && r.framework.JobSpec(after).RunsElsewhere() &&
 			!equality.Semantic.DeepEqual(before.JobStatus(), after.JobStatus())
+	}}
+}
+
+// deviceFailures passes only changes of the status that record a failure because of an unhealthy device. If the
+// response to the write was lost, the next reconcile can read an older status from the cache. Other failures are still
+// visible in their pods then. A device can be healthy again, so that only this event requeues the job.
+func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		before, wasJob := e.ObjectOld.(J)
+		after, isJob := e.ObjectNew.(J)
+		return wasJob && isJob && policy.RecordsDevice(*before.JobStatus(), *after.JobStatus())
 	}}
 }
 

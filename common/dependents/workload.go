@@ -236,6 +236,12 @@ func (w Workload) isAdmitted(job types.UID) bool {
 		!w.is(kueuev1beta2.ConditionEvicted) && !w.is(kueuev1beta2.ConditionFinished)
 }
 
+// assignsNodes reports whether Kueue assigns the nodes of the pods (topology-aware scheduling).
+func (w Workload) assignsNodes() bool {
+	return w.Object.Status.Admission != nil && slices.ContainsFunc(w.Object.Status.Admission.PodSetAssignments,
+		func(a kueuev1beta2.PodSetAssignment) bool { return a.TopologyAssignment != nil })
+}
+
 // Standing implements plan.Admission. While the Workload cannot be read, the replicas that run go on: they were
 // admitted. They also go on while there is no Workload, since that is so when Kueue is being removed: the job creates
 // another one, and pods that the former one admitted stop. The job cannot create a prebuilt Workload, so they stop.
@@ -246,9 +252,11 @@ func (w Workload) Standing(job types.UID) plan.Standing {
 	case w.Object == nil:
 		return plan.Standing{Waits: true, Stops: "the workload that was created for the job does not exist"}
 	case w.isAdmitted(job):
-		return plan.Standing{AdmittedBy: w.Object.UID}
+		return plan.Standing{AdmittedBy: w.Object.UID, AssignsNodes: w.assignsNodes()}
 	}
-	standing := plan.Standing{Waits: true, Stops: "Kueue has not admitted the workload of the job"}
+	standing := plan.Standing{
+		Waits: true, Stops: "Kueue has not admitted the workload of the job", AssignsNodes: w.assignsNodes(),
+	}
 	if w.is(kueuev1beta2.ConditionEvicted) {
 		evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 		standing.Stops = fmt.Sprintf("Kueue has evicted the workload of the job (%s): %s", evicted.Reason, evicted.Message)

@@ -523,6 +523,32 @@ func TestADeadlineDoesNotRunWhileAJobWaitsForKueue(t *testing.T) {
 	diff(t, "requeue", true, d.WakeAt.IsZero())
 }
 
+// With topology-aware scheduling, a pod that avoids its node would never start.
+func TestKueueAssignsTheNodesOfAPodWithATopology(t *testing.T) {
+	t.Parallel()
+	withTopology := func(w *kueuev1beta2.Workload) {
+		w.Status.Admission.PodSetAssignments[0].TopologyAssignment = &kueuev1beta2.TopologyAssignment{}
+	}
+	for name, tc := range map[string]struct {
+		workload *kueuev1beta2.Workload
+		want     bool
+	}{
+		"a workload that waits has no nodes":                             {workload: workload()},
+		"a workload without a topology has only the nodes of its flavor": {workload: workload(admittedFor(2))},
+		"a workload with a topology has nodes": {
+			workload: workload(admittedFor(2), withTopology), want: true,
+		},
+		"a workload that was evicted has its nodes until its pods are gone": {
+			workload: workload(admittedFor(2), withTopology, evicted("Preempted")), want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "AssignsNodes", tc.want, seenWorkload(tc.workload).Standing("job-uid").AssignsNodes)
+		})
+	}
+}
+
 func TestReleaseWorkload(t *testing.T) {
 	t.Parallel()
 	end := func(conditionType string) *metav1.Condition {

@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ const (
 func Run(pod *corev1.Pod, node string, at time.Time) {
 	pod.Spec.NodeName = node
 	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled
+	})
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(at)}}
 	for _, c := range pod.Spec.InitContainers {
@@ -123,6 +127,54 @@ func LoseNode(pod *corev1.Pod, at time.Time) {
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
+// TaintDevice marks the pod as evicted because a device of one of its ResourceClaims has a taint with the effect
+// NoExecute. The caller then deletes the pod.
+func TaintDevice(pod *corev1.Pod, at time.Time) { disrupt(pod, "DeletionByDeviceTaintManager", at) }
+
+// BreakDevice makes the kubelet report a device of the main container as unhealthy. The container still runs. Later
+// changes of its state keep the report.
+func BreakDevice(pod *corev1.Pod, resource corev1.ResourceName, id corev1.ResourceID) {
+	setDevice(pod, resource, corev1.ResourceHealth{ResourceID: id, Health: corev1.ResourceHealthStatusUnhealthy})
+}
+
+// ForgetDevice makes the kubelet report that the health of a device of the main container is unknown, for example
+// because the device plugin restarts.
+func ForgetDevice(pod *corev1.Pod, resource corev1.ResourceName, id corev1.ResourceID) {
+	setDevice(pod, resource, corev1.ResourceHealth{ResourceID: id, Health: corev1.ResourceHealthStatusUnknown})
+}
+
+// RepairDevice makes the kubelet report a device of the main container as healthy.
+func RepairDevice(pod *corev1.Pod, resource corev1.ResourceName, id corev1.ResourceID) {
+	setDevice(pod, resource, corev1.ResourceHealth{ResourceID: id, Health: corev1.ResourceHealthStatusHealthy})
+}
+
+// HasUnhealthyDevice reports whether a device of the main container is unhealthy.
+func HasUnhealthyDevice(pod *corev1.Pod) bool {
+	main := mainStatus(pod)
+	return main != nil && slices.ContainsFunc(main.AllocatedResourcesStatus, func(r corev1.ResourceStatus) bool {
+		return slices.ContainsFunc(r.Resources, func(device corev1.ResourceHealth) bool {
+			return device.Health == corev1.ResourceHealthStatusUnhealthy
+		})
+	})
+}
+
+// FindNoNode makes the scheduler report that the pod fits on no node.
+func FindNoNode(pod *corev1.Pod, at time.Time) {
+	setCondition(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message:            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+		LastTransitionTime: seconds(at),
+	})
+}
+
+// IsUnschedulable reports whether the scheduler has found no node for the pod.
+func IsUnschedulable(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
 // ShutDownNode ends the pod because its node shuts down. The program saves its work on SIGTERM and exits with 0. The
 // pod is not deleted.
 func ShutDownNode(pod *corev1.Pod, at time.Time) {
@@ -207,11 +259,21 @@ func set(statuses *[]corev1.ContainerStatus, name string, state corev1.Container
 	for i := range *statuses {
 		if before := (*statuses)[i]; before.Name == name {
 			status.RestartCount, status.LastTerminationState = before.RestartCount, before.LastTerminationState
+			status.AllocatedResourcesStatus = before.AllocatedResourcesStatus
 			(*statuses)[i] = status
 			return
 		}
 	}
 	*statuses = append(*statuses, status)
+}
+
+// setDevice sets the health of the only device of the main container.
+func setDevice(pod *corev1.Pod, resource corev1.ResourceName, device corev1.ResourceHealth) {
+	if main := mainStatus(pod); main != nil {
+		main.AllocatedResourcesStatus = []corev1.ResourceStatus{
+			{Name: resource, Resources: []corev1.ResourceHealth{device}},
+		}
+	}
 }
 
 func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {

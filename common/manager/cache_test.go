@@ -3,6 +3,7 @@ package manager
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -261,9 +262,10 @@ func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 }
 
 // The controller reads the progress of its own pods only.
-func TestTheCacheKeepsTheAddressOfAPodThatReportsProgress(t *testing.T) {
+func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	const port, token = "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token"
+	const avoids = "batch.tensorstack.dev/avoids-node"
 	reports := map[string]string{port: "29499", token: "secret"}
 	foreign := meta()
 	foreign.OwnerReferences = nil
@@ -279,6 +281,9 @@ func TestTheCacheKeepsTheAddressOfAPodThatReportsProgress(t *testing.T) {
 		},
 		"a pod that does not report keeps no address": {meta: meta(), annotations: map[string]string{"note": "short"}},
 		"a pod without an owner keeps nothing":        {meta: foreign, annotations: reports},
+		"a pod that avoids a node keeps the name of the node, but no address": {
+			meta: meta(), annotations: map[string]string{avoids: "node-1"}, want: map[string]string{avoids: "node-1"},
+		},
 		"a token that somebody has made long is truncated": {
 			meta: meta(), annotations: map[string]string{token: long}, want: map[string]string{token: long[:253] + "..."},
 			wantIP: "10.0.0.2",
@@ -294,6 +299,57 @@ func TestTheCacheKeepsTheAddressOfAPodThatReportsProgress(t *testing.T) {
 			}
 			if got.Status.PodIP != tc.wantIP {
 				t.Errorf("the address is %q, want %q", got.Status.PodIP, tc.wantIP)
+			}
+		})
+	}
+}
+
+// The health of all devices would take memory for each pod with a device.
+func TestTheCacheKeepsOnlyUnhealthyDevices(t *testing.T) {
+	t.Parallel()
+	health := func(id string, health corev1.ResourceHealthStatus) corev1.ResourceHealth {
+		return corev1.ResourceHealth{ResourceID: corev1.ResourceID(id), Health: health}
+	}
+	resource := func(name string, devices ...corev1.ResourceHealth) corev1.ResourceStatus {
+		return corev1.ResourceStatus{Name: corev1.ResourceName(name), Resources: devices}
+	}
+	var many []corev1.ResourceHealth
+	for i := range 20 {
+		many = append(many, health(strconv.Itoa(i), corev1.ResourceHealthStatusUnhealthy))
+	}
+	withMessage := health("a", corev1.ResourceHealthStatusUnhealthy)
+	withMessage.Message = &long
+	for name, tc := range map[string]struct {
+		resources, want []corev1.ResourceStatus
+	}{
+		"healthy and unknown devices are not kept": {
+			resources: []corev1.ResourceStatus{resource("gpu",
+				health("a", corev1.ResourceHealthStatusHealthy), health("b", corev1.ResourceHealthStatusUnknown))},
+		},
+		"an unhealthy device is kept without its message": {
+			resources: []corev1.ResourceStatus{
+				resource("gpu", health("b", corev1.ResourceHealthStatusHealthy), withMessage), resource("nic"),
+			},
+			want: []corev1.ResourceStatus{resource("gpu", health("a", corev1.ResourceHealthStatusUnhealthy))},
+		},
+		"16 devices are kept": {
+			resources: []corev1.ResourceStatus{resource("gpu", many[:10]...), resource("nic", many[10:]...)},
+			want:      []corev1.ResourceStatus{resource("gpu", many[:10]...), resource("nic", many[10:16]...)},
+		},
+		"long names are truncated": {
+			resources: []corev1.ResourceStatus{resource(long, health(long, corev1.ResourceHealthStatusUnhealthy))},
+			want: []corev1.ResourceStatus{
+				resource(long[:253]+"...", health(long[:253]+"...", corev1.ResourceHealthStatusUnhealthy)),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := bulkyPod(meta())
+			p.Status.ContainerStatuses[0].AllocatedResourcesStatus = tc.resources
+			got := cached(t, p).Status.ContainerStatuses[0].AllocatedResourcesStatus
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected devices (-want +got):\n%s", diff)
 			}
 		})
 	}

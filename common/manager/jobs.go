@@ -63,6 +63,12 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			flags.DurationVar(&options.NodeLostDelay, "node-lost-delay", options.NodeLostDelay,
 				"how long the pod of a lost node can stay Terminating past its grace period before it is deleted by force; "+
 					"0 is forever. Its containers might still run if the node is disconnected but alive")
+			flags.DurationVar(&options.AvoidNodesFor, "avoid-nodes-for", options.AvoidNodesFor,
+				"how long new pods of a job avoid a node on which replicas have failed twice because the node was lost or a "+
+					"device was unhealthy; 0 disables it")
+			flags.DurationVar(&options.AvoidNodesPatience, "avoid-nodes-patience", options.AvoidNodesPatience,
+				"how long a pod that avoids nodes can be unschedulable before the job stops avoiding the node that it has "+
+					"avoided for the longest time")
 			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
 				"keep the pods of leaders by a finalizer until the job's status records their end, so that no end is lost "+
 					"while no controller runs; docs/reliability.md lists the guarantees with and without it")
@@ -155,11 +161,13 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := plan.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
 		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy},
-			[]string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken})
+			[]string{
+				batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken, batchv1beta1.AnnotationAvoidsNode,
+			})
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 		address := pod.Status.PodIP
 		StripPodStatus(&pod.Status)
-		if pod.Annotations != nil { // the controller reads the progress of the pod
+		if pod.Annotations[batchv1beta1.AnnotationProgressToken] != "" { // the controller reads the progress of the pod
 			pod.Status.PodIP = address
 		}
 	} else {

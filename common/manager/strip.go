@@ -24,6 +24,8 @@ const (
 	// termination messages of a pod.
 	maxOutput   = 4 << 10
 	maxMessages = 12 << 10
+	// maxDevices is how many unhealthy devices of a container are kept. A job reports as many of a replica.
+	maxDevices = 16
 )
 
 // Strip returns a transform for a cache. The transform removes the managed fields of an object and calls strip, which
@@ -142,9 +144,31 @@ func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.C
 		stripped[i] = corev1.ContainerStatus{
 			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount,
 			State: m.stripState(s.State), LastTerminationState: m.stripState(s.LastTerminationState),
+			AllocatedResourcesStatus: unhealthyOf(s.AllocatedResourcesStatus),
 		}
 	}
 	return stripped
+}
+
+// unhealthyOf returns the devices that are unhealthy, without messages. It returns nil if there are none.
+func unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
+	var unhealthy []corev1.ResourceStatus
+	left := maxDevices
+	for _, resource := range resources {
+		var devices []corev1.ResourceHealth
+		for _, device := range resource.Resources {
+			if device.Health == corev1.ResourceHealthStatusUnhealthy && left > 0 {
+				left--
+				id := corev1.ResourceID(report.Truncated(string(device.ResourceID), maxAnnotation))
+				devices = append(devices, corev1.ResourceHealth{ResourceID: id, Health: device.Health})
+			}
+		}
+		if len(devices) > 0 {
+			name := corev1.ResourceName(report.Truncated(string(resource.Name), maxAnnotation))
+			unhealthy = append(unhealthy, corev1.ResourceStatus{Name: name, Resources: devices})
+		}
+	}
+	return unhealthy
 }
 
 func (m *messages) stripState(state corev1.ContainerState) corev1.ContainerState {

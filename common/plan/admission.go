@@ -75,6 +75,8 @@ type Standing struct {
 	// AdmittedBy is the UID of the object that has admitted the job. Pods without the label LabelAdmittedBy with this
 	// value were not admitted by it. It is empty if pods do not have the label.
 	AdmittedBy types.UID
+	// AssignsNodes reports whether the controller of the admission also assigns the nodes of the pods.
+	AssignsNodes bool
 }
 
 // Answer is a decision about the object of an Admission, and its consequences for missing pods.

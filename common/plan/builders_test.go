@@ -29,6 +29,9 @@ var (
 	rejected       = jobtest.Rejected
 	unreachable    = jobtest.Unreachable
 	unschedulable  = jobtest.Unschedulable
+	createdAgo     = jobtest.CreatedAgo
+	withBadDevice  = jobtest.WithUnhealthyDevice
+	avoiding       = jobtest.Avoiding
 	group          = jobtest.Group
 	withCondition  = jobtest.WithCondition
 	admitted       = jobtest.Admitted

@@ -70,6 +70,9 @@ type Restart struct {
 	Cause string
 	// Counted reports whether the restart counts towards backoffLimit.
 	Counted bool
+	// Node is the name of the node that caused the failure. It is empty if the node is not the cause, or if no container
+	// started on it: the template of a job can name any node.
+	Node string
 }
 
 // ChangesObjects reports whether the decision changes objects other than the job.

@@ -61,6 +61,12 @@ type Settings struct {
 	// NodeLostDelay is how long a pod on a lost node can stay Terminating past its grace period. Then the controller
 	// deletes the pod by force. 0 means never. If the node is alive but disconnected, the containers might still run.
 	NodeLostDelay time.Duration
+	// AvoidNodesFor is how long new pods of a job avoid a node on which replicas have failed twice because of the node. 0
+	// means that they do not avoid it.
+	AvoidNodesFor time.Duration
+	// AvoidNodesPatience is how long a pod that avoids nodes can be unschedulable. Then the job stops avoiding the node
+	// that it has avoided for the longest time.
+	AvoidNodesPatience time.Duration
 	// HoldLeaders reports whether the pods of leaders are created with the finalizer batchv1beta1.FinalizerLeader. Pods
 	// that already have the finalizer are released regardless of this setting.
 	HoldLeaders bool

@@ -91,6 +91,12 @@ func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
 	d := j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover", new(90*time.Second), d.RecoveryDuration)
 
+	// Another replica fails before the job has recovered.
+	two := ran().Scope(scopeReplica).Saw(time.Minute, worker0, pod("job-worker-1", exitedAgo(1, time.Minute)))
+	two.Saw(30*time.Second, pod("job-worker-0", exitedAgo(1, 30*time.Second)), pod("job-worker-1", againAlone(1)))
+	d = two.Sees(pod("job-worker-0", againAlone(1), running), pod("job-worker-1", againAlone(1), running))
+	diff(t, "time to recover from two failures", new(time.Minute), d.RecoveryDuration)
+
 	j.Status.Failures = nil
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
 	diff(t, "time to recover if no failure is recorded", new(time.Minute), d.RecoveryDuration)

@@ -61,6 +61,7 @@ func (s *steps) buildPod(
 	delete(pod.Labels, batchv1beta1.LabelAdmittedBy)
 	dropReserved(pod.Labels)
 	dropReserved(pod.Annotations)
+	s.avoidNodes(pod)
 	maps.Copy(pod.Labels, Labels(s.job.Kind.Kind, s.job.Name))
 	pod.Labels["app.kubernetes.io/component"] = member.Role.Type
 	pod.Labels[batchv1beta1.LabelReplicaType] = member.Role.Type

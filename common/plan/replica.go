@@ -27,6 +27,8 @@ type replica struct {
 	jobAttempt int32
 	// mainContainer is the name of the container of the pod whose exit is the replica's.
 	mainContainer string
+	// devices are the unhealthy devices of the pod. A replica whose end is already accounted for has none.
+	devices []batchv1beta1.UnhealthyDevice
 	// outcome is the state of the pod.
 	outcome policy.Outcome
 	// outdated reports whether the cache has an older state of the pod than the status: the pod is pending, but the
@@ -64,10 +66,13 @@ func (r *replica) isCurrent() bool { return r.pod != nil && !r.obsolete() }
 // replicas counts even if its pod is gone before the failure is counted.
 func (r *replica) failure() *policy.Failure {
 	switch {
-	case r.pod == nil && r.staysFailed() && r.restartsAll(*r.recordedFailure()):
+	case r.pod == nil && r.isUnjudged():
 		return r.recordedFailure()
 	case r.obsolete():
 		return nil
+	case r.losesDevice():
+		failure := policy.DeviceFailure(r.devices)
+		return &failure
 	case !r.outcome.Terminating || r.done:
 		return r.outcome.Failure
 	case r.outcome.Disruption != "":
@@ -75,6 +80,20 @@ func (r *replica) failure() *policy.Failure {
 	default:
 		return nil
 	}
+}
+
+// losesDevice reports whether the replica fails because of an unhealthy device, although its main container has not
+// ended. A replica that its restart policy would not restart goes on, since it might end well. So does a replica in
+// debug mode, where a user works.
+func (r *replica) losesDevice() bool {
+	//mutant:devices: an unhealthy device does not matter while the program runs => if true {
+	if len(r.devices) == 0 || r.outcome.Terminating || r.spec.RunMode.Debugging() {
+		return false
+	}
+	hasEnded := r.outcome.Phase != batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
+	failure := policy.DeviceFailure(r.devices)
+	//mutant:devices: an unhealthy device ends a replica that nobody restarts => return !hasEnded && failure.Ignored
+	return !hasEnded && policy.Restarts(r.member.Role.RestartPolicy, &failure)
 }
 
 // deletion returns the failure of a replica whose pod somebody is deleting or has deleted, or nil. Such a replica is
@@ -140,6 +159,10 @@ func (r *replica) staysFailed() bool {
 	return r.recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
 
+// isUnjudged reports whether the status records a failure of the replica that restarts all replicas or ends the job,
+// but its root cause has not been determined yet.
+func (r *replica) isUnjudged() bool { return r.staysFailed() && r.restartsAll(*r.recordedFailure()) }
+
 // hasDonePart reports whether the replica has ended and is not restarted. A restart would have begun a new attempt.
 func (r *replica) hasDonePart() bool { return r.done || r.succeeded() || r.failure() != nil }
 
@@ -171,13 +194,16 @@ func (v *view) observeReplicas() []*replica {
 		r.gone = r.pod == nil && isAlive(r.recorded)
 		//mutant:the first container of a pod is judged => if r.pod != nil { r.mainContainer = r.pod.Spec.Containers[0].Name }
 		r.mainContainer = v.mainContainerOf(member.Role.Template)
-		r.outcome = policy.Judge(r.pod, r.mainContainer)
+		r.done = hasEnded(r.recorded.Phase)
+		if !r.done || r.isUnjudged() {
+			r.devices = policy.UnhealthyDevices(r.pod, r.mainContainer)
+		}
+		r.outcome = policy.Judge(r.pod, r.mainContainer, r.devices)
 		r.outdated = r.pod != nil && r.pod.UID == r.recorded.UID &&
 			r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase == batchv1beta1.ReplicaPhasePending
 		if r.outdated {
 			r.outcome.Phase = r.recorded.Phase
 		}
-		r.done = hasEnded(r.recorded.Phase)
 		replicas = append(replicas, r)
 	}
 	for _, r := range replicas {

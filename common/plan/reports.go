@@ -38,9 +38,7 @@ func (v *view) reportsDue() (time.Time, bool) {
 // hasUnjudgedFailure reports whether the status records a failure that restarts all replicas, but whose root cause has
 // not been determined yet.
 func (v *view) hasUnjudgedFailure() bool {
-	return slices.ContainsFunc(v.replicas, func(r *replica) bool {
-		return r.staysFailed() && r.restartsAll(*r.recordedFailure())
-	})
+	return slices.ContainsFunc(v.replicas, (*replica).isUnjudged)
 }
 
 // awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts

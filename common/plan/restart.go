@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +23,8 @@ func (s *steps) restart() {
 
 // restartAll restarts all replicas together because of a failure.
 func (s *steps) restartAll(root replicaFailure) {
+	//mutant:nodes: a node that fails twice is not avoided =>
+	s.avoidBadNode(root)
 	s.record(root)
 	s.countFailure(root)
 	//mutant:a failure is counted and nothing restarts =>
@@ -31,7 +32,7 @@ func (s *steps) restartAll(root replicaFailure) {
 	for _, r := range s.replicas {
 		s.countReplica(r)
 	}
-	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure.Time, s.Status.Attempt))
+	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure, s.Status.Attempt))
 	message := fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root)
 	if root.isStall() {
 		message += ": " + root.failure.Message
@@ -43,14 +44,14 @@ func (s *steps) restartAll(root replicaFailure) {
 // restartEach restarts the replicas that ended, without their peers.
 func (s *steps) restartEach() {
 	restarted := map[int]replica{}
-	raiseAttempt := func(i int, r *replica, ended time.Time) {
+	raiseAttempt := func(i int, r *replica, end policy.Failure) {
 		s.countReplica(r)
 		n := r.recorded.Attempt + 1
-		restarted[i] = r.inAttempt(n, s.restartDue(ended, n))
+		restarted[i] = r.inAttempt(n, s.restartDue(end, n))
 	}
 	for i, r := range s.replicas {
 		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
-			raiseAttempt(i, r, s.now)
+			raiseAttempt(i, r, policy.Failure{})
 			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
 			//equivalent:without continue => a replica that succeeded has neither failed nor been deleted
 			continue
@@ -66,12 +67,15 @@ func (s *steps) restartEach() {
 		isKnown := r.done // it failed before, and was not restarted
 		mayRestart := isDeletion || policy.Restarts(r.member.Role.RestartPolicy, failure) &&
 			(failure.Ignored || policy.BackoffLeft(s.job.Spec.RunPolicy, s.Status.BackoffCount))
+		if mayRestart {
+			s.avoidBadNode(failed)
+		}
 		if !isKnown {
 			s.record(failed)
 		}
 		switch {
 		case mayRestart:
-			raiseAttempt(i, r, failure.Time)
+			raiseAttempt(i, r, *failure)
 			s.countFailure(failed)
 			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventRestarting, "Restart",
 				fmt.Sprintf("restarting %s: %s", r.member.Name, failed), append(failed.facts(), "restarted", 1)...)
@@ -94,7 +98,12 @@ func (s *steps) countFailure(f replicaFailure) {
 	if !f.failure.Ignored {
 		s.Status.BackoffCount++
 	}
-	s.Restarts = append(s.Restarts, Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored})
+	restart := Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored}
+	//equivalent:always pod != nil => the reason of a failure without a pod is that of a container, or Deleted
+	if pod := f.culprit().pod; policy.IsNodeFault(f.failure.Reason) && pod != nil && policy.HasStarted(pod) {
+		restart.Node = f.node()
+	}
+	s.Restarts = append(s.Restarts, restart)
 	s.recordsFailure = true
 	s.lastRestarted = &f
 }
@@ -107,12 +116,13 @@ func (s *steps) countReplica(r *replica) {
 	s.restartCounts[r.member.Role.Type]++
 }
 
-// restartDue returns when the n-th restart is due, after an end at the given time. Nil means immediately.
-func (v *view) restartDue(ended time.Time, n int32) *metav1.Time {
+// restartDue returns when the n-th restart is due, after the given end. Nil means immediately.
+func (v *view) restartDue(end policy.Failure, n int32) *metav1.Time {
+	ended := end.Time
 	if ended.IsZero() || ended.After(v.now) { // the clock of a node can be ahead
 		ended = v.now
 	}
-	due := stored(ended.Add(policy.RestartDelay(n)))
+	due := stored(ended.Add(policy.RestartDelay(n, end.Reason)))
 	if !due.After(v.now) {
 		return nil
 	}

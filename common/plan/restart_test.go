@@ -815,7 +815,8 @@ func TestReplicaBeyondTheLimitStaysFailed(t *testing.T) {
 	}
 }
 
-// The first restart is immediate. The second comes 10 s after the failure. From then on the delay doubles, up to 6 min.
+// The first restart is immediate, unless a device is unhealthy. The second comes 10 s after the failure. From then on
+// the delay doubles, up to 6 min.
 func TestRestartDelay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -851,6 +852,12 @@ func TestRestartDelay(t *testing.T) {
 		"the first restart of one replica is immediate": {scope: scopeReplica, attempts: 1},
 		"a restart of one replica after an ignored failure waits too": {
 			scope: scopeReplica, attempts: 2, options: []podOption{disrupted}, wantWait: 10 * time.Second,
+		},
+		"the first restart of the job because of an unhealthy device waits 15 s": {
+			scope: scopeJob, attempts: 1, options: []podOption{withBadDevice("gpu-1")}, wantWait: 15 * time.Second,
+		},
+		"the first restart of one replica because of an unhealthy device waits 15 s": {
+			scope: scopeReplica, attempts: 1, options: []podOption{withBadDevice("gpu-1")}, wantWait: 15 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

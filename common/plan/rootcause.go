@@ -21,7 +21,7 @@ type replicaFailure struct {
 
 // String describes in one line which replica failed, how, and which of its processes failed.
 func (f replicaFailure) String() string {
-	name, reason := f.replica.member.Name, f.failure.Reason
+	name, reason := f.replica.member.Name, f.failure.Cause()
 	if reason == batchv1beta1.ReasonDeleted {
 		return fmt.Sprintf("replica %s was deleted", name)
 	}
@@ -41,7 +41,7 @@ func (f replicaFailure) String() string {
 // process describes how the process ended that the launcher reports as the first to fail. String appends the text. It
 // is empty if the launcher reports no process.
 func (f replicaFailure) process() string {
-	rank, report := f.rank(), f.failure.Report
+	rank, report := f.rank(), f.report()
 	who := "a process"
 	switch {
 	case report.ExitCode == nil: // a report with an exit code also names the rank or the host
@@ -61,20 +61,40 @@ func (f replicaFailure) process() string {
 // rank returns the rank of the process that failed. It is the rank in the output, otherwise the rank of the replica if
 // each replica is one process. It is nil if the rank is unknown.
 func (f replicaFailure) rank() *int32 {
-	if f.failure.Report.Rank == nil && f.replica.spec.RanksAreReplicas && !f.failure.Init {
+	if f.report().Rank == nil && f.replica.spec.RanksAreReplicas && !f.failure.Init {
 		return &f.replica.member.Rank
 	}
-	return f.failure.Report.Rank
+	return f.report().Rank
+}
+
+// report returns the information of the launcher about the process that failed first. If the node or a device of the
+// replica caused the failure, the launcher knows nothing of it, and might name a process of another replica.
+func (f replicaFailure) report() launcher.Report {
+	report := f.failure.Report
+	host, _, _ := strings.Cut(report.Host, ".")
+	if policy.IsNodeFault(f.failure.Reason) && host != "" && host != f.replica.member.Name {
+		return launcher.Report{}
+	}
+	return report
 }
 
 // culprit returns the replica whose process failed first: the replica that the launcher names, otherwise the replica of
 // the failure.
 func (f replicaFailure) culprit() *replica {
-	host, _, _ := strings.Cut(f.failure.Report.Host, ".")
+	host, _, _ := strings.Cut(f.report().Host, ".")
 	if i := slices.IndexFunc(f.replica.peers, func(r *replica) bool { return r.member.Name == host }); i >= 0 {
 		return f.replica.peers[i]
 	}
 	return f.replica
+}
+
+// node returns the name of the node on which the culprit ran. It is empty if its pod was never bound to a node.
+func (f replicaFailure) node() string {
+	culprit := f.culprit()
+	if culprit.pod != nil {
+		return culprit.pod.Spec.NodeName
+	}
+	return culprit.recorded.Node
 }
 
 // facts returns the keys and values for a log line about the failure. They do not include the output of the replica.
@@ -83,7 +103,7 @@ func (f replicaFailure) facts() []any {
 	if f.failure.ExitCode != nil {
 		facts = append(facts, "exitCode", *f.failure.ExitCode)
 	}
-	if rank := f.failure.Report.Rank; rank != nil {
+	if rank := f.report().Rank; rank != nil {
 		facts = append(facts, "rank", *rank)
 	}
 	return facts
@@ -140,13 +160,9 @@ func (s *steps) record(f replicaFailure) {
 	if s.isRecorded(f) {
 		return
 	}
-	culprit := f.culprit()
-	node := culprit.recorded.Node
-	if culprit.pod != nil {
-		node = culprit.pod.Spec.NodeName
-	}
+	culprit, node := f.culprit(), f.node()
 	failed := f.failure.Time
-	if failed.IsZero() {
+	if failed.IsZero() || failed.After(s.now) { // the clock of a node can be ahead
 		failed = s.now
 	}
 	record := batchv1beta1.ReplicaFailure{
@@ -157,9 +173,10 @@ func (s *steps) record(f replicaFailure) {
 		Reason:   f.failure.Reason,
 		Time:     *stored(failed),
 		Counted:  !f.failure.Ignored,
+		Devices:  f.failure.Devices,
 		Message:  f.failure.Detail(),
 	}
-	if code := f.failure.Report.ExitCode; code != nil && record.Rank != nil {
+	if code := f.report().ExitCode; code != nil && record.Rank != nil {
 		if record.RankSignal = launcher.Signal(*code); record.RankSignal == "" {
 			record.RankExitCode = code
 		}

@@ -38,6 +38,7 @@ func (s *steps) run() {
 	s.EnsureNetworkPolicy = s.seen.NeedsNetworkPolicy
 	//mutant:the pods of an earlier attempt are not deleted =>
 	s.deleteObsolete()
+	s.allowNodes()
 	s.createMissing()
 	s.seekAdmission()
 	s.setStatus()

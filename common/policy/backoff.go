@@ -12,6 +12,9 @@ const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 6 * time.Minute
 
+	// deviceDelay is longer than the interval of 10 s at which kubelets report the devices of their nodes by default.
+	deviceDelay = 15 * time.Second
+
 	firstRefusalDelay = time.Second
 	maxRefusalDelay   = time.Minute
 )
@@ -28,9 +31,14 @@ func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {
 	return backoffCount < ptr.Deref(policy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 }
 
-// RestartDelay returns the delay between a failure and the given restart, where 1 is the first restart. The first
-// restart has no delay, the second 10 s. The delay then doubles with each restart, up to 6 min.
-func RestartDelay(restart int32) time.Duration {
+// RestartDelay returns the delay between an end with the given reason and the given restart, where 1 is the first
+// restart. The first restart has no delay, the second 10 s. The delay then doubles with each restart, up to 6 min. A
+// restart after DeviceUnhealthy has a delay of at least 15 s. Until then the scheduler might not know that the node has
+// one device less, and the kubelet would reject the pod.
+func RestartDelay(restart int32, reason string) time.Duration {
+	if reason == batchv1beta1.ReasonDeviceUnhealthy {
+		return max(RestartDelay(restart, ""), deviceDelay)
+	}
 	if restart <= 1 {
 		return 0
 	}

@@ -42,13 +42,25 @@ func TestRestartDelay(t *testing.T) {
 	}
 	var got []time.Duration
 	for restart := range int32(len(want)) {
-		got = append(got, RestartDelay(restart))
+		got = append(got, RestartDelay(restart, "Error"))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected delays of restarts 0 to 9 (-want +got):\n%s", diff)
 	}
-	if got := RestartDelay(1 << 30); got != 6*time.Minute {
+	if got := RestartDelay(1<<30, "Error"); got != 6*time.Minute {
 		t.Errorf("restart 1<<30 waits %s, want 6m0s", got)
+	}
+}
+
+// The scheduler must know that a node has one device less, or it would select the node again.
+func TestRestartDelayAfterAnUnhealthyDevice(t *testing.T) {
+	t.Parallel()
+	for restart, want := range map[int32]time.Duration{
+		1: 15 * time.Second, 2: 15 * time.Second, 3: 20 * time.Second, 100: 6 * time.Minute,
+	} {
+		if got := RestartDelay(restart, batchv1beta1.ReasonDeviceUnhealthy); got != want {
+			t.Errorf("restart %d waits %s, want %s", restart, got, want)
+		}
 	}
 }
 

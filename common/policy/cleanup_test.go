@@ -49,3 +49,38 @@ func TestCleansUp(t *testing.T) {
 		}
 	}
 }
+
+func TestMayRun(t *testing.T) {
+	t.Parallel()
+	withInit := func(pod *corev1.Pod, statuses ...corev1.ContainerStatus) *corev1.Pod {
+		pod.Status.InitContainerStatuses = statuses
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a pod that has not started may start":         {podIn(corev1.PodPending), true},
+		"a pod that runs may run":                      {podIn(corev1.PodRunning, runs("main")), true},
+		"a pod whose containers have ended cannot run": {podIn(corev1.PodRunning, ends("main", 0)), false},
+		"a sidecar among the init containers runs after the others": {
+			withInit(podIn(corev1.PodRunning, ends("main", 0)), ends("prepare", 0), runs("sidecar")), true,
+		},
+		"an init container that has ended does not run": {
+			withInit(podIn(corev1.PodRunning, ends("main", 0)), ends("prepare", 0)), false,
+		},
+		"a pod that succeeded cannot run, even if its sidecar is reported as running": {
+			withInit(podIn(corev1.PodSucceeded, ends("main", 0)), runs("sidecar")), false,
+		},
+		"a pod that failed cannot run, even if its sidecar is reported as running": {
+			withInit(podIn(corev1.PodFailed, ends("main", 1)), runs("sidecar")), false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := MayRun(tc.pod); got != tc.want {
+				t.Errorf("MayRun is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -18,6 +18,7 @@ var disruptionReasons = map[string]string{
 	"EvictionByEvictionAPI":               batchv1beta1.ReasonEvicted,
 	deletionByTaintManager:                batchv1beta1.ReasonNodeLost,
 	"DeletionByPodGC":                     batchv1beta1.ReasonNodeLost,
+	"DeletionByDeviceTaintManager":        batchv1beta1.ReasonDeviceTainted,
 	corev1.PodReasonTerminationByKubelet:  batchv1beta1.ReasonNodeShutdown,
 }
 

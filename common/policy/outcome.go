@@ -46,6 +46,8 @@ type Failure struct {
 	Report launcher.Report
 	// Message is the kubelet's message about the pod, such as why it evicted the pod. It has at most report.MaxNote bytes.
 	Message string
+	// Devices are the devices of the pod that the kubelet reported as unhealthy.
+	Devices []batchv1beta1.UnhealthyDevice
 	// Time of the failure.
 	Time time.Time
 	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore
@@ -60,8 +62,8 @@ func (f Failure) Detail() string {
 }
 
 // Judge returns the state of a replica from its pod and the name of its main container. Without a pod, the phase is
-// Creating.
-func Judge(pod *corev1.Pod, mainContainer string) Outcome {
+// Creating. The given devices, which the kubelet reports as unhealthy, are the cause if the program has failed.
+func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.UnhealthyDevice) Outcome {
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
 	}
@@ -94,8 +96,10 @@ func Judge(pod *corev1.Pod, mainContainer string) Outcome {
 		outcome.Phase = batchv1beta1.ReplicaPhasePending
 	}
 	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
-		outcome.Failure = failureOf(pod, main)
-		outcome.Failure.Ignored = outcome.Disruption != "" || !anyContainerStarted(pod)
+		outcome.Failure = failureOf(pod, main, devices)
+		outcome.Failure.Ignored = outcome.Disruption != "" || !HasStarted(pod) ||
+			//mutant:devices: an exit because of an unhealthy device counts => false
+			outcome.Failure.isOfDevice()
 	}
 	return outcome
 }
@@ -136,9 +140,12 @@ func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
 }
 
-func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
+func failureOf(
+	pod *corev1.Pod, main *corev1.ContainerStatus, devices []batchv1beta1.UnhealthyDevice,
+) *Failure {
 	failure := &Failure{
-		Message: report.Truncated(strings.TrimSpace(pod.Status.Message), report.MaxNote), Time: lastTransition(pod),
+		Message: report.Truncated(strings.TrimSpace(pod.Status.Message), report.MaxNote), Devices: devices,
+		Time: lastTransition(pod),
 	}
 	if failure.Message == "" && wasRestarted(pod, main) {
 		failure.Message = "the main container was restarted in its pod"
@@ -159,6 +166,9 @@ func failureOf(pod *corev1.Pod, main *corev1.ContainerStatus) *Failure {
 		c.LastTransitionTime.Time.Before(failure.Time) {
 		// The disruption began before the container ended, and can have caused failures of peers in between.
 		failure.Time = c.LastTransitionTime.Time
+	}
+	if len(devices) > 0 && containerReason != batchv1beta1.ReasonOOMKilled {
+		containerReason = batchv1beta1.ReasonDeviceUnhealthy // a program exits with an error if it loses a device
 	}
 	// The most specific reason wins: first the reason of the pod (such as Evicted), then the disruption, then the reason
 	// of the container, which is Error in these cases.
@@ -234,7 +244,8 @@ func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.Conta
 	return nil
 }
 
-func anyContainerStarted(pod *corev1.Pod) bool {
+// HasStarted reports whether a container of the pod has started.
+func HasStarted(pod *corev1.Pod) bool {
 	started := func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil ||
 			s.RestartCount > 0

@@ -430,7 +430,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Judge(tc.pod, "main")); diff != "" {
+			if diff := cmp.Diff(tc.want, Judge(tc.pod, "main", nil)); diff != "" {
 				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
 			}
 		})
@@ -479,7 +479,7 @@ func TestDisruptionsAreIgnored(t *testing.T) {
 			want := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Disruption: wantReason, Failure: &Failure{
 				ExitCode: ptr.To[int32](143), Reason: wantReason, Time: ended, Ignored: true,
 			}}
-			got := Judge(disruptedBy(disruption, podIn(corev1.PodFailed, ends("main", 143))), "main")
+			got := Judge(disruptedBy(disruption, podIn(corev1.PodFailed, ends("main", 143))), "main", nil)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("unexpected outcome (-want +got):\n%s", diff)
 			}
@@ -491,7 +491,7 @@ func TestADisruptionTargetThatIsFalseIsNoDisruption(t *testing.T) {
 	t.Parallel()
 	pod := disruptedBy("EvictionByEvictionAPI", podIn(corev1.PodFailed, ends("main", 1)))
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	if got := Judge(pod, "main"); got.Disruption != "" || got.Failure.Ignored {
+	if got := Judge(pod, "main", nil); got.Disruption != "" || got.Failure.Ignored {
 		t.Errorf("the failure counts as a disruption: %+v", got)
 	}
 }

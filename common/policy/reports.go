@@ -29,18 +29,20 @@ const lookInterval = 5 * time.Second
 
 // Precedes reports whether failure b in a collective might have followed from failure a. It compares, in this order:
 //
-//  1. A failure that is not about lost peers precedes the failure of a process that only lost its peers.
-//  2. The earlier failure precedes. Times are compared in whole seconds, as kubelets and launchers report them. An
+//  1. A failure because of an unhealthy device precedes. It has no cause in the collective.
+//  2. A failure that is not about lost peers precedes the failure of a process that only lost its peers.
+//  3. The earlier failure precedes. Times are compared in whole seconds, as kubelets and launchers report them. An
 //     unknown time is the earliest. An ignored failure counts as earlier by clockSkew, because peers of a member that
 //     was removed fail as a consequence. An exit code or a signal that a lost peer does not explain counts as earlier
 //     by lookInterval if a launcher reports it with a time, because the launcher might have seen it late.
-//  3. An ignored failure precedes.
-//  4. A process that was killed precedes.
-//  5. A failure with an exit code or a signal that a lost peer does not explain precedes.
-//  6. A failure whose exception is known precedes.
-//  7. The failure that its launcher saw first precedes.
+//  4. An ignored failure precedes.
+//  5. A process that was killed precedes.
+//  6. A failure with an exit code or a signal that a lost peer does not explain precedes.
+//  7. A failure whose exception is known precedes.
+//  8. The failure that its launcher saw first precedes.
 func Precedes(a, b Failure) bool {
-	return cmp.Or(compare.FalseFirst(a.FollowsOn(), b.FollowsOn()), a.earliest().Compare(b.earliest()),
+	return cmp.Or(compare.FalseFirst(!a.isOfDevice(), !b.isOfDevice()),
+		compare.FalseFirst(a.FollowsOn(), b.FollowsOn()), a.earliest().Compare(b.earliest()),
 		compare.FalseFirst(!a.Ignored, !b.Ignored), compare.FalseFirst(!a.killed(), !b.killed()),
 		compare.FalseFirst(!a.tells(), !b.tells()), compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
 		a.seen().Compare(b.seen())) < 0

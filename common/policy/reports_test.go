@@ -71,7 +71,13 @@ func TestPrecedes(t *testing.T) {
 		return f
 	}
 	disrupted := func(second int) Failure { return Failure{Time: at(second), Ignored: true} }
+	ofDevice := func(f Failure) Failure {
+		f.Reason, f.Ignored = "DeviceUnhealthy", true
+		return f
+	}
 	for name, tc := range map[string]struct{ first, second Failure }{
+		"an unhealthy device precedes an earlier failure":            {ofDevice(exited(1, 20)), exited(1, 10)},
+		"the earlier failure because of a device precedes":           {ofDevice(exited(1, 10)), ofDevice(exited(1, 20))},
 		"the earlier of two failures precedes":                       {exited(1, 10), exited(137, 11)},
 		"a killed container precedes in the same second":             {exited(137, 10), exited(1, 10)},
 		"a disruption precedes a later failure of a peer":            {disrupted(10), exited(1, 20)},

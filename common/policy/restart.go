@@ -62,5 +62,6 @@ const firstSignalCode = 128
 
 // gaveUp reports whether the main container exited with an error by itself, and not by a signal.
 func (f Failure) gaveUp() bool {
-	return !f.Ignored && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
+	isOfProgram := !f.Ignored || f.isOfDevice() // a program exits with an error if it loses a device
+	return isOfProgram && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode
 }

@@ -127,6 +127,12 @@ func TestFailureScope(t *testing.T) {
 		"a rendezvous member that is preempted restarts alone, whatever its exit code": {
 			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica,
 		},
+		"a rendezvous member that exits because of an unhealthy device restarts the job": {
+			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Reason: "DeviceUnhealthy", Ignored: true}, want: job,
+		},
+		"a rendezvous member that still runs with an unhealthy device restarts alone": {
+			spec: rendezvous, failure: DeviceFailure(nil), want: replica,
+		},
 		"a rendezvous member that could not start restarts alone": {spec: rendezvous, failure: Failure{}, want: replica},
 		"a rendezvous member whose init container failed restarts alone": {
 			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Init: true}, want: replica,

@@ -135,6 +135,12 @@ func (b *Builder) LoseNodesAfter(delay time.Duration) *Builder {
 	return b
 }
 
+// AvoidingNodes makes new pods avoid bad nodes for the given time, with a patience of 5 minutes.
+func (b *Builder) AvoidingNodes(period time.Duration) *Builder {
+	b.AvoidNodesFor, b.AvoidNodesPatience = period, 5*time.Minute
+	return b
+}
+
 // Refusing makes the framework refuse every template with the given error message.
 func (b *Builder) Refusing(message string) *Builder {
 	b.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return errors.New(message) }

@@ -117,6 +117,24 @@ func Rejected(p *corev1.Pod) { kubelet.Reject(p, p.Spec.NodeName) }
 // Unreachable sets the phase of the pod to Unknown.
 func Unreachable(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }
 
+// CreatedAgo sets when the pod was created.
+func CreatedAgo(before time.Duration) PodOption {
+	return func(p *corev1.Pod) { p.CreationTimestamp = Ago(before) }
+}
+
+// WithUnhealthyDevice gives the main container an unhealthy device of the resource test/device. The main container must
+// have a status.
+func WithUnhealthyDevice(id string) PodOption {
+	return func(p *corev1.Pod) { kubelet.BreakDevice(p, "test/device", corev1.ResourceID(id)) }
+}
+
+// Avoiding marks the pod as one that avoids nodes. It has avoided the given one for the longest time.
+func Avoiding(node string) PodOption {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{batchv1beta1.AnnotationAvoidsNode: node}
+	}
+}
+
 // Unschedulable marks the pod as unschedulable.
 func Unschedulable(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{

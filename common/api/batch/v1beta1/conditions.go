@@ -138,6 +138,12 @@ const (
 	ReasonNodeLost = "NodeLost"
 	// ReasonNodeShutdown: the kubelet terminated the pod because the node was shut down or needed the pod's resources.
 	ReasonNodeShutdown = "NodeShutdown"
+	// ReasonDeviceUnhealthy: the kubelet reported a device of the pod, such as a GPU, as unhealthy.
+	// status.failures[].devices has the devices.
+	ReasonDeviceUnhealthy = "DeviceUnhealthy"
+	// ReasonDeviceTainted: a device that was allocated to the pod by a ResourceClaim has a taint with the effect
+	// NoExecute.
+	ReasonDeviceTainted = "DeviceTainted"
 	// ReasonDisrupted: Kubernetes terminated the pod because of another kind of disruption.
 	ReasonDisrupted = "Disrupted"
 	// ReasonDeleted: the pod was deleted by a user or another controller.

@@ -19,6 +19,12 @@ const (
 	EventStalled = "Stalled"
 	// EventProgressing: the training of a stalled job is within its deadlines again.
 	EventProgressing = "Progressing"
+	// EventNodeAvoided: new pods of the job avoid a node on which replicas have failed twice because of the node. The
+	// message names the node.
+	EventNodeAvoided = "NodeAvoided"
+	// EventNodeAllowed: new pods of the job can run again on a node that they avoided. The message names the node and
+	// explains why.
+	EventNodeAllowed = "NodeAllowed"
 	// EventScaled: the number of replicas of an elastic job changed.
 	EventScaled = "Scaled"
 	// EventPaused: the job is paused, and all its pods are gone.

@@ -23,6 +23,10 @@ const (
 // --hold-leaders set this finalizer. All controllers remove it, and change nothing else in a pod.
 const FinalizerLeader = "batch.tensorstack.dev/leader"
 
+// AnnotationAvoidsNode holds the name of the node that the pod avoids for the longest time of all nodes that it avoids.
+// Pods that avoid no node do not have it.
+const AnnotationAvoidsNode = "batch.tensorstack.dev/avoids-node"
+
 // Annotations of the pods that can report the progress of the training.
 const (
 	// AnnotationProgressPort holds the port on which the controller reads the progress.

@@ -47,6 +47,18 @@ const (
 	RestartScopeJob RestartScope = "Job"
 )
 
+// BadNodePolicy determines whether new pods of a job avoid nodes on which replicas have failed because of the node.
+//
+// +kubebuilder:validation:Enum=Avoid;Ignore
+type BadNodePolicy string
+
+const (
+	// BadNodePolicyAvoid makes new pods avoid a node on which replicas have failed twice. It is the default.
+	BadNodePolicyAvoid BadNodePolicy = "Avoid"
+	// BadNodePolicyIgnore lets new pods run on any node.
+	BadNodePolicyIgnore BadNodePolicy = "Ignore"
+)
+
 const (
 	// DefaultBackoffLimit is the default of RunPolicy.BackoffLimit.
 	DefaultBackoffLimit int32 = 3
@@ -70,9 +82,9 @@ type RunPolicy struct {
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
 	// Number of restarts before the job fails. At least 0. Defaults to 3. A restart does not count if it follows a
-	// disruption (such as preemption, eviction, node shutdown or the loss of a node), the deletion of a pod, a failure
-	// before any container started, or a success (restartPolicy Always). A restart after an eviction counts if the pod
-	// exceeded its own limit of ephemeral storage.
+	// disruption (such as preemption, eviction, node shutdown or the loss of a node), an unhealthy device, the deletion
+	// of a pod, a failure before any container started, or a success (restartPolicy Always). A restart after an eviction
+	// counts if the pod exceeded its own limit of ephemeral storage.
 	//
 	// +optional
 	// +kubebuilder:default=3
@@ -120,6 +132,13 @@ type RunPolicy struct {
 	//
 	// +optional
 	ProgressPolicy ProgressPolicy `json:"progressPolicy,omitempty"`
+
+	// Whether new pods of the job avoid a node on which replicas have failed twice because of the node: Avoid or Ignore.
+	// Such a failure has the reason NodeLost, DeviceUnhealthy or DeviceTainted. See status.avoidedNodes. Defaults to
+	// Avoid.
+	//
+	// +optional
+	BadNodePolicy BadNodePolicy `json:"badNodePolicy,omitempty"`
 
 	// Which replicas are restarted after a failure: Replica (only the replica that failed) or Job (all replicas, which
 	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic

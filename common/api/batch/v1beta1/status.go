@@ -164,6 +164,18 @@ type JobStatus struct {
 	// +optional
 	Omitted string `json:"omitted,omitempty"`
 
+	// The nodes that new pods of the job avoid, the oldest first. A node is added when replicas have failed on it twice,
+	// as failures shows: a node that is lost, or whose devices are unhealthy or have a taint. At most 16, and the oldest
+	// is removed for another. Empty with runPolicy.badNodePolicy Ignore, with pods whose nodes the template names or Kueue
+	// assigns (topology-aware scheduling), and if an administrator has disabled it. Not updated while the job is paused,
+	// and after it has finished.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	AvoidedNodes []AvoidedNode `json:"avoidedNodes,omitempty"`
+
 	// The last 5 failures of replicas, newest first. They are kept after their pods are deleted.
 	//
 	// +optional
@@ -327,9 +339,17 @@ type ReplicaFailure struct {
 	// +optional
 	RankSignal string `json:"rankSignal,omitempty"`
 
-	// Why the replica failed: Error, OOMKilled, Evicted, Preempted, NodeLost, NodeShutdown, Disrupted, Deleted, or another
-	// reason that the kubelet gives.
+	// Why the replica failed: Error, OOMKilled, Evicted, Preempted, NodeLost, NodeShutdown, DeviceUnhealthy,
+	// DeviceTainted, Disrupted, Deleted, NoProgress, or another reason that the kubelet gives.
 	Reason string `json:"reason"`
+
+	// The devices of the replica that the kubelet reported as unhealthy, sorted by resource and id. At most 16. Kubernetes
+	// reports them from version 1.36 on, or with its feature gate ResourceHealthStatus.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Devices []UnhealthyDevice `json:"devices,omitempty"`
 
 	// When the replica failed.
 	Time metav1.Time `json:"time"`
@@ -343,6 +363,35 @@ type ReplicaFailure struct {
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// UnhealthyDevice is a device that the kubelet reported as unhealthy.
+type UnhealthyDevice struct {
+	// Name of the resource that the replica requested, such as nvidia.com/gpu. If the replica requested the device by a
+	// ResourceClaim, "claim:" and the name of the claim in the pod, followed by "/" and the name of the request if the
+	// container requested only that one.
+	Resource string `json:"resource"`
+
+	// ID of the device on its node, as its device plugin defines it. If the replica requested the device by a
+	// ResourceClaim, the names of driver, pool and device, separated by "/".
+	ID string `json:"id"`
+}
+
+// AvoidedNode is a node that new pods of a job avoid.
+type AvoidedNode struct {
+	// Name of the node.
+	Name string `json:"name"`
+
+	// Why the last replica failed on the node: NodeLost, DeviceUnhealthy or DeviceTainted.
+	Reason string `json:"reason"`
+
+	// When the job began to avoid the node.
+	Since metav1.Time `json:"since"`
+
+	// When the job stops avoiding the node: an hour after since, unless an administrator has set another duration. When a
+	// replica cannot be scheduled, this time of the oldest node is brought forward to 5 minutes from then, so that the job
+	// does not wait for a node that it avoids. When all replicas have nodes, it is an hour again.
+	Until metav1.Time `json:"until"`
 }
 
 // DependentStatus is the observed state of an object that the job owns.

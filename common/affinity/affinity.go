@@ -1,0 +1,40 @@
+// Package affinity restricts pods to nodes.
+package affinity
+
+import corev1 "k8s.io/api/core/v1"
+
+// Restrict restricts a pod to nodes that meet the requirements. The pod keeps its own requirements. Empty requirements
+// change nothing.
+func Restrict(pod *corev1.PodSpec, requirements corev1.NodeSelectorTerm) {
+	if isEmpty(requirements) {
+		return
+	}
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	if pod.Affinity.NodeAffinity == nil {
+		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity := pod.Affinity.NodeAffinity
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{requirements},
+		}
+		return
+	}
+	// The terms are alternatives, so each term gets the requirements.
+	//mutant:nodes: only one alternative of a pod avoids nodes => for i := range required.NodeSelectorTerms[:1] {
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		// An empty term matches no node, and the API server rejects changes of such a term of a pod.
+		if !isEmpty(*term) {
+			term.MatchExpressions = append(term.MatchExpressions, requirements.MatchExpressions...)
+			term.MatchFields = append(term.MatchFields, requirements.MatchFields...)
+		}
+	}
+}
+
+func isEmpty(term corev1.NodeSelectorTerm) bool {
+	return len(term.MatchExpressions)+len(term.MatchFields) == 0
+}

@@ -1,0 +1,126 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tensorstack.dev/jobs/common/plan"
+)
+
+func TestRestartsAreCountedByNode(t *testing.T) {
+	t.Parallel()
+	// many has a restart for each of as many nodes as the metric can have. The first node is the oldest.
+	many := make([]plan.Restart, 0, maxNodes)
+	for i := range maxNodes {
+		many = append(many, plan.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
+	}
+	lost := func(node string) plan.Restart { return plan.Restart{Cause: "NodeLost", Node: node} }
+	for name, tc := range map[string]struct {
+		restarts []plan.Restart
+		// want has the value of each series. Series that it does not mention are not compared if there are maxNodes nodes.
+		want map[string]float64
+		// wantGone are series that must not exist.
+		wantGone  []string
+		wantNodes int
+	}{
+		"a restart that no node caused is not counted": {restarts: []plan.Restart{{Cause: "Error", Counted: true}}},
+		"restarts of a node add up": {
+			restarts:  []plan.Restart{lost("node-a"), lost("node-a")},
+			want:      map[string]float64{"node-a NodeLost": 2},
+			wantNodes: 1,
+		},
+		"each cause of a node has its own count": {
+			restarts:  []plan.Restart{lost("node-a"), {Cause: "DeviceUnhealthy", Node: "node-a"}},
+			want:      map[string]float64{"node-a NodeLost": 1, "node-a DeviceUnhealthy": 1},
+			wantNodes: 1,
+		},
+		"each node has its own count": {
+			restarts:  []plan.Restart{lost("node-a"), {Cause: "DeviceTainted", Node: "node-b"}, lost("node-a")},
+			want:      map[string]float64{"node-a NodeLost": 2, "node-b DeviceTainted": 1},
+			wantNodes: 2,
+		},
+		"as many nodes as the limit are all counted": {
+			restarts: many, want: map[string]float64{"node-0 NodeLost": 1, "node-499 NodeLost": 1}, wantNodes: maxNodes,
+		},
+		"another node replaces the one whose last failure is the longest ago": {
+			restarts:  append(slices.Clone(many), lost("node-new")),
+			want:      map[string]float64{"node-1 NodeLost": 1, "node-new NodeLost": 1},
+			wantGone:  []string{"node-0 NodeLost"},
+			wantNodes: maxNodes,
+		},
+		"a node that fails again is not the oldest": {
+			restarts:  append(slices.Clone(many), lost("node-0"), lost("node-new")),
+			want:      map[string]float64{"node-0 NodeLost": 2, "node-2 NodeLost": 1, "node-new NodeLost": 1},
+			wantGone:  []string{"node-1 NodeLost"},
+			wantNodes: maxNodes,
+		},
+		"all causes of the oldest node are removed": {
+			restarts: slices.Concat([]plan.Restart{{Cause: "DeviceUnhealthy", Node: "node-0"}}, many,
+				[]plan.Restart{lost("node-new")}),
+			wantGone:  []string{"node-0 NodeLost", "node-0 DeviceUnhealthy"},
+			wantNodes: maxNodes,
+		},
+		"a node that was removed begins again at one": {
+			restarts:  append(slices.Clone(many), lost("node-new"), lost("node-0")),
+			want:      map[string]float64{"node-0 NodeLost": 1},
+			wantGone:  []string{"node-1 NodeLost"},
+			wantNodes: maxNodes,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewPedanticRegistry()
+			metrics, err := newJobMetrics(registry, "TestJob")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, restart := range tc.restarts {
+				metrics.observe(plan.Decision{Restarts: []plan.Restart{restart}})
+			}
+			got, nodes := restartsByNode(t, registry)
+			for series, want := range tc.want {
+				if got[series] != want {
+					t.Errorf("%s = %v, want %v", series, got[series], want)
+				}
+			}
+			for _, series := range tc.wantGone {
+				if value, exists := got[series]; exists {
+					t.Errorf("%s = %v, want no such series", series, value)
+				}
+			}
+			if nodes != tc.wantNodes {
+				t.Errorf("the metric has %d nodes, want %d", nodes, tc.wantNodes)
+			}
+			if tc.wantNodes < maxNodes && len(got) != len(tc.want) {
+				t.Errorf("the metric has the series %v, want only %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// restartsByNode returns the value of each series of the restarts by node, as "node cause", and the number of nodes.
+func restartsByNode(t *testing.T, gatherer prometheus.Gatherer) (map[string]float64, int) {
+	t.Helper()
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, nodes := map[string]float64{}, map[string]bool{}
+	for _, family := range families {
+		if family.GetName() != metricNodes {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			values[labels["node"]+" "+labels["cause"]] = metric.GetCounter().GetValue()
+			nodes[labels["node"]] = true
+		}
+	}
+	return values, len(nodes)
+}

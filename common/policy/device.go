@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// Limits of what a failure says about devices.
+const (
+	// maxDevices is how many devices a failure lists.
+	maxDevices = 16
+	// maxDeviceName is the longest name of a resource and the longest ID of a device in a failure, in bytes.
+	maxDeviceName = 128
+)
+
+// UnhealthyDevices returns the devices of a pod that its kubelet reports as unhealthy, sorted by resource and ID. It
+// returns at most 16. A device whose health is unknown is not one of them: its device plugin might be restarting. Nor
+// is a device of a container that has ended, unless it is the main container, which might have ended because of it.
+//
+// The kubelet reports the health of devices from Kubernetes 1.36 on, see https://kep.k8s.io/4680.
+func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.UnhealthyDevice {
+	if pod == nil {
+		return nil
+	}
+	var devices []batchv1beta1.UnhealthyDevice
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Terminated != nil && container.Name != mainContainer {
+			continue
+		}
+		for _, resource := range container.AllocatedResourcesStatus {
+			for _, device := range resource.Resources {
+				//mutant:devices: a device whose health is unknown counts as unhealthy => if device.Health != "Healthy" {
+				if device.Health == corev1.ResourceHealthStatusUnhealthy {
+					devices = append(devices, batchv1beta1.UnhealthyDevice{
+						Resource: report.Truncated(string(resource.Name), maxDeviceName),
+						ID:       report.Truncated(string(device.ResourceID), maxDeviceName),
+					})
+				}
+			}
+		}
+	}
+	slices.SortFunc(devices, func(a, b batchv1beta1.UnhealthyDevice) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.ID, b.ID))
+	})
+	devices = slices.Compact(devices) // containers of a pod can share a device
+	return devices[:min(len(devices), maxDevices)]
+}
+
+// DeviceFailure returns the failure of a replica that has the given unhealthy devices, although its main container has
+// not ended. Its time is unknown, because the kubelet does not report it.
+func DeviceFailure(devices []batchv1beta1.UnhealthyDevice) Failure {
+	return Failure{Reason: batchv1beta1.ReasonDeviceUnhealthy, Devices: devices, Ignored: true}
+}
+
+// isOfDevice reports whether an unhealthy device caused the failure.
+func (f Failure) isOfDevice() bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
+
+// Cause returns the reason of the failure. If unhealthy devices are the reason, the devices follow.
+func (f Failure) Cause() string {
+	if !f.isOfDevice() {
+		return f.Reason
+	}
+	return f.Reason + ": " + namesOf(f.Devices)
+}
+
+// namesOf returns the names of devices as text, for example "GPU-1 (nvidia.com/gpu), GPU-2 (nvidia.com/gpu)".
+func namesOf(devices []batchv1beta1.UnhealthyDevice) string {
+	names := make([]string, 0, len(devices))
+	for _, device := range devices {
+		names = append(names, fmt.Sprintf("%s (%s)", device.ID, device.Resource))
+	}
+	return strings.Join(names, ", ")
+}
+
+// RecordsDevice reports whether a change of a status records a failure because of an unhealthy device.
+func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
+	isOfDevice := func(f batchv1beta1.ReplicaFailure) bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
+	if equality.Semantic.DeepEqual(before.Failures, after.Failures) {
+		return false
+	}
+	//mutant:devices: a restart is forgotten if its device is healthy again => return isOfDevice == nil
+	return slices.ContainsFunc(after.Failures, isOfDevice)
+}
+
+// IsNodeFault reports whether the reason of a failure means that the node or one of its devices caused the failure. The
+// exit code of a program is no such reason: a program that cannot be imported fails on every node.
+func IsNodeFault(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonDeviceUnhealthy, batchv1beta1.ReasonDeviceTainted:
+		return true
+	default:
+		return false
+	}
+}
