@@ -32,6 +32,8 @@ var causes = map[string]func(index int) step{
 	"node shut down":                   nodeShutDown,
 	"node lost":                        losesNode,
 	"rejected by its node":             rejected,
+	"device unhealthy":                 losesDevice,
+	"device with a taint":              hasTaintedDevice,
 }
 
 // testRestarts tests every cell of the tables.
@@ -221,6 +223,11 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	case "fails":
 		failed()
 		ends(batchv1beta1.JobPhaseFailed, "at the end")
+	case "goes on":
+		w.do(passes(time.Hour))
+		want.Phase = batchv1beta1.JobPhaseRunning
+		expect("while the replica goes on")
+		leaderSucceeds()
 	case "stays failed":
 		w.do(run)
 		want.Phase = batchv1beta1.JobPhaseRunning

@@ -32,7 +32,7 @@ var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
 	networkPolicyScenarios, inTurn(polled(progressScenarios)),
 	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
-	holdScenarios,
+	holdScenarios, inTurn(nodeScenarios),
 )
 
 // inTurn marks scenarios that restart the controller with stale caches only with full coverage, since they take long.

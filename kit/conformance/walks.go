@@ -63,6 +63,8 @@ type walk struct {
 	// failed is the number of pods that failed in a way that counts. withdrawn is how often the admission of the job was
 	// withdrawn.
 	failed, withdrawn int
+	// hasBadNodes is set if nodes and devices fail.
+	hasBadNodes bool
 	// spoiled are the UIDs of pods to which no more events happen, because their failures would not count.
 	spoiled map[types.UID]bool
 }
@@ -78,6 +80,7 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 		if rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs reports its progress") == 0 {
 			s = reportingAtRandom(t, k, s)
 		}
+		w.hasBadNodes = rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs has bad nodes") == 0
 		created(s)(w.world)
 		t.Repeat(w.actions())
 		w.checkEnd(t, s.RunPolicy.RestartScope)
@@ -166,6 +169,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	if w.shape.Kueue {
 		maps.Copy(actions, w.kueueActions())
 	}
+	if w.hasBadNodes {
+		maps.Copy(actions, w.nodeActions())
+	}
 	if w.shape.Progress != nil {
 		maps.Copy(actions, w.trainingActions())
 	}
@@ -229,9 +235,10 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	w.happenTo(pod, model.Exits(code, ""))
 }
 
-// fails counts the failure of a pod. The failure of a pod whose attempt is over counts for nothing.
+// fails counts the failure of a pod. The failure of a pod whose attempt is over, or whose device is unhealthy, counts
+// for nothing.
 func (w *walk) fails(pod *corev1.Pod) {
-	if model.AttemptLabel(pod) == model.AttemptOf(w.status(), pod.Name) {
+	if !kubelet.HasUnhealthyDevice(pod) && model.AttemptLabel(pod) == model.AttemptOf(w.status(), pod.Name) {
 		w.failed++
 	}
 }
@@ -267,6 +274,9 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 		t.Fatalf("backoffCount is %d, but %d pods failed and %d stalls were recorded", counted, w.failed, w.stalls)
 	}
 	for _, wrong := range model.CheckProgress(w.kind, w.cluster.Live(), w.cluster.Trainings(), w.clock.Now()) {
+		t.Fatalf("%s: %s", wrong, w.describe())
+	}
+	for _, wrong := range model.CheckNodes(w.kind, w.cluster.Live()) {
 		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 	if elastic := w.shape.Elastic; elastic != nil {

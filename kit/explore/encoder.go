@@ -39,6 +39,7 @@ type encoder struct {
 	// tokens are the tokens of the current state.
 	tokens  []token
 	times   []int64
+	faults  []int64
 	names   []string
 	encoded []byte
 }
@@ -48,6 +49,8 @@ type token struct {
 	text, name string
 	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
 	at, past int64
+	// fault is the time of the fault of a node, and created the time at which a pod was created. Only their order matters.
+	fault, created int64
 }
 
 func (e *encoder) digest(s *state) digest {
@@ -62,10 +65,10 @@ func (e *encoder) digest(s *state) digest {
 	}
 	e.text(s.cache.Lost())
 	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now), s.isAnnounced)
-	e.numbers(int(s.cache.Frozen()), s.counted, s.stalls)
+	e.numbers(int(s.cache.Frozen()), s.counted, s.stalls, s.broken)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
-		spent.lates, spent.changes, spent.ticks)
+		spent.lates, spent.changes, spent.ticks, spent.nodes)
 	if !s.requeueAt.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.requeueAt.Unix(), past: forever})
 	}
@@ -177,6 +180,7 @@ func (e *encoder) sum(now int64) digest {
 	}
 	slices.Sort(e.times)
 	e.times = slices.Compact(e.times)
+	e.sortFaults()
 	since := make([]int64, len(e.times)) // the first
 	for i := 1; i < len(e.times); i++ {
 		since[i] = since[i-1] + min(e.times[i]-e.times[i-1], int64(horizon/time.Second))
@@ -195,6 +199,8 @@ func (e *encoder) sum(now int64) digest {
 				e.names = append(e.names, t.name)
 			}
 			write('#', int64(i))
+		case t.fault != 0 || t.created != 0:
+			write('F', e.order(t))
 		case t.at == 0:
 			e.encoded = append(e.encoded, t.text...)
 		case now-t.at < t.past:
@@ -250,6 +256,12 @@ func (e *encoder) encode(object client.Object) string {
 			}
 		}
 		b.WriteString(lastReport(status.InitContainerStatuses))
+		b.WriteString(avoidanceOf(object))
+		for i := range status.Conditions {
+			if c := &status.Conditions[i]; c.Type == corev1.PodScheduled {
+				c.LastTransitionTime = metav1.Time{}
+			}
+		}
 		status.InitContainerStatuses = nil // the others exist whenever the container statuses exist
 		write(&b, status)
 	case *kueuev1beta2.Workload:
@@ -287,7 +299,12 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		status.RunningTime = &metav1.Time{}
 	}
 	status.Progress = nil // see shown
-	status.Failures = make([]batchv1beta1.ReplicaFailure, len(status.Failures))
+	for i, failure := range status.Failures {
+		status.Failures[i] = batchv1beta1.ReplicaFailure{Node: faultOf(failure)}
+	}
+	for i := range status.AvoidedNodes {
+		status.AvoidedNodes[i].Reason = ""
+	}
 	for i := range status.Tasks {
 		status.Tasks[i].RestartCount = 0
 	}
@@ -330,6 +347,8 @@ var matters = []struct {
 	{before: `"type":"SuccessCriteriaMet","status":"True","lastTransitionTime":"`, past: peerGrace},
 	{before: `"type":"Running","status":"True","lastTransitionTime":"`, past: deadlineMatters},
 	{before: reportText, past: reportMatters},
+	{before: `"since":"`, past: avoidNodesFor},
+	{before: `"until":"`},
 }
 
 const timeLength = len("2026-03-01T12:00:00Z")
@@ -350,6 +369,8 @@ func tokens(encoded string) []token {
 				length++
 			}
 			t.name = rest[:length]
+		case rest[0] == '@' && (strings.HasPrefix(rest, faultText) || strings.HasPrefix(rest, createdText)):
+			t, length = orderToken(rest)
 		case rest[0] == '2' && len(rest) >= timeLength && rest[4] == '-' && rest[10] == 'T' && rest[timeLength-1] == 'Z':
 			length = timeLength
 			at, err := time.Parse(time.RFC3339, rest[:length])

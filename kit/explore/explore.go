@@ -34,6 +34,10 @@ type exploration struct {
 	// its caches can happen in addition.
 	failures []string
 	edits    []edit
+	// nodeFaults are the faults of nodes and devices that can happen.
+	nodeFaults []string
+	// hasOneNode is set if a pod that avoids nodes fits on no node. sharesNodes is set if all pods run on the same node.
+	hasOneNode, sharesNodes bool
 	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
 	// kueueEdits are the changes to the Workload of the job and to its queue.
@@ -69,7 +73,7 @@ func explorations() []exploration {
 		"loses its attempt label", "loses its job-kind label", "loses its job-name label",
 	}
 	queue := []edit{closesQueue, opensQueue, deletesGroup}
-	return []exploration{
+	small := []exploration{
 		{
 			name: "a job of one replica survives every kind of fault", added: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
@@ -445,6 +449,7 @@ func explorations() []exploration {
 			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
 	}
+	return append(small, nodeExplorations()...)
 }
 
 // reporting returns the shape of a job whose training reports its progress.
@@ -498,7 +503,7 @@ func explorationOptions() controller.Options {
 		Settings: plan.Settings{
 			ClusterDomain: "cluster.local", Image: "controller:test",
 			PeerGrace: peerGrace, FailureWindow: 2 * time.Second, NodeLostDelay: 9 * time.Second,
-			DependentRetry: dependentRetry,
+			DependentRetry: dependentRetry, AvoidNodesFor: avoidNodesFor, AvoidNodesPatience: avoidPatience,
 		},
 		StatusInterval: statusInterval,
 	}

@@ -95,6 +95,7 @@ func (m *machine) cluster(do func(*model.Cluster)) {
 			IsController: m.writing, Unseen: s.unseen, Trainings: c.Trainings(), Now: s.now,
 		})
 		m.countStall(change)
+		m.countDeviceFailures(change)
 		m.checkProgressPace(change)
 		s.dirty = s.cache.Tell(change, m.writing) || s.dirty
 	})

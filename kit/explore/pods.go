@@ -26,12 +26,13 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		}
 		actions = append(actions, action{name: "pod " + index + " " + name, do: func(m *machine) {
 			m.state.spent.failures++
-			m.owe(pod, ignored || wasRestarted(pod))
+			m.owe(pod, ignored || wasRestarted(pod) || kubelet.HasUnhealthyDevice(pod))
 			m.happen(pod, what)
 			m.goesSoon(pod)
 		}})
 	}
 	actions = append(actions, x.trainingActions(s, pod)...)
+	actions = append(actions, x.nodeActions(s, pod)...)
 	running, trains := pod.Status.Phase == corev1.PodRunning, kubelet.IsTraining(pod)
 	switch ends := model.Ends(pod); {
 	case ends != nil && running:
@@ -40,7 +41,9 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		happens("is removed by its kubelet", clusterWorks, ends)
 	case pod.DeletionTimestamp != nil: // its node is unreachable
 	case pod.Status.Phase == corev1.PodPending:
-		happens("runs", clusterWorks, model.Runs)
+		if name, starts := x.starts(pod); starts != nil {
+			happens(name, clusterWorks, starts)
+		}
 		fail("is deleted by force", true, model.Vanishes)
 	case running && !trains: // only its sidecars still run
 		happens("ends because its sidecars end", notByItself, model.EndsSidecars(kubelet.ExitTerminated))
@@ -102,7 +105,8 @@ func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 	}
 	isCounted := func(other *corev1.Pod) bool {
 		return model.AttemptLabel(other) == model.AttemptLabel(pod) &&
-			(kubelet.HasFailed(other) || wasRestarted(other)) && other.DeletionTimestamp == nil
+			(kubelet.HasFailed(other) || wasRestarted(other)) && other.DeletionTimestamp == nil &&
+			!kubelet.HasUnhealthyDevice(other)
 	}
 	if slices.ContainsFunc(s.live.Objects.Pods(), isCounted) {
 		switch s.shape.RunPolicy.RestartScope {

@@ -138,6 +138,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	for _, why := range model.CheckProgress(m.kind, live, s.live.Trainings, s.now) {
 		fail("%s", why)
 	}
+	for _, why := range model.CheckNodes(m.kind, live) {
+		fail("%s", why)
+	}
 	counted := s.counted + s.stalls
 	// The controller may have missed a failure if the deadline passed first.
 	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded

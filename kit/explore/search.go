@@ -156,6 +156,10 @@ func (s *search) expand(m *machine, from numbered) {
 	if order == timePasses && s.x.waitsForProgress(m, from.state) {
 		order = 0
 	}
+	if order == timePasses && waitsTooLong(m.kind, from.state) {
+		s.fail(from.id, "time passes", "a pod waits for a node that it avoids, but the job is not requeued soon")
+		return
+	}
 	if order == 0 {
 		if wrong := s.x.rest(m, from.state); len(wrong) > 0 {
 			s.fail(from.id, "the job is at rest", strings.Join(wrong, "\n"))

@@ -55,6 +55,8 @@ type state struct {
 	unclear bool
 	// stalls is the number of stalls that the status has recorded as failures.
 	stalls int
+	// broken is how often a device became unhealthy without a failure with this reason in the status.
+	broken int
 	// isAnnounced is set if an event reports the last stall.
 	isAnnounced bool
 	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that it did not.
@@ -64,6 +66,9 @@ type state struct {
 // spent is how often each fault has happened.
 type spent struct {
 	failures, edits, crashes, aways, staleReads, lostEvents, conflicts, lates, changes, ticks int
+	// nodes are the faults of nodes and devices. They do not add to the total: a job avoids a node after two of them, and
+	// must then survive other faults.
+	nodes int
 }
 
 func (s spent) total() int {
@@ -85,6 +90,8 @@ const (
 	statusInterval    = 5 * time.Second
 	peerGrace         = 7 * time.Second
 	dependentRetry    = 20 * time.Second
+	avoidNodesFor     = 40 * time.Second
+	avoidPatience     = 12 * time.Second
 	completionMatters = 20 * time.Second // longer than the TTL of any explored job
 )
 

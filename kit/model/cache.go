@@ -12,6 +12,8 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Cache is the controller's cache of a cluster. It follows the cluster unless it is frozen or loses an event. A Cache
@@ -106,6 +108,11 @@ func changeEnqueues(before, after client.Object) bool {
 		return after == nil || !isCached(after)
 	case *networkingv1.NetworkPolicy:
 		return after == nil || before != nil && before.GetGeneration() != after.GetGeneration()
+	case framework.Job:
+		old, wasJob := before.(framework.Job)
+		job, isJob := after.(framework.Job)
+		return !wasJob || !isJob || old.GetGeneration() != job.GetGeneration() ||
+			policy.RecordsDevice(*old.JobStatus(), *job.JobStatus())
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}

@@ -43,6 +43,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	}
 	if pod, ok := after.(*corev1.Pod); ok && before == nil && owned(pod) {
 		checkCreation(t, k, now, pod, by.Unseen)
+		checkAvoidance(t, now, pod)
 	}
 	if tensorBoard, ok := after.(*tensorboardv1beta1.TensorBoard); ok && before == nil && owned(tensorBoard) {
 		checkTensorBoardCreation(t, now)
@@ -59,6 +60,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	checkStatus(t, *old.JobStatus(), status)
 	if by.IsController {
 		checkStall(t, k, now, *old.JobStatus(), status, by)
+		checkNodes(t, k, now, *old.JobStatus(), status, by)
 	}
 	becomesTrue := func(condition string) bool { return IsTrue(status, condition) && !IsTrue(*old.JobStatus(), condition) }
 	isSeen := func(pod *corev1.Pod) bool { return pod.UID != by.Unseen && !IsRelabelled(pod) }
@@ -174,8 +176,9 @@ func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	}
 }
 
-// checkDeletion checks that the controller does not delete a pod of the current attempt. Once the end of the job is
-// decided, it checks that the controller deletes only pods that the cleanUpPolicy does not keep for their logs.
+// checkDeletion checks that the controller does not delete a pod of the current attempt, unless the pod avoids a node
+// that the job no longer avoids. Once the end of the job is decided, it checks that the controller deletes only pods
+// that the cleanUpPolicy does not keep for their logs.
 func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
@@ -189,6 +192,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 			t.Errorf("the clean-up deletes pod %s in phase %s, but the cleanUpPolicy keeps it", pod.Name, pod.Status.Phase)
 		}
 	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // no attempt has begun since the pause
+	case isReplaced(status, pod):
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
 		t.Errorf("the controller deletes pod %s of the current attempt", pod.Name)
 	}

@@ -87,8 +87,6 @@ var (
 	LosesItsNode = changes(kubelet.LoseNode).then(IsDeleted)
 )
 
-func nodeOf(pod *corev1.Pod) string { return "node-of-" + pod.Name }
-
 // Ends returns the next step of a kubelet for a pod that is being deleted: it stops the containers, and then removes
 // the pod. Ends returns nil if the kubelet has nothing to do or the node is unreachable.
 func Ends(pod *corev1.Pod) Mishap {

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
@@ -89,6 +90,33 @@ func InKueue(s Shape) Shape {
 	return s
 }
 
+// WithTopology returns the shape of a job that Kueue admits and whose nodes Kueue assigns.
+func WithTopology(s Shape) Shape {
+	s = InKueue(s)
+	s.Template.Annotations = map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"}
+	return s
+}
+
+// OnZones returns the shape of a job whose pods can run on the nodes of two zones.
+func OnZones(s Shape) Shape {
+	var terms []corev1.NodeSelectorTerm
+	for _, zone := range []string{"a", "b"} {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		}})
+	}
+	s.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
+	return s
+}
+
+// Debugging returns the shape with a debug mode.
+func Debugging(s Shape) Shape {
+	s.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
+	return s
+}
+
 // Reporting returns the shape of a job whose training reports its progress.
 func Reporting(s Shape) Shape {
 	s.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
@@ -115,6 +143,9 @@ func CleanUp(policy batchv1beta1.CleanUpPolicy) Policy {
 func Deadline(seconds int64) Policy {
 	return func(p *batchv1beta1.RunPolicy) { p.ActiveDeadlineSeconds = &seconds }
 }
+
+// IgnoresNodes makes new pods run on any node, whatever happened on it.
+func IgnoresNodes(p *batchv1beta1.RunPolicy) { p.BadNodePolicy = batchv1beta1.BadNodePolicyIgnore }
 
 // TimeToLive sets ttlSecondsAfterFinished.
 func TimeToLive(seconds int32) Policy {

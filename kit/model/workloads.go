@@ -87,8 +87,12 @@ func (c *Cluster) ConsiderWorkload(closed bool) bool {
 		if set.MinCount != nil && *set.MinCount < count {
 			count--
 		}
-		considered.Status.Admission.PodSetAssignments = append(considered.Status.Admission.PodSetAssignments,
-			kueuev1beta2.PodSetAssignment{Name: set.Name, Count: &count})
+		assignment := kueuev1beta2.PodSetAssignment{Name: set.Name, Count: &count}
+		if set.TopologyRequest != nil {
+			assignment.TopologyAssignment = &kueuev1beta2.TopologyAssignment{}
+		}
+		considered.Status.Admission.PodSetAssignments = append(
+			considered.Status.Admission.PodSetAssignments, assignment)
 	}
 	c.setWorkload(considered, kueuev1beta2.ConditionQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "")
 	c.setWorkload(considered, kueuev1beta2.ConditionAdmitted, metav1.ConditionTrue, "Admitted", "")

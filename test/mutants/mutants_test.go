@@ -30,6 +30,8 @@ var shownBy = map[string]string{
 	"late":       "delayed_writes",
 	"owners":     "another_owner",
 	"progress":   "training",
+	"devices":    "device",
+	"nodes":      "avoids",
 }
 
 func TestMarks(t *testing.T) {
