@@ -1,6 +1,8 @@
 package monitoring
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,9 +52,15 @@ func TestAlertsAreValidAndDocumented(t *testing.T) {
 	}
 }
 
-// situations has series for each alert, with a value for each minute. The alert must fire with each of the bad series,
-// and must not fire with any of the good ones.
-var situations = map[string]struct{ bad, good []string }{
+// situation has series for an alert, with a value for each minute. The alert must fire with each of the bad series, and
+// must not fire with any of the good ones.
+type situation struct {
+	bad, good []string
+	// minute is when the alert must fire, or must not fire. 0 means minute 100.
+	minute int
+}
+
+var situations = map[string]situation{
 	"TensorStackControllerDown": {
 		bad: []string{
 			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 0x100`,
@@ -110,6 +118,28 @@ var situations = map[string]struct{ bad, good []string }{
 		},
 		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
 	},
+	"TensorStackNodeCausesRestarts": {
+		// A day has 1440 minutes. Series that are loaded together are at most 12 hours long, because Prometheus accepts no
+		// sample that is much older than another one, and they are loaded in any order.
+		minute: 3000,
+		bad: []string{
+			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the first value of a counter is 1
+			restartsByNode("a", "NodeLost", "1x2000 4x1000"),
+			restartsByNode("a", "NodeLost", "5x2000 1x300 2x300 3x400"), // the controller has restarted in its pod
+			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // causes add up
+				restartsByNode("a", "DeviceUnhealthy", "_x2500 1x250 2x250"),
+			restartsByNode("old", "NodeLost", "_x2400 2x300") + "\n" + // the controller has a new pod
+				restartsByNode("new", "NodeLost", "_x2650 1x350"),
+		},
+		good: []string{
+			restartsByNode("a", "NodeLost", "_x2000 1x500 2x500"),
+			restartsByNode("a", "NodeLost", "9x3000"), // all restarts were before the last day
+			restartsByNode("a", "NodeLost", "7x2000 9x1000"),
+			restartsByNode("a", "NodeLost", "_x100 1x500 5x500"), // the controller is gone for a day
+			restartsByNode("a", "NodeLost", "_x2400 2x600") + "\n" + // another node
+				strings.ReplaceAll(restartsByNode("a", "NodeLost", "_x2500 2x500"), "node-1", "node-2"),
+		},
+	},
 	"TensorStackJobsStall": {
 		bad: []string{`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Notify"} 0+0.05x100` + "\n" +
 			`tensorstack_job_stalls_total{kind="PyTorchTrainingJob", policy="Restart"} 0+0.05x100`},
@@ -135,6 +165,12 @@ var situations = map[string]struct{ bad, good []string }{
 	},
 }
 
+// restartsByNode returns the series of the restarts that node-1 caused, as a pod of a controller reports it.
+func restartsByNode(pod, cause, values string) string {
+	return fmt.Sprintf(`tensorstack_job_node_restarts_total{pod=%q, kind="PyTorchTrainingJob", node="node-1", cause=%q} %s`,
+		pod, cause, values)
+}
+
 func TestAlertsFireOnlyInBadSituations(t *testing.T) {
 	t.Parallel()
 	rules, err := Rules(root)
@@ -152,7 +188,7 @@ func TestAlertsFireOnlyInBadSituations(t *testing.T) {
 				engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100000)
 				expression := strings.Join(strings.Fields(rule.Expr.String()), " ")
 				// An alert fires if its expression has a result, so count the results.
-				ask := "\n\neval instant at 100m count(" + expression + ")\n"
+				ask := fmt.Sprintf("\n\neval instant at %dm count(%s)\n", cmp.Or(situation.minute, 100), expression)
 				for _, bad := range situation.bad {
 					promqltest.RunTest(t, "load 1m\n  "+indented(bad)+ask+"  {} 1\n", engine)
 				}

@@ -72,7 +72,7 @@ func ReadDashboard(root string) (*Dashboard, error) {
 }
 
 // variables replaces the variables of the dashboard by possible values.
-var variables = strings.NewReplacer("$kind", ".*", "$queue", ".*", "$__rate_interval", "5m")
+var variables = strings.NewReplacer("$kind", ".*", "$queue", ".*", "$__rate_interval", "5m", "$__range", "1d")
 
 // Queries returns the queries of all alerts and of the dashboard.
 func Queries(root string) ([]Query, error) {
