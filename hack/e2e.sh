@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "$1" in
-scheduling) folder=scheduling ;;
+scheduling | nodes) folder=scheduling ;;
 kueue | multikueue | "kueue && !multikueue") folder=kueue ;;
 *) folder=e2e ;;
 esac

@@ -80,8 +80,9 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 	)
 
 	It("leaves a node that does not respond, and trains again when a node is available", func(ctx context.Context) {
-		// The default of one minute is for nodes that might come back.
-		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--node-lost-delay=5s"]}]`)
+		// The defaults are for nodes that might come back, and for clusters with more nodes.
+		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value":
+			["--node-lost-delay=5s", "--avoid-nodes-patience=5s"]}]`)
 		keepAnotherNode(ctx)
 		n := startSteady(ctx)
 		lost := n.trainsSteadily(ctx)

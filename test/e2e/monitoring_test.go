@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"tensorstack.dev/jobs/test/internal/modules"
 	"tensorstack.dev/jobs/test/monitoring"
@@ -17,6 +18,7 @@ import (
 
 var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 	It("query only metrics and labels that controllers expose", func(ctx context.Context) {
+		localClusterOrSkip("the test runs a device plugin on the node of the local cluster")
 		n := newNamespace(ctx)
 		By("creating a job that fails, one in a queue that runs, and one that reports progress")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
@@ -26,6 +28,12 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 		Eventually(ctx, n.progress(ctx, "ptjob", "silent")).Should(Equal("50% (1/2)"))
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
 		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/gang", patience)
+		By("turning a device unhealthy, so that a node causes a restart")
+		withDevice := newNamespace(ctx)
+		plugin := startDevicePlugin(ctx, string(withDevice), 1)
+		withDevice.runsAlone(ctx, plugin)
+		plugin.setHealth(now(withDevice.devices(ctx))["alone-worker-0"], deviceplugin.Unhealthy)
+		Eventually(ctx, withDevice.failures(ctx, "ptjob/alone")).Should(ContainElement(ContainSubstring("DeviceUnhealthy")))
 
 		queries, err := monitoring.Queries(root)
 		Expect(err).NotTo(HaveOccurred())

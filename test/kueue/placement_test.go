@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
@@ -124,24 +126,10 @@ var _ = Describe("A job that Kueue admits", func() {
 	})
 
 	It("runs within the rack that its template requires", func(ctx context.Context) {
-		c := start(ctx, configuration, "1", "1", "1", "1")
-		for node, rack := range map[string]string{
-			"simulated-0": "a", "simulated-1": "b", "simulated-2": "a", "simulated-3": "b",
-		} {
-			c.label(ctx, node, "pool", "default")
-			c.label(ctx, node, "rack", rack)
-		}
-		c.apply(ctx, `
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: Topology
-metadata: {name: racks}
-spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
-`+strings.Replace(fmt.Sprintf(flavor, "default"), "spec: {", "spec: {topologyName: racks, ", 1)+
-			fmt.Sprintf(clusterQueue, "team", quota("default", 4)))
-		const required = "kueue.x-k8s.io/podset-required-topology: rack"
+		c := startRacks(ctx)
 		var all []string
 		for _, name := range []string{"first", "second"} {
-			j := c.jobIn(ctx, "team", name, required)
+			j := c.jobIn(ctx, "team", name, withinRack)
 			Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 			nodes, err := j.nodes(ctx)()
 			Expect(err).NotTo(HaveOccurred())
@@ -150,4 +138,82 @@ spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
 		}
 		Expect(all).To(ConsistOf("simulated-0", "simulated-1", "simulated-2", "simulated-3"))
 	})
+
+	// Kueue assigns other nodes after it has seen the taint of a node. It does not see the health of devices.
+	It("does not avoid a node that Kueue assigns, even if devices of the node are unhealthy twice",
+		func(ctx context.Context) {
+			c := startRacks(ctx)
+			j := c.jobIn(ctx, "team", "job", withinRack)
+			Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+			nodes, err := j.nodes(ctx)()
+			Expect(err).NotTo(HaveOccurred())
+			for failures := range 2 {
+				j.losesDevice(ctx, nodes[0])
+				Eventually(ctx, j.failures(ctx)).Should(HaveLen(failures + 1))
+				Expect(j.failures(ctx)()).To(HaveEach("DeviceUnhealthy on " + nodes[0]))
+				Eventually(ctx, j.state(ctx), 2*time.Minute).Should(Equal("Running"))
+				Expect(j.nodes(ctx)()).To(Equal(nodes))
+			}
+			Expect(j.counts(ctx)()).To(Equal("evictions 0, pauses 0, attempt 2, backoffCount 0"))
+			status, err := j.status(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.AvoidedNodes).To(BeEmpty())
+			pods, err := j.pods(ctx)()
+			Expect(err).NotTo(HaveOccurred())
+			for _, pod := range pods {
+				Expect(pod.Spec.Affinity).To(BeNil(), pod.Name)
+			}
+		})
 })
+
+// withinRack is the annotation of a template whose pods must be in one rack.
+const withinRack = "kueue.x-k8s.io/podset-required-topology: rack"
+
+// startRacks starts a cluster with two racks of two nodes. The queue team assigns their nodes.
+func startRacks(ctx context.Context) *cluster {
+	GinkgoHelper()
+	c := start(ctx, configuration, "1", "1", "1", "1")
+	for node, rack := range map[string]string{
+		"simulated-0": "a", "simulated-1": "b", "simulated-2": "a", "simulated-3": "b",
+	} {
+		c.label(ctx, node, "pool", "default")
+		c.label(ctx, node, "rack", rack)
+	}
+	c.apply(ctx, `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
+`+strings.Replace(fmt.Sprintf(flavor, "default"), "spec: {", "spec: {topologyName: racks, ", 1)+
+		fmt.Sprintf(clusterQueue, "team", quota("default", 4)))
+	return c
+}
+
+// failures returns a function that lists the failures of the job: the reasons and the nodes.
+func (j job) failures(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		status, err := j.status(ctx)
+		var failures []string
+		for _, failure := range status.Failures {
+			failures = append(failures, failure.Reason+" on "+failure.Node)
+		}
+		return failures, err
+	}
+}
+
+// losesDevice reports a device of the replica on the node as unhealthy, as a kubelet does. It is one of a resource that
+// the container requests, because the API server rejects other resources.
+func (j job) losesDevice(ctx context.Context, node string) {
+	GinkgoHelper()
+	pods, err := j.pods(ctx)()
+	Expect(err).NotTo(HaveOccurred())
+	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node })
+	Expect(i).NotTo(Equal(-1), "no replica is on node %s", node)
+	pod := &pods[i]
+	base := pod.DeepCopy()
+	pod.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
+		Name:      corev1.ResourceCPU,
+		Resources: []corev1.ResourceHealth{{ResourceID: "cpu-0", Health: corev1.ResourceHealthStatusUnhealthy}},
+	}}
+	Expect(j.Client.Status().Patch(ctx, pod, client.MergeFrom(base))).To(Succeed())
+}

@@ -66,6 +66,35 @@ func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
 	return c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
+// LoseNode loses a node for a short time: a taint makes Kubernetes evict its pods. It calls seen while the pods are
+// Terminating. When seen returns, the node is available again, and its pods end. So no controller misses why its pods
+// are deleted, and their replacements find the node. It needs the component Kwok.
+func (c *ControlPlane) LoseNode(ctx context.Context, name string, seen func()) error {
+	if err := c.Freeze(Kwok); err != nil {
+		return err
+	}
+	lost := corev1.Taint{Key: "test.tensorstack.dev/lost", Effect: corev1.TaintEffectNoExecute}
+	if err := c.taint(ctx, name, lost); err != nil {
+		return err
+	}
+	seen()
+	if err := c.taint(ctx, name); err != nil {
+		return err
+	}
+	return c.Thaw(Kwok)
+}
+
+// taint replaces the taints of a node.
+func (c *ControlPlane) taint(ctx context.Context, name string, taints ...corev1.Taint) error {
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return err
+	}
+	base := node.DeepCopy()
+	node.Spec.Taints = taints
+	return c.Client.Patch(ctx, node, client.MergeFrom(base))
+}
+
 // Bound returns the names of the pods of a group that are bound to a node, in the order of the list.
 func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]string, error) {
 	pods, err := c.pods(ctx, namespace, group)
