@@ -85,7 +85,7 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 			int64(limit/time.Second), cmp.Or(last.Summary, "the first report"))
 	}
 	if startLimit == 0 {
-		return stallCheck{isOnTime: v.hasStalledSince(since)}
+		return stallCheck{isOnTime: v.isRead() && v.hasStalledSince(since)}
 	}
 	due := since.Add(startLimit)
 	var first *replica
@@ -103,7 +103,8 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 			if !v.now.Before(due) && (reading.Time.IsZero() || reading.Problem != "") {
 				return stallCheck{} // the pod cannot be read, or has no sidecar although it might train
 			}
-			return stallCheck{due: due, isOnTime: v.now.Before(due) && v.hasStalledSince(since)}
+			isRead := !reading.Time.IsZero() && v.now.Before(due)
+			return stallCheck{due: due, isOnTime: isRead && v.hasStalledSince(since)}
 		}
 		first = cmp.Or(first, r)
 	}

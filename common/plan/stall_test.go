@@ -797,3 +797,22 @@ func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 		})
 	}
 }
+
+// After a restart of the controller, nothing has been read yet. A report in the second in which the job began to run
+// might be of the attempt before, so the status does not show that the deadline for the start is met.
+func TestAStallDoesNotEndBeforeTheProgressIsRead(t *testing.T) {
+	t.Parallel()
+	for name, startup := range map[string]int64{
+		"the deadline for the start is not over": 24 * 3600,
+		"there is no deadline for the start":     0,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := stalled().Reporting(600, startup, notify)
+			runs := meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionRunning)
+			j.Status.Progress.LastReportTime = &runs.LastTransitionTime
+			want := meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionStalled).Message
+			diff(t, "Stalled", isStalled(want), stallOf(j.Sees(runningPods()...)).Stalled)
+		})
+	}
+}
