@@ -232,22 +232,25 @@ var queueChanges = predicate.Funcs{
 
 // copiedChanges passes only changes of the status of jobs that MultiKueue runs in another cluster. Kueue copies them.
 func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
-	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
-		before, wasJob := e.ObjectOld.(J)
-		after, isJob := e.ObjectNew.(J)
-		return wasJob && isJob && r.framework.JobSpec(after).RunsElsewhere() &&
+	return updates(func(before, after J) bool {
+		return r.framework.JobSpec(after).RunsElsewhere() &&
 			!equality.Semantic.DeepEqual(before.JobStatus(), after.JobStatus())
-	}}
+	})
 }
 
 // deviceFailures passes only changes of the status that record a failure because of an unhealthy device. If the
 // response to the write was lost, the next reconcile can read an older status from the cache. Other failures are still
 // visible in their pods then. A device can be healthy again, so that only this event requeues the job.
 func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
+	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
+}
+
+// updates passes only the updates of jobs that match.
+func updates[J framework.Job](match func(before, after J) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		before, wasJob := e.ObjectOld.(J)
 		after, isJob := e.ObjectNew.(J)
-		return wasJob && isJob && policy.RecordsDevice(*before.JobStatus(), *after.JobStatus())
+		return wasJob && isJob && match(before, after)
 	}}
 }
 

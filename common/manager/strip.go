@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/bounded"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -24,8 +25,6 @@ const (
 	// termination messages of a pod.
 	maxOutput   = 4 << 10
 	maxMessages = 12 << 10
-	// maxDevices is how many unhealthy devices of a container are kept. A job reports as many of a replica.
-	maxDevices = 16
 )
 
 // Strip returns a transform for a cache. The transform removes the managed fields of an object and calls strip, which
@@ -150,10 +149,11 @@ func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.C
 	return stripped
 }
 
-// unhealthyOf returns the devices that are unhealthy, without messages. It returns nil if there are none.
+// unhealthyOf returns the devices that are unhealthy, without messages. It returns at most as many as a failure lists,
+// and nil if there are none.
 func unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
-	left := maxDevices
+	left := policy.MaxDevices
 	for _, resource := range resources {
 		var devices []corev1.ResourceHealth
 		for _, device := range resource.Resources {

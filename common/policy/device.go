@@ -15,8 +15,8 @@ import (
 
 // Limits of what a failure says about devices.
 const (
-	// maxDevices is how many devices a failure lists.
-	maxDevices = 16
+	// MaxDevices is how many devices a failure lists.
+	MaxDevices = 16
 	// maxDeviceName is the longest name of a resource and the longest ID of a device in a failure, in bytes.
 	maxDeviceName = 128
 )
@@ -51,7 +51,7 @@ func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.Unhe
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.ID, b.ID))
 	})
 	devices = slices.Compact(devices) // containers of a pod can share a device
-	return devices[:min(len(devices), maxDevices)]
+	return devices[:min(len(devices), MaxDevices)]
 }
 
 // DeviceFailure returns the failure of a replica that has the given unhealthy devices, although its main container has
@@ -83,11 +83,11 @@ func namesOf(devices []batchv1beta1.UnhealthyDevice) string {
 // RecordsDevice reports whether a change of a status records a failure because of an unhealthy device.
 func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 	isOfDevice := func(f batchv1beta1.ReplicaFailure) bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
-	if equality.Semantic.DeepEqual(before.Failures, after.Failures) {
+	//mutant:devices: a restart is forgotten if its device is healthy again => if isOfDevice != nil {
+	if !slices.ContainsFunc(after.Failures, isOfDevice) {
 		return false
 	}
-	//mutant:devices: a restart is forgotten if its device is healthy again => return isOfDevice == nil
-	return slices.ContainsFunc(after.Failures, isOfDevice)
+	return !equality.Semantic.DeepEqual(before.Failures, after.Failures)
 }
 
 // IsNodeFault reports whether the reason of a failure means that the node or one of its devices caused the failure. The

@@ -3,21 +3,11 @@ package conformance
 import (
 	"testing"
 	"time"
-
-	"tensorstack.dev/jobs/kit/model"
 )
 
-// Writes of the controller are a budget. These numbers are for jobs of two replicas.
 func TestAJobThatReportsItsProgressCostsFewMoreWrites(t *testing.T) {
 	t.Parallel()
-	kind, err := model.KindOf(plainController(), newPlainJob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writes := func(shape Shape, steps ...step) int {
-		s := scenario{shape: shape, steps: append(steps, together(exits(1, 0), exits(0, 0)))}
-		return s.happen(t, kind, fault{}, nil).writes
-	}
+	writes := countWrites(t, together(exits(1, 0), exits(0, 0)))
 	var everySecond []step
 	for range 600 {
 		everySecond = append(everySecond, reports, passes(time.Second))
@@ -26,9 +16,7 @@ func TestAJobThatReportsItsProgressCostsFewMoreWrites(t *testing.T) {
 	shown := reporting(two(onFailure, scopeJob, stalls(restartsStalled)))
 	told := reporting(two(onFailure, scopeJob, stalls(notifiesOfStall)))
 	start := writes(shown, run)
-	for name, tc := range map[string]struct {
-		got, most int
-	}{
+	checkWrites(t, map[string]moreWrites{
 		// The first report is written immediately.
 		"a start and an end": {start - writes(plain, run), 1},
 		// One write per 30 s, and one for the last report, which comes with the end.
@@ -41,9 +29,5 @@ func TestAJobThatReportsItsProgressCostsFewMoreWrites(t *testing.T) {
 				(writes(plain, run, exits(1, 1), run, passes(time.Minute)) - writes(plain, run)), 1,
 		},
 		"a stall that is only reported": {writes(told, run, hangs, passes(time.Hour)) - start, 1},
-	} {
-		if t.Logf("%s costs %d more writes", name, tc.got); tc.got > tc.most {
-			t.Errorf("%s costs %d more writes, want at most %d", name, tc.got, tc.most)
-		}
-	}
+	})
 }

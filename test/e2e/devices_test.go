@@ -78,7 +78,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			localClusterOrSkip("the test runs a device plugin on the node of the local cluster")
 			n := newNamespace(ctx)
 			plugin := startDevicePlugin(ctx, string(n), 1)
-			n.runsAlone(ctx, plugin)
+			n.waitsAlone(ctx, 1, plugin.resource+": 1")
 			before := now(n.replicas(ctx))["alone-worker-0"]
 			bad := now(n.devices(ctx))["alone-worker-0"]
 
@@ -98,32 +98,6 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 				HaveEach(ContainSubstring("counted=false"))))
 		})
 })
-
-// runsAlone creates the job "alone", whose only replica has a device of the plugin, and waits until it runs. It runs
-// until the file /tmp/enough exists in its container.
-func (n namespace) runsAlone(ctx context.Context, plugin *devicePlugin) {
-	GinkgoHelper()
-	n.kubectlWith(ctx, fmt.Sprintf(`
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: PyTorchTrainingJob
-metadata:
-  name: alone
-spec:
-  replicaSpecs:
-    - type: worker
-      restartPolicy: OnFailure
-      template:
-        spec:
-          terminationGracePeriodSeconds: 1
-          containers:
-            - name: pytorch
-              image: tensorstack/pytorch-example:2.6.0
-              command: [sh, -c, "until [ -e /tmp/enough ]; do sleep 0.2; done"]
-              resources:
-                limits: {%s: 1}
-`, plugin.resource), "apply", "-f", "-")
-	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)
-}
 
 // epoch returns a function that returns the last epoch in the log of the example.
 func (n namespace) epoch(ctx context.Context) func() (int, error) {

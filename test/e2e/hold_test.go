@@ -66,12 +66,19 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 	})
 })
 
-// startWaitingAlone creates the job alone, and waits until its two replicas run. Each replica runs until the file
-// /tmp/enough exists in its container.
+// startWaitingAlone creates the job alone in a new namespace, and waits until its two replicas run.
 func startWaitingAlone(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
-	n.kubectlWith(ctx, `
+	n.waitsAlone(ctx, 2, "")
+	return n
+}
+
+// waitsAlone creates the job alone, and waits until its replicas run. Each replica runs until the file /tmp/enough
+// exists in its container. limits are the limits of the container as flow-style YAML, without braces.
+func (n namespace) waitsAlone(ctx context.Context, replicas int, limits string) {
+	GinkgoHelper()
+	n.kubectlWith(ctx, fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
 metadata:
@@ -79,7 +86,7 @@ metadata:
 spec:
   replicaSpecs:
     - type: worker
-      replicas: 2
+      replicas: %d
       restartPolicy: OnFailure
       template:
         spec:
@@ -88,9 +95,10 @@ spec:
             - name: pytorch
               image: tensorstack/pytorch-example:2.6.0
               command: [sh, -c, "until [ -e /tmp/enough ]; do sleep 0.2; done"]
-`, "apply", "-f", "-")
+              resources:
+                limits: {%s}
+`, replicas, limits), "apply", "-f", "-")
 	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)
-	return n
 }
 
 // isHeld expects the pod of the leader to have the finalizer, and the other pod to have none.

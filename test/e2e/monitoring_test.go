@@ -31,7 +31,7 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 		By("turning a device unhealthy, so that a node causes a restart")
 		withDevice := newNamespace(ctx)
 		plugin := startDevicePlugin(ctx, string(withDevice), 1)
-		withDevice.runsAlone(ctx, plugin)
+		withDevice.waitsAlone(ctx, 1, plugin.resource+": 1")
 		plugin.setHealth(now(withDevice.devices(ctx))["alone-worker-0"], deviceplugin.Unhealthy)
 		Eventually(ctx, withDevice.failures(ctx, "ptjob/alone")).Should(ContainElement(ContainSubstring("DeviceUnhealthy")))
 
