@@ -35,19 +35,19 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		Expect(err).NotTo(HaveOccurred())
 		n := newNamespace(ctx)
 		// The column Oldest is compared if this suite runs the oldest versions. Admission then replaces the images.
-		column := 1
+		column := newest
 		if os.Getenv("E2E_TRAINING") == "oldest" {
-			column = 2
+			column = oldest
 		}
-		page := testedVersions()
+		page := readTestedWith()
 		packages := map[string][]string{
 			"PyTorch":   {"pytorch-example:" + versions.PyTorch.Newest, "torch"},
 			"DeepSpeed": {"deepspeed-example:" + versions.DeepSpeed.Newest, "deepspeed", "torch"},
 		}
-		if column == 1 {
+		if column == newest {
 			packages["Transformers"] = []string{"deepspeed-example:" + versions.DeepSpeed.Newest, "transformers", "accelerate"}
-			packages["TensorFlow"] = []string{"tensorflow-example:" + page["TensorFlow"][0], "tensorflow-cpu", "keras"}
-			packages["TensorBoard"] = []string{"tensorboard:" + page["TensorBoard"][0], "tensorboard"}
+			packages["TensorFlow"] = []string{"tensorflow-example:" + page.version("TensorFlow"), "tensorflow-cpu", "keras"}
+			packages["TensorBoard"] = []string{"tensorboard:" + page.version("TensorBoard"), "tensorboard"}
 		}
 		for component, p := range packages {
 			n.kubectl(ctx, append([]string{
@@ -59,30 +59,74 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		for component := range packages {
 			pod := strings.ToLower(component)
 			n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+pod, patience)
-			Expect(page[component][column]).To(Equal(names.Replace(now(n.output(ctx, "logs", pod)))), "%s", component)
+			page.set(component, column, names.Replace(now(n.output(ctx, "logs", pod))))
 		}
 		node := n.output(ctx, "get", "nodes", "-o",
 			"jsonpath={.items[0].status.nodeInfo.kubeletVersion} {.items[0].status.nodeInfo.containerRuntimeVersion}")
 		kubelet, runtime, _ := strings.Cut(now(node), " ")
-		Expect(page["Kubernetes"][1]).To(Equal(strings.TrimPrefix(kubelet, "v")))
-		Expect(page["containerd"][1]).To(Equal(strings.TrimPrefix(runtime, "containerd://")))
-		oldest := requiredBy("kubernetes-"+versions.Kubernetes.Oldest, "k8s.io/kubernetes")
-		Expect(page["Kubernetes"][2]).To(HavePrefix(oldest))
-		Expect(page["Volcano"][1]).To(HavePrefix(requiredBy("volcano", "volcano.sh/volcano")))
-		Expect(page["Kueue"][1]).To(HavePrefix(requiredBy("kueue", "sigs.k8s.io/kueue")))
+		page.set("Kubernetes", newest, strings.TrimPrefix(kubelet, "v"))
+		page.set("containerd", newest, strings.TrimPrefix(runtime, "containerd://"))
+		oldestKubernetes := requiredBy("kubernetes-"+versions.Kubernetes.Oldest, "k8s.io/kubernetes")
+		page.set("Kubernetes", oldest, oldestKubernetes+", without a real node")
+		page.set("Volcano", newest, requiredBy("volcano", "volcano.sh/volcano")+", with simulated nodes")
+		page.set("Kueue", newest, requiredBy("kueue", "sigs.k8s.io/kueue"))
+		page.save()
 	})
 })
 
-// testedVersions returns the rows of the page by component: the version alone, the column Newest and the column Oldest.
-func testedVersions() map[string][]string {
+// The columns of the page.
+const (
+	newest = 1
+	oldest = 2
+)
+
+// testedWith is the page of tested versions.
+type testedWith struct{ before, after string }
+
+// testedWithFile is the file of the page.
+var testedWithFile = filepath.Join(root, "docs/reference/tested-with.md")
+
+func readTestedWith() *testedWith {
 	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join(root, "docs/reference/tested-with.md"))
+	content, err := os.ReadFile(testedWithFile)
 	Expect(err).NotTo(HaveOccurred())
-	rows := map[string][]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \| (([^,|]*).*) \| (.*?) ?\|$`).FindAllStringSubmatch(string(content), -1) {
-		rows[row[1]] = []string{row[3], row[2], row[4]}
+	return &testedWith{before: string(content), after: string(content)}
+}
+
+// row returns the cells of a component, after the name, and where they are in the page.
+func (p *testedWith) row(component string) (cells []string, start, end int) {
+	GinkgoHelper()
+	row := regexp.MustCompile(`(?m)^\| ` + component + ` (\|.*\|)$`).FindStringSubmatchIndex(p.after)
+	Expect(row).NotTo(BeNil(), "the page has no row of %s", component)
+	cells = strings.Split(p.after[row[2]:row[3]], "|")
+	Expect(cells).To(HaveLen(4), "%s", component)
+	return cells, row[2], row[3]
+}
+
+// version returns the newest version of a component, without the rest of its cell.
+func (p *testedWith) version(component string) string {
+	GinkgoHelper()
+	cells, _, _ := p.row(component)
+	version, _, _ := strings.Cut(strings.TrimSpace(cells[newest]), ",")
+	return version
+}
+
+// set sets the cell of a component in a column to the version that runs.
+func (p *testedWith) set(component string, column int, version string) {
+	GinkgoHelper()
+	cells, start, end := p.row(component)
+	cells[column] = " " + version + " "
+	p.after = p.after[:start] + strings.Join(cells, "|") + p.after[end:]
+}
+
+// save expects that the page had the versions that run. With $E2E_WRITE=true, it writes the page instead.
+func (p *testedWith) save() {
+	GinkgoHelper()
+	if os.Getenv("E2E_WRITE") == "true" {
+		Expect(os.WriteFile(testedWithFile, []byte(p.after), 0o644)).To(Succeed())
+		return
 	}
-	return rows
+	Expect(p.before).To(Equal(p.after), "run E2E_WRITE=true make e2e FOCUS=versions")
 }
 
 // requiredBy returns the version of a Go module that a component of the local cluster requires.
