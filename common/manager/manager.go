@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"tensorstack.dev/jobs/common/version"
 )
 
 // Program describes a controller that Main can run.
@@ -101,7 +103,7 @@ func Command(p Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           p.Name,
 		Short:         p.Short,
-		Version:       ownBuild().String(),
+		Version:       version.Own().String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -251,11 +253,11 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	if err := p.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
-	own := ownBuild()
+	own := version.Own()
 	if err := registerBuildInfo(metrics.Registry, own); err != nil {
 		return err
 	}
-	logger.Info("starting", "controller", p.Name, "version", own.version, "revision", own.revision, "clusterDomain",
+	logger.Info("starting", "controller", p.Name, "version", own.Version, "revision", own.Revision, "clusterDomain",
 		options.ClusterDomain, "image", options.Image)
 	return withBallast(func() error { return mgr.Start(ctx) })
 }

@@ -2,47 +2,15 @@ package manager
 
 import (
 	"bytes"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-)
 
-func TestBuildOf(t *testing.T) {
-	t.Parallel()
-	goVersion := strings.TrimPrefix(runtime.Version(), "go")
-	installed := &debug.BuildInfo{Main: debug.Module{Version: "v0.2.0"}}
-	cloned := &debug.BuildInfo{
-		Main:     debug.Module{Version: "(devel)"},
-		Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "cc1f673"}},
-	}
-	for name, tc := range map[string]struct {
-		version, revision string
-		info              *debug.BuildInfo
-		want              build
-	}{
-		"an image has the version and the revision that the linker set": {
-			version: "v0.1.0", revision: "1cc8f15", info: cloned, want: build{"v0.1.0", "1cc8f15", goVersion},
-		},
-		"go install sets the version of the module": {info: installed, want: build{"v0.2.0", "unknown", goVersion}},
-		"go build sets the revision":                {info: cloned, want: build{"(devel)", "cc1f673", goVersion}},
-		"a test binary has no version and no revision": {
-			info: &debug.BuildInfo{}, want: build{"unknown", "unknown", goVersion},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := buildOf(tc.version, tc.revision, tc.info)
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(build{})); diff != "" {
-				t.Errorf("unexpected build (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
+	"tensorstack.dev/jobs/common/version"
+)
 
 func TestVersionFlagPrintsTheBuild(t *testing.T) {
 	t.Parallel()
@@ -53,7 +21,7 @@ func TestVersionFlagPrintsTheBuild(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("test-controller version "+ownBuild().String()+"\n", out.String()); diff != "" {
+	if diff := cmp.Diff("test-controller version "+version.Own().String()+"\n", out.String()); diff != "" {
 		t.Errorf("unexpected output (-want +got):\n%s", diff)
 	}
 }
@@ -70,7 +38,8 @@ func TestTheUsageOfTheVersionFlagNamesNoController(t *testing.T) {
 func TestBuildInfoIsAMetric(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	if err := registerBuildInfo(registry, build{"v0.1.0", "1cc8f15", "1.26.8"}); err != nil {
+	build := version.Build{Version: "v0.1.0", Revision: "1cc8f15", GoVersion: "1.26.8"}
+	if err := registerBuildInfo(registry, build); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
