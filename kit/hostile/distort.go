@@ -9,19 +9,21 @@ import (
 
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"tensorstack.dev/jobs/common/crd"
 )
 
 // Distort changes an object in place, the given number of times. The random numbers of r determine the places and the
-// values, so that a distortion can be repeated. The schema determines the possible fields, and the word lists below
-// contain values that are likely to matter. After one change most jobs are still valid. After five changes hardly any
-// job is.
-func (c *CRD) Distort(r *rand.Rand, object map[string]any, times int) {
+// values, so that a distortion can be repeated. The schema of the CRD determines the possible fields, and the word
+// lists below contain values that are likely to matter. After one change most jobs are still valid. After five changes
+// hardly any job is.
+func Distort(r *rand.Rand, definition *crd.Definition, object map[string]any, times int) {
 	d := distorter{Rand: r}
 	for range times {
 		if d.one(8) {
 			d.metadata(object)
 		} else {
-			spec := c.structural.Properties["spec"]
+			spec := definition.Schema().Properties["spec"]
 			object["spec"] = d.change(object["spec"], &spec, "spec")
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/model"
@@ -39,7 +40,7 @@ const many = 100
 func Fuzz[J framework.Job](
 	f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error,
 ) {
-	crd, err := ReadCRD(crdFile)
+	definition, err := ReadCRD(crdFile)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -58,8 +59,9 @@ func Fuzz[J framework.Job](
 			t.Skip("the input is not a JSON object")
 		}
 		inNamespace(object, "ns")
-		crd.Distort(rand.New(rand.NewPCG(seed, 0)), object, int(times%8)) //nolint:gosec // the input must be repeatable
-		if err := crd.Admit(t.Context(), object); err != nil {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the input must be repeatable
+		Distort(random, definition, object, int(times%8))
+		if err := definition.Admit(t.Context(), object); err != nil {
 			t.Skip(err)
 		}
 		job, err := Typed(controller, object)
@@ -71,11 +73,24 @@ func Fuzz[J framework.Job](
 		}
 		for _, job := range []J{job, resumed(controller, job)} {
 			begun := begin(t, controller, job)
-			if err := errors.Join(Broken(t.Context(), crd, begun), check(begun)); err != nil {
+			if err := errors.Join(Broken(t.Context(), definition, begun), check(begun)); err != nil {
 				t.Error(err)
 			}
 		}
 	})
+}
+
+// ReadCRD reads the manifest of a CustomResourceDefinition.
+func ReadCRD(file string) (*crd.Definition, error) {
+	manifest, err := os.ReadFile(file) //nolint:gosec // the test names the file
+	if err != nil {
+		return nil, err
+	}
+	definition, err := crd.Parse(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return definition, nil
 }
 
 // begin begins a job twice, checks that both results are the same, and returns the first.

@@ -24,6 +24,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/plan"
@@ -111,14 +112,14 @@ func resumed[J framework.Job](controller manager.Controller[J], job J) J {
 
 // Broken returns an error with the laws that a begun job violates. Every admitted job must fulfill these laws, whatever
 // its spec is.
-func Broken[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
-	errs := append(checkPods(begun), checkStatus(ctx, crd, begun))
+func Broken[J framework.Job](ctx context.Context, definition *crd.Definition, begun Begun[J]) error {
+	errs := append(checkPods(begun), checkStatus(ctx, definition, begun))
 	return errors.Join(errs...)
 }
 
 // checkStatus checks that the API server accepts the status. It also checks that the job has all its pods, or that the
 // condition Initialized gives the reason.
-func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J]) error {
+func checkStatus[J framework.Job](ctx context.Context, definition *crd.Definition, begun Begun[J]) error {
 	document, err := json.Marshal(begun.Job)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func checkStatus[J framework.Job](ctx context.Context, crd *CRD, begun Begun[J])
 	if err := decode(document, &object); err != nil {
 		return err
 	}
-	if err := crd.CheckStatus(ctx, object); err != nil {
+	if err := definition.CheckStatus(ctx, object); err != nil {
 		return fmt.Errorf("the API server rejects the status: %w", err)
 	}
 	status, pods, want := *begun.Job.JobStatus(), len(begun.Pods), model.CountReplicas(begun.Spec)

@@ -33,12 +33,13 @@ const (
 // small items take the most memory, so the limits in the CRD determine the maximum.
 func CheckSize[J framework.Job](t *testing.T, controller manager.Controller[J], crdFile string) {
 	t.Helper()
-	crd, err := ReadCRD(crdFile)
+	definition, err := ReadCRD(crdFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	job := reflect.TypeOf(controller.Framework.NewJob()).Elem()
-	spec, template := find(crd.structural, job, job.Name()+"Spec"), find(crd.structural, job, "PodTemplateSpec")
+	root := definition.Schema()
+	spec, template := find(root, job, job.Name()+"Spec"), find(root, job, "PodTemplateSpec")
 	for name, tc := range map[string]struct {
 		typed
 		most float64
@@ -313,7 +314,7 @@ func allocated(bytes int) float64 {
 // items, such as the replica types of TensorFlow.
 func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	t.Helper()
-	crd, err := ReadCRD(crdFile)
+	definition, err := ReadCRD(crdFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,10 +325,10 @@ func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	for _, job := range jobs {
 		name, _, _ := unstructured.NestedString(job, "metadata", "name")
 		inNamespace(job, "ns")
-		if err := crd.Admit(t.Context(), job); err != nil {
+		if err := definition.Admit(t.Context(), job); err != nil {
 			t.Errorf("the CRD rejects job %s: %v", name, err)
 		}
-		spec := crd.structural.Properties["spec"]
+		spec := definition.Schema().Properties["spec"]
 		for _, place := range nearLimits(job["spec"], &spec, "spec") {
 			t.Errorf("job %s uses more than half of a limit: %s", name, place)
 		}

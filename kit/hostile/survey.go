@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/model"
@@ -34,7 +35,7 @@ import (
 // Survey sends jobs to a real API server as dry runs: the jobs in the manifests and distorted variants of them.
 type Survey[J framework.Job] struct {
 	Controller manager.Controller[J]
-	CRD        *CRD
+	CRD        *crd.Definition
 	Manifests  []map[string]any
 	// Server is a client of the API server, on which the CRD is installed.
 	Server client.Client
@@ -99,7 +100,7 @@ func (s *Survey[J]) job(i int) (object map[string]any, document []byte) {
 	if i >= len(s.Manifests) {
 		//nolint:gosec // jobs must be repeatable, and an index is never negative
 		random := rand.New(rand.NewPCG(s.Seed, uint64(i)))
-		s.CRD.Distort(random, object, 1+random.IntN(4))
+		Distort(random, s.CRD, object, 1+random.IntN(4))
 	}
 	document, err := json.Marshal(object)
 	if err != nil {
@@ -124,7 +125,10 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	}
 	if refused != nil {
 		answers.Refused.Add(1)
-		return nil //nolint:nilerr // the API server and the local CRD agree
+		if diff := gocmp.Diff(reasons(refused), reasons(here)); diff != "" {
+			return fmt.Errorf("the API server and the local CRD give different reasons (-server +local):\n%s", diff)
+		}
+		return nil
 	}
 	answers.Admitted.Add(1)
 	if diff := gocmp.Diff(answer.Object["spec"], object["spec"]); diff != "" {
@@ -179,6 +183,14 @@ func goodRefusal(err error) error {
 		return fmt.Errorf("the API server could not evaluate any rule that the job violates: %w", err)
 	}
 	return nil
+}
+
+// reasons returns the complaints in an error in a fixed order. Some validations iterate over maps.
+func reasons(err error) []string {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return slices.Sorted(slices.Values(complaints(status.Status())))
+	}
+	return []string{err.Error()}
 }
 
 // complaints returns the single complaints in an error of the API server.
