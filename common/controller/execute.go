@@ -353,9 +353,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
-		pod.Annotations[batchv1beta1.AnnotationProgressToken] = rand.Text()
-	}
+	setToken(pod, rand.Text())
 	asked := maps.Clone(pod.Labels)
 	err = r.createOwned(ctx, job, pod)
 	if r.isRelabelled(job, err) {
@@ -370,6 +368,13 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	}
 	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)
 	return nil
+}
+
+// setToken sets the token of a pod that can report the progress of the training.
+func setToken(pod *corev1.Pod, token string) {
+	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
+		pod.Annotations[batchv1beta1.AnnotationProgressToken] = token
+	}
 }
 
 // createOwned creates an object of the job. It never changes an existing object of the same name. Errors are of type

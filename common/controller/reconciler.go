@@ -368,15 +368,41 @@ func (r *Reconciler[J]) observe(
 		seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
 	}
 	r.observeProgress(job, planned, &seen.Observation, now)
-	switch {
-	case !job.GetDeletionTimestamp().IsZero():
-	case isForKueue(job) && (planned.Spec.RunsHere() || planned.Spec.RunsElsewhere()):
+	switch admissionOf(job, planned.Spec) {
+	case byWorkload:
 		seen.Admission = r.workloads.Observe(ctx, job, planned, live)
-	case planned.Spec.RunsHere() && planned.Spec.T9kScheduler() != nil:
+	case byPodGroup:
 		seen.Admission = r.podGroups.Observe(ctx, job, live)
+	case byNobody:
 	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, nil
+}
+
+// admitter is what admits the pods of a job.
+type admitter int
+
+const (
+	// byNobody means that the pods need no admission.
+	byNobody admitter = iota
+	// byPodGroup means that a Queue admits the PodGroup of the job.
+	byPodGroup
+	// byWorkload means that Kueue admits the Workload of the job.
+	byWorkload
+)
+
+// admissionOf returns what admits the pods of a job.
+func admissionOf(job client.Object, spec framework.JobSpec) admitter {
+	switch {
+	case !job.GetDeletionTimestamp().IsZero():
+		return byNobody
+	case isForKueue(job) && (spec.RunsHere() || spec.RunsElsewhere()):
+		return byWorkload
+	case spec.RunsHere() && spec.T9kScheduler() != nil:
+		return byPodGroup
+	default:
+		return byNobody
+	}
 }
 
 // isForKueue reports whether Kueue admits the job.
@@ -411,21 +437,28 @@ func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedNam
 
 // planned returns the job as the input of plan.Decide.
 func (r *Reconciler[J]) planned(job J) plan.Job {
+	return plannedJob(r.framework, r.gvk, r.options.Settings, job)
+}
+
+// plannedJob returns a job of a framework as the input of plan.Decide.
+func plannedJob[J framework.Job](
+	f framework.Framework[J], kind schema.GroupVersionKind, settings plan.Settings, job J,
+) plan.Job {
 	return plan.Job{
-		Kind:           r.gvk,
+		Kind:           kind,
 		Namespace:      job.GetNamespace(),
 		Name:           job.GetName(),
 		UID:            job.GetUID(),
 		Generation:     job.GetGeneration(),
 		Deleting:       !job.GetDeletionTimestamp().IsZero(),
 		Created:        job.GetCreationTimestamp().Time,
-		Spec:           r.framework.JobSpec(job),
+		Spec:           f.JobSpec(job),
 		IsCopy:         kueue.IsCopy(job),
 		Status:         *job.JobStatus(),
-		Settings:       r.options.Settings,
-		MainContainers: r.framework.MainContainers(),
+		Settings:       settings,
+		MainContainers: f.MainContainers(),
 		Wire: func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
-			return r.framework.Wire(job, gang, member, template)
+			return f.Wire(job, gang, member, template)
 		},
 	}
 }

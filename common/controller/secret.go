@@ -14,19 +14,28 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// createSecret creates the Secret that the replicas share, unless it exists. It does nothing for a framework without a
-// Secret.
-func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
-	withSecret, ok := r.framework.(framework.SecretFramework[J])
+// newSecret returns the Secret that the replicas share. It returns nil for a framework without a Secret.
+func newSecret[J framework.Job](f framework.Framework[J], job J, planned *plan.Job) (*corev1.Secret, error) {
+	withSecret, ok := f.(framework.SecretFramework[J])
 	if !ok {
-		return nil
+		return nil, nil //nolint:nilnil // the framework has no Secret
 	}
 	secret, err := withSecret.NewSecret(job)
 	if err != nil {
-		return fmt.Errorf("building the Secret of the job: %w", err)
+		return nil, fmt.Errorf("building the Secret of the job: %w", err)
 	}
 	secret.ObjectMeta = planned.MetaOfOwned()
 	secret.Name = withSecret.SecretName(job)
+	return secret, nil
+}
+
+// createSecret creates the Secret that the replicas share, unless it exists. It does nothing for a framework without a
+// Secret.
+func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
+	secret, err := newSecret(r.framework, job, planned)
+	if secret == nil || err != nil {
+		return err
+	}
 	// Without this option the client would start a cache of Secrets, which it has no permission to read.
 	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
 	// The API server checks quotas before it checks whether the name exists.

@@ -88,21 +88,11 @@ func workloadsNotInstalled(error) *report.RefusedError {
 // Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. Only then it
 // also reads what a new Workload or a new pod needs.
 func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.Job, live bool) Workload {
-	seen := Workload{
-		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
-		maxTime: kueue.MaxTime(job), now: w.clock.Now(),
-	}
-	if spec.Spec.T9kScheduler() != nil {
-		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
-			"the job has both spec.scheduler.t9kScheduler and the label %s: remove one of them", kueuev1beta2.LabelQueueName)}
+	seen := WorkloadOf(job, spec, w.clock.Now())
+	if seen.Problem != nil {
 		return seen
 	}
-	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: cmp.Or(seen.Prebuilt, job.GetName())}
-	if errs := validation.IsDNS1123Subdomain(key.Name); errs != nil {
-		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
-			"%s is not the name of a Workload: %s", kueuev1beta2.PrebuiltWorkload, strings.Join(errs, ", "))}
-		return seen
-	}
+	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: seen.name(spec)}
 	reader, problem := w.reader(ctx, job.GetNamespace())
 	if reader == nil {
 		seen.Unknown, seen.Problem = problem == nil, problem
@@ -128,6 +118,24 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 	}
 	if seen.Object != nil {
 		seen.Words, seen.WordsDue = w.words.latest(client.ObjectKeyFromObject(job), wordsOf(seen.Object), w.clock.Now())
+	}
+	return seen
+}
+
+// WorkloadOf returns the snapshot of a job that has no Workload yet.
+func WorkloadOf(job client.Object, spec *plan.Job, now time.Time) Workload {
+	seen := Workload{
+		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
+		maxTime: kueue.MaxTime(job), now: now,
+	}
+	if spec.Spec.T9kScheduler() != nil {
+		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
+			"the job has both spec.scheduler.t9kScheduler and the label %s: remove one of them", kueuev1beta2.LabelQueueName)}
+		return seen
+	}
+	if errs := validation.IsDNS1123Subdomain(seen.name(spec)); errs != nil {
+		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
+			"%s is not the name of a Workload: %s", kueuev1beta2.PrebuiltWorkload, strings.Join(errs, ", "))}
 	}
 	return seen
 }

@@ -413,7 +413,7 @@ func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T)
 // does not. The cache does not know which job it is.
 func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
 	t.Parallel()
-	reader, other := ownPods("tensorstack", "test-controller"), ownPods("tensorstack", "other-controller")
+	reader, other := OwnPods("tensorstack", "test-controller"), OwnPods("tensorstack", "other-controller")
 	spec := func(reader *networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicySpec {
 		return controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, reader)
 	}
@@ -473,7 +473,7 @@ func TestOwnPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, ownPods(tc.namespace, "test-controller")); diff != "" {
+			if diff := cmp.Diff(tc.want, OwnPods(tc.namespace, "test-controller")); diff != "" {
 				t.Errorf("unexpected peer (-want +got):\n%s", diff)
 			}
 		})

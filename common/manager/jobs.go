@@ -77,7 +77,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 		Cache: func(scheme *runtime.Scheme, shell Options) (cache.Options, error) {
 			job := c.Framework.NewJob()
 			gvk, err := apiutil.GVKForObject(job, scheme)
-			options.ProgressReader = ownPods(shell.PodNamespace, c.Name)
+			options.ProgressReader = OwnPods(shell.PodNamespace, c.Name)
 			cached := jobCache(gvk.GroupKind(), options.NetworkPolicies, options.ProgressReader)
 			cached.ByObject[job] = cache.ByObject{Transform: controller.CacheTransform(c.Framework)}
 			return cached, err
@@ -119,9 +119,9 @@ func (c Controller[J]) Program(options controller.Options) Program {
 	}
 }
 
-// ownPods selects the pods of the controller of the given name. It returns nil outside of a cluster, where the
-// namespace is unknown.
-func ownPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
+// OwnPods selects the pods of the controller of the given name, which read the progress of jobs. It returns nil outside
+// of a cluster, where the namespace is unknown.
+func OwnPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
 	if namespace == "" {
 		return nil
 	}

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+const (
+	// UnknownUID stands for the UID of an object that does not exist yet.
+	UnknownUID types.UID = "00000000-0000-0000-0000-000000000000"
+	// unknownToken stands for a random token.
+	unknownToken = "(random)"
+)
+
+// Preview is everything that a job controller creates for a new job.
+type Preview struct {
+	// Objects are the objects that the controller creates when it sees the job, in this order. Random parts are left out:
+	// the values of Secrets and the tokens of pods.
+	Objects []client.Object
+	// Admission is the one of Objects that another controller must admit. Nil means that the pods need no admission.
+	Admission client.Object
+	// Admitted are the objects that the controller creates after the admission, in this order. Queues, flavors and
+	// topologies can add more to the pods.
+	Admitted []client.Object
+	// Status is the first status of the job. If the controller creates no pods, its conditions show the reason.
+	Status batchv1beta1.JobStatus
+}
+
+// NewPreview returns what the controller of a framework creates for a job of the given kind, if the job is new and no
+// other objects exist. It decides and builds the objects like the Reconciler. If the job has no UID, it gets
+// UnknownUID. An error describes a fault of a template that the Reconciler finds only when it creates the pod.
+func NewPreview[J framework.Job](
+	f framework.Framework[J], kind schema.GroupVersionKind, job J, options Options,
+) (Preview, error) {
+	job = job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
+	if job.GetUID() == "" {
+		job.SetUID(UnknownUID)
+	}
+	*job.JobStatus() = batchv1beta1.JobStatus{}
+	dependents.SetTensorBoardStatus(job, nil)
+	planned, now := plannedJob(f, kind, options.Settings, job), options.Clock.Now()
+	seen := observation{tensorBoard: dependents.TensorBoardOf(job)}
+	seen.NeedsNetworkPolicy = options.NetworkPolicies.Enabled
+	switch admissionOf(job, planned.Spec) {
+	case byWorkload:
+		seen.Admission = dependents.WorkloadOf(job, &planned, now)
+	case byPodGroup:
+		seen.Admission = dependents.PodGroup{}
+	case byNobody:
+	}
+	d := decide(planned, seen, now)
+	p := Preview{Status: d.Status}
+	if wanted := d.Admission.Wanted; wanted != nil {
+		p.Admission = wanted
+		p.Objects = append(p.Objects, wanted)
+	}
+	if d.EnsureNetworkPolicy {
+		p.Objects = append(p.Objects, newNetworkPolicy(&planned, options.NetworkPolicies, options.ProgressReader))
+	}
+	if d.CreateService {
+		p.Objects = append(p.Objects, newService(&planned))
+	}
+	pods, err := previewPods(f, job, &planned, d.Creates)
+	if err != nil {
+		return p, err
+	}
+	p.Objects = append(p.Objects, pods...)
+	if wanted := d.tensorBoard.Change.Wanted; wanted != nil {
+		p.Objects = append(p.Objects, wanted)
+	}
+	if p.Admission == nil {
+		return p, nil
+	}
+	planned.Status = d.Status
+	seen.Admission = dependents.Admitted(seen.Admission, p.Admission, UnknownUID)
+	p.Admitted, err = previewPods(f, job, &planned, plan.Decide(planned, seen.Observation, now).Creates)
+	return p, err
+}
+
+// previewPods returns the pods to create, after the Secret that they share. Random parts are left out.
+func previewPods[J framework.Job](
+	f framework.Framework[J], job J, planned *plan.Job, creates []plan.Creation,
+) ([]client.Object, error) {
+	if len(creates) == 0 {
+		return nil, nil
+	}
+	objects := make([]client.Object, 0, len(creates)+1)
+	secret, err := newSecret(f, job, planned)
+	if err != nil {
+		return nil, err
+	}
+	if secret != nil {
+		for key := range secret.Data {
+			secret.Data[key] = []byte{}
+		}
+		objects = append(objects, secret)
+	}
+	for i := range creates {
+		var pod *corev1.Pod
+		if pod, err = creates[i].Build(); err != nil {
+			return nil, err
+		}
+		setToken(pod, unknownToken)
+		objects = append(objects, pod)
+	}
+	return objects, nil
+}
