@@ -92,7 +92,7 @@ func (r *ranks) search() {
 		rank, has := rankOf(pid)
 		if inherited, hasParent := rankOf(p.parent); has && (!hasParent || inherited != rank) {
 			r.found[pid] = rank
-			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			if fd, err := pidfdOpen(pid); err == nil {
 				r.running = append(r.running, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) //nolint:gosec // a small number
 			}
 		}

@@ -21,7 +21,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"tensorstack.dev/jobs/common/helper"
 )
@@ -65,7 +64,7 @@ func InstallCommand() *cobra.Command {
 // command as the package describes, waits for all processes, and returns 128 plus the number of the signal.
 func supervise(command []string) int {
 	// Processes whose parent ends become children of the supervisor, also if it is not the first process of the pod.
-	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	err := becomeSubreaper()
 	if err != nil {
 		return fail(helper.ExitCannotRun, os.NewSyscallError("prctl", err))
 	}
