@@ -1,0 +1,15 @@
+// Package config contains the manifests of the pytorch-controller, for programs that work without a cluster. The
+// controller does not import it.
+package config
+
+import _ "embed" // for the manifests
+
+// CRD is the manifest of the CustomResourceDefinition of PyTorchTrainingJobs.
+//
+//go:embed crd/batch.tensorstack.dev_pytorchtrainingjobs.yaml
+var CRD []byte
+
+// Controller is the manifests of the installation in config/controller.
+//
+//go:embed controller.yaml
+var Controller []byte
