@@ -1,0 +1,140 @@
+package code
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+)
+
+// TrainIgnore is the name of the ignore file for kubectl train. It has the syntax of .gitignore.
+const TrainIgnore = ".trainignore"
+
+const gitIgnore = ".gitignore"
+
+// maxIgnoreFile limits how much of an ignore file is read.
+const maxIgnoreFile = 1 << 20
+
+// ignoredFolders are never part of the code.
+var ignoredFolders = []string{".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"}
+
+// alwaysIgnored reports whether a file is never part of the code.
+func alwaysIgnored(base string) bool {
+	return base == TrainIgnore || base == gitIgnore || base == ".git" || base == ".DS_Store" || path.Ext(base) == ".pyc"
+}
+
+// verdict is the result of the patterns of the ignore files for a path.
+type verdict int
+
+const (
+	// unmentioned: no pattern matches.
+	unmentioned verdict = iota
+	// excluded: the last pattern that matches excludes the path.
+	excluded
+	// included: the last pattern that matches is one of a .trainignore file that begins with "!".
+	included
+)
+
+// ignored has the patterns of ignore files.
+type ignored struct {
+	// prefix leads from the top of the work tree to the folder.
+	prefix []string
+	// patterns of .gitignore files, and own patterns of .trainignore files. Later patterns have priority.
+	patterns, own []gitignore.Pattern
+}
+
+// match returns the verdict on a path below the folder. The patterns of .trainignore have priority.
+func (r *ignored) match(name string, isDir bool) verdict {
+	parts := append(slices.Clone(r.prefix), strings.Split(name, "/")...)
+	for _, pattern := range slices.Backward(r.own) {
+		switch pattern.Match(parts, isDir) {
+		case gitignore.Exclude:
+			return excluded
+		case gitignore.Include:
+			return included
+		case gitignore.NoMatch:
+		}
+	}
+	for _, pattern := range slices.Backward(r.patterns) {
+		switch pattern.Match(parts, isDir) {
+		case gitignore.Exclude:
+			return excluded
+		case gitignore.Include:
+			return unmentioned
+		case gitignore.NoMatch:
+		}
+	}
+	return unmentioned
+}
+
+// read adds the patterns of the ignore files in a folder of the code.
+func (r *ignored) read(content fs.FS, dir string) error {
+	domain := slices.Clone(r.prefix)
+	if dir != "." {
+		domain = append(domain, strings.Split(dir, "/")...)
+	}
+	for name, patterns := range map[string]*[]gitignore.Pattern{gitIgnore: &r.patterns, TrainIgnore: &r.own} {
+		file, err := content.Open(path.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		*patterns = append(*patterns, parse(file, domain)...)
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rulesAbove returns the patterns of the .gitignore files in the folders above a folder, up to the top of its git work
+// tree, and the path from that top to the folder. Without a work tree, both are empty.
+func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
+	top := dir
+	for {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			break
+		}
+		if top == filepath.Dir(top) {
+			return nil, nil
+		}
+		top = filepath.Dir(top)
+	}
+	below, err := filepath.Rel(top, dir)
+	if err != nil || below == "." {
+		return nil, nil
+	}
+	prefix := strings.Split(filepath.ToSlash(below), "/")
+	var patterns []gitignore.Pattern
+	for i := range prefix {
+		file, err := os.Open(filepath.Join(append([]string{top}, append(slices.Clone(prefix[:i]), gitIgnore)...)...))
+		if err != nil {
+			continue // most folders have no ignore file
+		}
+		patterns = append(patterns, parse(file, prefix[:i])...)
+		_ = file.Close() // it was only read
+	}
+	return patterns, prefix
+}
+
+// parse returns the patterns of an ignore file in a folder.
+func parse(file io.Reader, domain []string) []gitignore.Pattern {
+	var patterns []gitignore.Pattern
+	for lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile)); lines.Scan(); {
+		line := lines.Text()
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		patterns = append(patterns, gitignore.ParsePattern(line, domain))
+	}
+	return patterns
+}

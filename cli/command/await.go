@@ -1,0 +1,133 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// patience is how long a command waits before it prints what it waits for.
+const patience = time.Second
+
+// waitFlags are the flags of commands that wait.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// add adds the flags to a command.
+func (f *waitFlags) add(cmd *cobra.Command, until string) {
+	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until "+until)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait, such as 5m (0: without limit)")
+}
+
+// narrator prints what a command waits for, if that takes long, and then each change of it.
+type narrator struct {
+	out io.Writer
+	// hint is printed once, after the first text.
+	hint string
+	text chan string
+	done chan struct{}
+}
+
+// narrate returns a narrator that prints to out. The caller must call its method end.
+func narrate(out io.Writer, hint string) *narrator {
+	n := &narrator{out: out, hint: hint, text: make(chan string), done: make(chan struct{})}
+	go n.run()
+	return n
+}
+
+func (n *narrator) run() {
+	defer close(n.done)
+	ticks := time.NewTicker(patience / 10)
+	defer ticks.Stop()
+	latest, printed, quietSince := "", "", time.Time{}
+	for {
+		select {
+		case text, ok := <-n.text:
+			if !ok {
+				return
+			}
+			if latest == "" { // a wait begins
+				printed, quietSince = "", time.Now()
+			}
+			latest = text
+		case now := <-ticks.C:
+			if latest == "" || latest == printed || now.Sub(quietSince) < patience {
+				continue
+			}
+			_, _ = fmt.Fprintln(n.out, "Waiting:", printable(latest))
+			if n.hint != "" {
+				_, _ = fmt.Fprintln(n.out, n.hint)
+				n.hint = ""
+			}
+			printed, quietSince = latest, now
+		}
+	}
+}
+
+// tell sets what the command waits for. An empty text means that it does not wait.
+func (n *narrator) tell(text string) { n.text <- text }
+
+// end ends the narrator. Nothing is printed afterwards.
+func (n *narrator) end() {
+	close(n.text)
+	<-n.done
+}
+
+// await waits until a job reaches a state, and prints what the job waits for. done describes the change that has been
+// made and that goes on if the command ends early.
+func (e *environment) await(
+	ctx context.Context, c *cluster, job jobs.Job, goal jobs.Goal, timeout time.Duration, done string,
+) error {
+	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")
+	defer narrator.end()
+	waitsFor := ""
+	err := withTimeout(ctx, timeout, func(ctx context.Context) error {
+		return c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+			if now == nil {
+				return false, fmt.Errorf("%s was deleted meanwhile", job.Ref())
+			}
+			var err error
+			waitsFor, err = goal(*now)
+			narrator.tell(waitsFor)
+			return waitsFor == "", err
+		})
+	})
+	return explainWait(err, timeout, done, waitsFor)
+}
+
+// errTimeout means that the time of a wait is over.
+var errTimeout = errors.New("timed out")
+
+// withTimeout calls act with a context that ends after the timeout. A timeout of 0 means none.
+func withTimeout(ctx context.Context, timeout time.Duration, act func(context.Context) error) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		defer cancel()
+	}
+	return act(ctx)
+}
+
+// explainWait returns the error of a wait that ended early. It describes what was done, and what is missing.
+func explainWait(err error, timeout time.Duration, done, waitsFor string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTimeout):
+		return fmt.Errorf("%s, but timed out after %s: %s", done, timeout, printable(waitsFor))
+	case errors.Is(err, context.Canceled):
+		return failure{error: fmt.Errorf("interrupted: %s, and this command no longer waits", done), code: exitInterrupted}
+	case errors.Is(err, jobs.ErrFailed):
+		return failure{error: err, code: exitJobFailed}
+	default:
+		return err
+	}
+}

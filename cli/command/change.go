@@ -1,0 +1,208 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// The values of the flag --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// changeFlags are the flags of commands that change a job: what to print, and whether to change nothing.
+type changeFlags struct {
+	print  *genericclioptions.PrintFlags
+	dryRun string
+}
+
+// newChangeFlags returns the flags of a command that prints that it has done something to a job, such as paused.
+func newChangeFlags(operation string) *changeFlags {
+	return &changeFlags{print: genericclioptions.NewPrintFlags(operation)}
+}
+
+// add adds the flags to a command.
+func (f *changeFlags) add(cmd *cobra.Command) {
+	f.print.AddFlags(cmd)
+	addDryRun(cmd, &f.dryRun)
+}
+
+// addDryRun adds the flag --dry-run to a command.
+func addDryRun(cmd *cobra.Command, value *string) {
+	cmd.Flags().StringVar(value, "dry-run", dryRunNone,
+		`"client" only prints the result; "server" sends the request, but the API server changes nothing; or "none"`)
+	_ = cmd.RegisterFlagCompletionFunc("dry-run",
+		cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// dryRunNote returns what is appended to the message of a command because of its flag --dry-run.
+func dryRunNote(dryRun string) (string, error) {
+	switch dryRun {
+	case dryRunNone:
+		return "", nil
+	case dryRunClient:
+		return " (dry run)", nil
+	case dryRunServer:
+		return " (server dry run)", nil
+	default:
+		return "", fmt.Errorf("--dry-run is %q, but must be %s, %s or %s", dryRun, dryRunNone, dryRunServer, dryRunClient)
+	}
+}
+
+// isDryRun reports whether nothing is changed.
+func (f *changeFlags) isDryRun() bool { return f.dryRun != dryRunNone }
+
+// printer returns a function that prints a job as the flags specify.
+func (f *changeFlags) printer(e *environment) (func(*unstructured.Unstructured) error, error) {
+	note, err := dryRunNote(f.dryRun)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.print.Complete("%s" + note); err != nil {
+		return nil, err
+	}
+	printer, err := f.print.ToPrinter()
+	if err != nil {
+		return nil, err
+	}
+	return func(object *unstructured.Unstructured) error { return printer.PrintObj(object, e.Out) }, nil
+}
+
+// changePlan is how a command changes a job.
+type changePlan struct {
+	// check returns why the job cannot be changed, or nil.
+	check func(jobs.Job) error
+	// before is the state that the job must reach before the change. Nil means none.
+	before jobs.Goal
+	// patch returns the change.
+	patch func(jobs.Job) (types.PatchType, []byte, error)
+	// goal is the state that the change leads to.
+	goal jobs.Goal
+	// later explains why the command does not wait for the goal. Nil or an empty text means that it waits.
+	later func(jobs.Job) string
+	// done describes the change for a command that ends before the job has reached the goal.
+	done string
+}
+
+// change changes a job, waits until the job has reached the goal, and prints the result.
+func (e *environment) change(
+	ctx context.Context, name string, flags *changeFlags, waiting waitFlags, plan changePlan,
+) error {
+	printObject, err := flags.printer(e)
+	if err != nil {
+		return err
+	}
+	c, err := e.connect()
+	if err != nil {
+		return err
+	}
+	job, err := jobs.Find(ctx, c, c.namespace, name)
+	if err != nil {
+		return err
+	}
+	if err := plan.check(job); err != nil {
+		return err
+	}
+	if plan.before != nil && !flags.isDryRun() {
+		if err := e.await(ctx, c, job, plan.before, waiting.timeout, "nothing has changed"); err != nil {
+			return err
+		}
+		if job, err = jobs.Find(ctx, c, c.namespace, job.Ref()); err != nil {
+			return err
+		}
+	}
+	patchType, patch, err := plan.patch(job)
+	if err != nil {
+		return err
+	}
+	object, err := c.patch(ctx, job, patchType, patch, flags.dryRun)
+	if err != nil {
+		return err
+	}
+	if !flags.isDryRun() {
+		later := ""
+		if plan.later != nil {
+			later = plan.later(job)
+		}
+		switch {
+		case later != "":
+			_, _ = fmt.Fprintln(e.ErrOut, later)
+		case waiting.wait:
+			if err := e.await(ctx, c, job, plan.goal, waiting.timeout, plan.done); err != nil {
+				return err
+			}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(job), object); err != nil {
+				return err
+			}
+		}
+	}
+	return printObject(object)
+}
+
+// patch changes a job by a patch, unless it is a dry run, and returns the job as the API server or the patch makes it.
+// The result has all fields, also those that a newer API has added.
+func (c *cluster) patch(
+	ctx context.Context, job jobs.Job, patchType types.PatchType, patch []byte, dryRun string,
+) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(job.Kind.GroupVersionKind)
+	key := client.ObjectKeyFromObject(job)
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	switch dryRun {
+	case dryRunClient:
+		if err := c.Get(ctx, key, object); err != nil {
+			return nil, err
+		}
+		return patched(object, patchType, patch)
+	case dryRunServer:
+		return object, c.Patch(ctx, object, client.RawPatch(patchType, patch), client.DryRunAll)
+	default:
+		return object, c.Patch(ctx, object, client.RawPatch(patchType, patch))
+	}
+}
+
+// patched returns an object with a patch.
+func patched(
+	object *unstructured.Unstructured, patchType types.PatchType, patch []byte,
+) (*unstructured.Unstructured, error) {
+	content, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if patchType == types.JSONPatchType {
+		operations, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, err
+		}
+		content, err = operations.Apply(content)
+		if err != nil {
+			return nil, err
+		}
+	} else if content, err = jsonpatch.MergePatch(content, patch); err != nil {
+		return nil, err
+	}
+	result := &unstructured.Unstructured{}
+	return result, result.UnmarshalJSON(content)
+}
+
+// mergePatch returns the merge patch that sets the field of a path to a value.
+func mergePatch(value any, path ...string) []byte {
+	for i := range path {
+		value = map[string]any{path[len(path)-1-i]: value}
+	}
+	patch, _ := json.Marshal(value) // cannot fail: maps of booleans, numbers and texts
+	return patch
+}

@@ -1,0 +1,139 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+
+	"charm.land/bubbles/v2/progress"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+)
+
+// console prints the log of a training to out, and messages to errOut. If errOut is a terminal, a status line stays
+// below everything else.
+type console struct {
+	out, errOut io.Writer
+	// clean reports whether out is a terminal, so that logs must not control it.
+	clean bool
+	// terminal is the terminal of errOut, or nil.
+	terminal *os.File
+
+	mu     sync.Mutex
+	status string
+}
+
+// newConsole returns a console.
+func newConsole(out, errOut io.Writer) *console {
+	return &console{out: out, errOut: errOut, clean: ttyOf(out) != nil, terminal: ttyOf(errOut)}
+}
+
+// ttyOf returns the terminal that a stream belongs to, or nil.
+func ttyOf(stream any) *os.File {
+	if file, ok := stream.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
+}
+
+// log prints a line of the log of a training, without its line break.
+func (s *console) log(line string) {
+	if s.clean {
+		line = printableLine(line)
+	}
+	s.above(func() { fmt.Fprintln(s.out, line) })
+}
+
+// message prints a message. A part of it can come from the cluster, so it is made printable.
+func (s *console) message(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if s.terminal != nil {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			lines[i] = printableLine(line)
+		}
+		text = strings.Join(lines, "\n")
+	}
+	s.above(func() { fmt.Fprintln(s.errOut, text) })
+}
+
+// above prints something above the status line.
+func (s *console) above(write func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	write()
+	s.draw()
+}
+
+// setStatus replaces the status line. An empty text removes it. Without a terminal, it does nothing.
+func (s *console) setStatus(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.terminal == nil || text == s.status {
+		return
+	}
+	s.erase()
+	s.status = text
+	s.draw()
+}
+
+// hold keeps everything else from being printed until the function that it returns is called. The status line is
+// removed.
+func (s *console) hold() (release func()) {
+	s.setStatus("")
+	s.mu.Lock()
+	return s.mu.Unlock
+}
+
+const eraseLine = "\r\x1b[K"
+
+func (s *console) erase() {
+	if s.status != "" {
+		fmt.Fprint(s.errOut, eraseLine)
+	}
+}
+
+// draw draws the status line. It leaves room for the ^C that the terminal prints after Ctrl-C.
+func (s *console) draw() {
+	if s.status != "" {
+		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.width()-4, "…")) // in the colors of the terminal
+	}
+}
+
+// width returns the number of columns of the terminal.
+func (s *console) width() int {
+	if s.terminal != nil {
+		if width, _, err := term.GetSize(int(s.terminal.Fd())); err == nil && width > 4 {
+			return width
+		}
+	}
+	return 80
+}
+
+// bar returns a progress bar for the status line.
+func (s *console) bar(fraction float64) string {
+	width := min(40, s.width()/3)
+	bar := progress.New(
+		progress.WithWidth(width), progress.WithoutPercentage(), progress.WithFillCharacters('█', '░'))
+	return bar.ViewAs(max(0, min(1, fraction)))
+}
+
+// printableLine returns a line without the characters and sequences that control a terminal. Of a line that rewrites
+// itself, such as the bar of a program, it returns the last state.
+func printableLine(line string) string {
+	line = strings.TrimRight(line, "\r")
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:]
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, ansi.Strip(line))
+}

@@ -1,0 +1,172 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"tensorstack.dev/jobs/cli/convert"
+)
+
+func newConvert(e *environment) *cobra.Command {
+	var files []string
+	var recursive bool
+	var output string
+	var options convert.Options
+	cmd := &cobra.Command{
+		Use:   "convert -f FILE",
+		Short: "Convert manifests of Kubeflow's PyTorchJob, TFJob and MPIJob",
+		Long: `Convert manifests of Kubeflow's PyTorchJob, TFJob and MPIJob into PyTorchTrainingJobs,
+TensorFlowTrainingJobs and DeepSpeedJobs. The command prints the result and changes nothing. It needs no cluster.
+
+In YAML, comments explain what the result cannot keep by itself:
+
+  Not mapped          the field has no counterpart
+  Changed             the counterpart has a different meaning
+  Kubeflow's default  the manifest does not set the field, and the defaults differ
+
+A summary is on stderr. Objects of other kinds are printed unchanged. Objects that cannot be converted are comments, and
+the exit code is 1. MPIJobs are converted if they train with DeepSpeed. TrainJobs are not converted.`,
+		Example: `  # Convert a manifest, and read the comments before you apply the result
+  kubectl train convert -f pytorchjob.yaml > ptjob.yaml
+  kubectl apply -f ptjob.yaml
+
+  # Convert all manifests in a folder and below it
+  kubectl train convert -R -f manifests/
+
+  # Convert a job of the cluster
+  kubectl get pytorchjob digits -o yaml | kubectl train convert -f -
+
+  # Convert an MPIJob that trains with DeepSpeed although its command does not show it
+  kubectl train convert --deepspeed -f mpijob.yaml`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			if len(files) == 0 {
+				return errors.New("convert needs a manifest: add -f FILE, or -f - for stdin")
+			}
+			if output != "yaml" && output != "json" {
+				return fmt.Errorf("--output is %q: use yaml or json", output)
+			}
+			return e.convert(files, recursive, output, options)
+		},
+	}
+	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "manifest, folder of manifests, or - for stdin")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "also read the folders below the folders of -f")
+	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "output format: yaml, or json without comments")
+	cmd.Flags().BoolVar(&options.DeepSpeed, "deepspeed", false,
+		"convert every MPIJob as one that trains with DeepSpeed, even if its manifest does not show it")
+	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+// convert converts the manifests in files and folders.
+func (e *environment) convert(names []string, recursive bool, output string, options convert.Options) error {
+	var all []convert.Object
+	var summary []string
+	var errs []error
+	count, refused := 0, 0
+	for _, name := range names {
+		errs = append(errs, e.eachManifest(name, recursive, func(file string, content []byte) {
+			objects, err := convert.Manifest(content, options)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			}
+			for _, object := range objects {
+				if object.Kind != "" { // else there are only comments
+					count++
+				}
+				if object.Err != nil {
+					refused++
+				}
+				summary = append(summary, summaryOf(file, object, output)...)
+			}
+			all = append(all, objects...)
+		}))
+	}
+	text, err := convert.YAML(all)
+	if output == "json" {
+		text, err = convert.JSON(all)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := e.Out.Write(text); err != nil {
+		return err
+	}
+	for _, line := range summary {
+		fmt.Fprintln(e.ErrOut, line)
+	}
+	switch err := errors.Join(errs...); {
+	case err == nil && count == 0:
+		return errors.New("the manifests have no objects")
+	case refused > 0:
+		errs = append(errs, fmt.Errorf("%d of %d objects cannot be converted", refused, count))
+	}
+	return errors.Join(errs...)
+}
+
+// summaryOf returns the lines of the summary about an object. JSON has no comments, so the summary has them.
+func summaryOf(file string, object convert.Object, output string) []string {
+	name := fmt.Sprintf("%s: %s %s", file, object.Kind, object.Name)
+	counts := map[convert.Effect]int{}
+	var remarks []string
+	for _, remark := range object.Remarks {
+		counts[remark.Effect]++
+		remarks = append(remarks, "  "+remark.String())
+	}
+	switch {
+	case object.Kind == "":
+		return nil // only comments
+	case object.Err != nil:
+		return []string{fmt.Sprintf("%s is not converted: %v", name, object.Err)}
+	case object.Result == "" && len(remarks) == 0:
+		return []string{name + " is unchanged"}
+	case object.Result == "":
+		return append([]string{name + " is unchanged, but refers to Kubeflow"}, remarks...)
+	}
+	line := fmt.Sprintf("%s becomes a %s: %d not mapped, %d changed, %d defaults of Kubeflow", name, object.Result,
+		counts[convert.NotMapped], counts[convert.Changed], counts[convert.Default])
+	if output == "json" {
+		return append([]string{line}, remarks...)
+	}
+	return []string{line}
+}
+
+// eachManifest calls a function for each manifest that a name stands for: stdin, a file, or the files of a folder whose
+// names look like manifests.
+func (e *environment) eachManifest(name string, recursive bool, visit func(file string, content []byte)) error {
+	if name == "-" {
+		content, err := io.ReadAll(e.In)
+		if err == nil {
+			visit("stdin", content)
+		}
+		return err
+	}
+	return filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != name && !recursive:
+			return filepath.SkipDir
+		case entry.IsDir():
+			return nil
+		case file != name && !slices.Contains(resource.FileExtensions, filepath.Ext(file)):
+			return nil
+		}
+		content, err := os.ReadFile(file) //nolint:gosec // the user names the file
+		if err == nil {
+			visit(file, content)
+		}
+		return err
+	})
+}

@@ -1,0 +1,195 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+)
+
+// addVerbosity adds the flag -v of kubectl to all commands.
+func addVerbosity(root *cobra.Command) {
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	root.PersistentFlags().AddGoFlag(flags.Lookup("v"))
+}
+
+// silenceLibraries discards what client-go logs, since the commands print errors themselves. With -v, client-go logs
+// its requests and errors to stderr.
+func silenceLibraries() {
+	if klog.V(1).Enabled() {
+		return
+	}
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		_ = flags.Set(name, value) // cannot fail: the flags exist
+	}
+	klog.SetOutput(io.Discard)
+}
+
+// Message returns the text of an error for a terminal.
+func Message(err error) string { return printable(err.Error()) }
+
+// explainErrors makes every command explain why it cannot use the cluster.
+func (e *environment) explainErrors(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		e.explainErrors(cmd)
+		if run := cmd.RunE; run != nil {
+			cmd.RunE = func(cmd *cobra.Command, args []string) error { return e.explain(run(cmd, args)) }
+		}
+	}
+}
+
+// explain replaces the errors by which a cluster cannot be used with one that describes what was tried and what to do.
+// It returns all other errors as they are.
+func (e *environment) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	for _, each := range flattened(err) {
+		unreachable := e.unreachable(each)
+		switch {
+		case clientcmd.IsEmptyConfig(each) || e.isUnconfigured(each, unreachable):
+			return fmt.Errorf("no cluster is configured, since there is no kubeconfig at %s: set --kubeconfig or $KUBECONFIG "+
+				"to the file that you got for your cluster", e.kubeconfig())
+		case e.hasUnknownContext() && strings.Contains(each.Error(), *e.flags.Context):
+			return fmt.Errorf("%s has no context %q: kubectl config get-contexts lists the contexts",
+				e.kubeconfig(), *e.flags.Context)
+		case apierrors.IsUnauthorized(each):
+			return fmt.Errorf("the server %s does not accept the credentials of %s: log in again, or ask an administrator "+
+				"for another kubeconfig: %w", e.server(), e.context(), each)
+		case unreachable != nil:
+			text := fmt.Sprintf("cannot reach the server %s of %s: %v: check with kubectl cluster-info whether the cluster is "+
+				"up and whether this is the right context", e.server(), e.context(), unreachable.Err)
+			// The command can have added what it has done before, and what is left.
+			return explained{message: strings.Replace(each.Error(), unreachable.Error(), text, 1), cause: err}
+		}
+	}
+	return withForbiddenExplained(err)
+}
+
+// flattened returns the errors that an error consists of. errors.As does not look into aggregates.
+func flattened(err error) []error {
+	if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {
+		return utilerrors.Flatten(aggregate).Errors()
+	}
+	return []error{err}
+}
+
+// forbidden matches the message of a request that the API server forbids.
+var forbidden = regexp.MustCompile(
+	`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)")?`)
+
+// withForbiddenExplained returns one error for all requests that are forbidden, and err itself if none is.
+func withForbiddenExplained(err error) error {
+	type denial struct{ user, verb, namespace string }
+	var denials []denial
+	var messages []string
+	resources := map[denial][]string{}
+	for _, each := range flattened(err) {
+		parts := forbidden.FindStringSubmatch(each.Error())
+		if !apierrors.IsForbidden(each) || parts == nil {
+			messages = append(messages, each.Error())
+			continue
+		}
+		d := denial{user: parts[1], verb: parts[2], namespace: parts[4]}
+		if !slices.Contains(denials, d) {
+			denials = append(denials, d)
+		}
+		resources[d] = append(resources[d], parts[3])
+	}
+	for _, d := range denials {
+		where := "the cluster"
+		if d.namespace != "" {
+			where = "namespace " + d.namespace
+		}
+		messages = append(messages, fmt.Sprintf("user %s may not %s %s in %s: ask an administrator for a Role "+
+			"with this right, such as the ClusterRole edit", d.user, d.verb, strings.Join(resources[d], ", "), where))
+	}
+	if len(denials) == 0 {
+		return err
+	}
+	return explained{message: strings.Join(messages, "; "), cause: err}
+}
+
+// explained is an error with another message.
+type explained struct {
+	message string
+	cause   error
+}
+
+func (e explained) Error() string { return e.message }
+
+func (e explained) Unwrap() error { return e.cause }
+
+// isUnconfigured reports whether the command failed because no kubeconfig exists. Without one, kubectl uses the server
+// localhost:8080.
+func (e *environment) isUnconfigured(err error, unreachable *url.Error) bool {
+	if missing, ok := errors.AsType[*fs.PathError](err); ok {
+		return isSet(e.flags.KubeConfig) && missing.Path == *e.flags.KubeConfig
+	}
+	config, configErr := e.flags.ToRawKubeConfigLoader().RawConfig()
+	isEmpty := configErr == nil && len(config.Clusters) == 0
+	return isEmpty && !isSet(e.flags.APIServer) && unreachable != nil
+}
+
+// unreachable returns the error of a request that did not reach the API server, or nil.
+func (e *environment) unreachable(err error) *url.Error {
+	if failed, ok := errors.AsType[*url.Error](err); ok && strings.HasPrefix(failed.URL, e.server()) {
+		return failed
+	}
+	return nil
+}
+
+// hasUnknownContext reports whether the flag --context names a context that does not exist.
+func (e *environment) hasUnknownContext() bool {
+	config, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && isSet(e.flags.Context) && config.Contexts[*e.flags.Context] == nil
+}
+
+// isSet reports whether a flag of kubectl has a value.
+func isSet(flag *string) bool { return flag != nil && *flag != "" }
+
+// kubeconfig returns the paths of the kubeconfig, for messages.
+func (e *environment) kubeconfig() string {
+	access := e.flags.ToRawKubeConfigLoader().ConfigAccess()
+	if access.IsExplicitFile() {
+		return access.GetExplicitFile()
+	}
+	return strings.Join(access.GetLoadingPrecedence(), " or ")
+}
+
+// context names the context of the kubeconfig, for messages.
+func (e *environment) context() string {
+	config, err := e.flags.ToRawKubeConfigLoader().RawConfig()
+	name := config.CurrentContext
+	if isSet(e.flags.Context) {
+		name = *e.flags.Context
+	}
+	if err != nil || name == "" {
+		return "the kubeconfig " + e.kubeconfig()
+	}
+	return fmt.Sprintf("the context %q in %s", name, e.kubeconfig())
+}
+
+// server returns the address of the API server, for messages.
+func (e *environment) server() string {
+	config, err := e.flags.ToRESTConfig()
+	if err != nil {
+		return "of the cluster"
+	}
+	return config.Host
+}

@@ -1,0 +1,210 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// followed is the newest state of a job and its pods.
+type followed struct {
+	mutex sync.Mutex
+	// job is nil if the job is gone.
+	job  *jobs.Job
+	pods map[string]*corev1.Pod
+	// changed is closed and replaced when the state changes.
+	changed chan struct{}
+}
+
+// set changes the state.
+func (f *followed) set(change func()) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// wait returns when the state matches. It holds the lock while it calls matches.
+func (f *followed) wait(ctx context.Context, matches func() bool) error {
+	for {
+		f.mutex.Lock()
+		matched, changed := matches(), f.changed
+		f.mutex.Unlock()
+		if matched {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// errAllPrinted ends the watches of followLogs.
+var errAllPrinted = errors.New("all output is printed")
+
+// followLogs prints the output of replicas until the job ends. Each replica goes on with its next pod after a restart.
+func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, reader *logReader, o logOptions) error {
+	outer := ctx
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	state := &followed{job: &job, changed: make(chan struct{})}
+	var watches, printers sync.WaitGroup
+	watches.Go(func() {
+		stop(c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+			state.set(func() { state.job = now })
+			return false, nil
+		}))
+	})
+	watches.Go(func() {
+		stop(c.observe(ctx, &corev1.PodList{}, func(objects map[string]client.Object) (bool, error) {
+			pods := make(map[string]*corev1.Pod, len(objects))
+			for name, object := range objects {
+				pods[name] = object.(*corev1.Pod) //nolint:forcetypeassert // a list of pods has pods
+			}
+			state.set(func() { state.pods = pods })
+			return false, nil
+		}, podsOf(job)...))
+	})
+	narrator := narrate(e.ErrOut, "")
+	defer narrator.end()
+	out := &lockedWriter{writer: e.Out}
+	started := map[string]bool{}
+	for {
+		var next *jobs.Replica
+		err := state.wait(ctx, func() bool {
+			next = nil
+			if state.job != nil {
+				next = o.notStarted(*state.job, started)
+			}
+			return state.pods != nil && (next != nil || state.job == nil || state.job.JobStatus().Finished() || !o.all)
+		})
+		if err != nil || next == nil {
+			break
+		}
+		replica := *next
+		started[replica.Name] = true
+		printers.Go(func() {
+			if err := e.followReplica(ctx, state, job, replica, reader, out, narrator, o); err != nil {
+				stop(err)
+			}
+		})
+	}
+	printers.Wait()
+	stop(errAllPrinted)
+	watches.Wait()
+	switch cause := context.Cause(ctx); {
+	case outer.Err() != nil:
+		return failure{error: errors.New("interrupted: the job goes on"), code: exitInterrupted}
+	case !errors.Is(cause, errAllPrinted):
+		return cause
+	case state.job == nil:
+		return fmt.Errorf("%s was deleted", job.Ref())
+	}
+	if err := state.job.End(); errors.Is(err, jobs.ErrFailed) {
+		return failure{error: err, code: exitJobFailed}
+	}
+	return nil
+}
+
+// notStarted returns a replica whose output is not followed yet, or nil. With --all, an elastic job can get more
+// replicas.
+func (o logOptions) notStarted(job jobs.Job, started map[string]bool) *jobs.Replica {
+	if !o.all && len(started) > 0 {
+		return nil
+	}
+	replicas, err := o.selected(job)
+	if err != nil {
+		return nil
+	}
+	for i := range replicas {
+		if !started[replicas[i].Name] {
+			return &replicas[i]
+		}
+	}
+	return nil
+}
+
+// followReplica prints the output of the pods of a replica, one after the other.
+func (e *environment) followReplica(
+	ctx context.Context, state *followed, job jobs.Job, replica jobs.Replica, reader *logReader, out *lockedWriter,
+	narrator *narrator, o logOptions,
+) error {
+	container := o.containerOf(replica)
+	write := out.withPrefix(o.prefix(job, replica))
+	var last types.UID
+	for {
+		var pod *corev1.Pod
+		err := state.wait(ctx, func() bool {
+			pod = state.pods[replica.Name]
+			if pod != nil && pod.UID != last && waitingState(pod, container) == "" {
+				return true
+			}
+			pod = nil
+			if state.job == nil || state.job.JobStatus().Finished() {
+				return true
+			}
+			narrator.tell(whyNoOutput(*state.job, replica))
+			return false
+		})
+		switch {
+		case err != nil:
+			return err
+		case pod == nil && last == "" && state.job != nil:
+			return e.printFailure(*state.job, replica, logOptions{all: true})
+		case pod == nil:
+			return nil
+		case last != "":
+			_, _ = fmt.Fprintf(e.ErrOut, "%s was restarted: attempt %s\n", replica.Name,
+				printable(pod.Labels[batchv1beta1.LabelAttempt]))
+		}
+		narrator.tell("")
+		streamed, stop := context.WithCancelCause(ctx)
+		go func() {
+			err := state.wait(streamed, func() bool { return state.outlives(pod) })
+			if err == nil && !reader.hasEnded(streamed, pod, container) {
+				stop(errOutlives)
+			}
+		}()
+		err = reader.print(streamed, pod, container, write, last == "")
+		stop(nil)
+		if err != nil && !errors.Is(err, errOutlives) {
+			return err
+		}
+		last = pod.UID
+	}
+}
+
+// errOutlives ends the output of a pod that runs on after its job has ended.
+var errOutlives = errors.New("the pod runs on after its job has ended")
+
+// outlives reports whether a pod can run on although its job has ended: the job is deleted without its pods, or its
+// cleanUpPolicy deletes no pod.
+func (f *followed) outlives(pod *corev1.Pod) bool {
+	if f.job == nil {
+		now := f.pods[pod.Name]
+		return now != nil && metav1.GetControllerOf(now) == nil
+	}
+	return f.job.JobStatus().Finished() && f.job.Spec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
+}
+
+// whyNoOutput explains why a replica of a job has no pod with output.
+func whyNoOutput(job jobs.Job, replica jobs.Replica) string {
+	text := "the next pod of " + replica.Name
+	if running := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionRunning); running != nil {
+		text += " (" + running.Reason + ": " + running.Message + ")"
+	}
+	return text
+}

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+func newList(e *environment) *cobra.Command {
+	var everywhere bool
+	var selector, output string
+	cmd := &cobra.Command{
+		Use:     "list [KIND]",
+		Aliases: []string{"ls"},
+		Short:   "List the jobs of all kinds",
+		Example: `  # List the jobs of the current namespace
+  kubectl train list
+
+  # List the PyTorchTrainingJobs of all namespaces, with their queues, and why they do not run
+  kubectl train list ptjob -A -o wide`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kinds := jobs.Kinds
+			if len(args) == 1 {
+				kind := jobs.KindNamed(args[0])
+				if kind == nil {
+					return fmt.Errorf("%q is no job kind", args[0])
+				}
+				kinds = []*jobs.Kind{kind}
+			}
+			selected, err := labels.Parse(selector)
+			if err != nil {
+				return fmt.Errorf("--selector: %w", err)
+			}
+			c, err := e.connect()
+			if err != nil {
+				return err
+			}
+			options := []client.ListOption{client.MatchingLabelsSelector{Selector: selected}}
+			if !everywhere {
+				options = append(options, client.InNamespace(c.namespace))
+			}
+			found, err := jobs.List(cmd.Context(), c, kinds, options...)
+			if len(found) == 0 && err == nil {
+				_, err = fmt.Fprintln(e.ErrOut, "No jobs found.")
+				return err
+			}
+			return errors.Join(e.printJobs(found, output, everywhere, time.Now()), err)
+		},
+	}
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "list the jobs of all namespaces")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "list only the jobs whose labels match, such as team=vision")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: wide, name, json or yaml (default: a table)")
+	return cmd
+}
+
+// printJobs prints jobs in an output format, which can be empty, wide, or a format of kubectl.
+func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bool, now time.Time) error {
+	if output == "" || output == "wide" {
+		printer := printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"})
+		return printer.PrintObj(tableOf(list, withNamespace, now), e.Out)
+	}
+	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
+	if err != nil {
+		return err
+	}
+	all := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	for _, job := range list {
+		job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
+		job.SetManagedFields(nil)
+		if output == "name" { // the printer of names prints no lists
+			if err := printer.PrintObj(job.Job, e.Out); err != nil {
+				return err
+			}
+		}
+		all.Items = append(all.Items, runtime.RawExtension{Object: job.Job})
+	}
+	if output == "name" {
+		return nil
+	}
+	return printer.PrintObj(all, e.Out)
+}
+
+// tableOf returns the table of jobs. Columns with a priority are only in wide tables. All kinds have the same columns
+// as kubectl prints for one kind.
+func tableOf(list []jobs.Job, withNamespace bool, now time.Time) *metav1.Table {
+	table := &metav1.Table{}
+	if withNamespace {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Namespace"})
+	}
+	for _, name := range []string{"Name", "Phase", "Ready", "Progress", "Restarts", "Age"} {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, name := range []string{"Queue", "Reason", "Message"} {
+		table.ColumnDefinitions = append(table.ColumnDefinitions,
+			metav1.TableColumnDefinition{Name: name, Type: "string", Priority: 1})
+	}
+	for _, job := range list {
+		status := job.JobStatus()
+		cells := []any{
+			job.Ref(), status.Phase, status.Ready, progressOf(job), status.BackoffCount,
+			duration.HumanDuration(now.Sub(job.GetCreationTimestamp().Time)), queueOf(job), status.Reason, messageOf(job),
+		}
+		if withNamespace {
+			cells = append([]any{job.GetNamespace()}, cells...)
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+	}
+	return table
+}

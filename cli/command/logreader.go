@@ -1,0 +1,159 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// maxLine is the longest piece of a line that is in memory, in bytes. Longer lines are printed in pieces.
+const maxLine = 64 << 10
+
+// logReader prints the output of containers.
+type logReader struct {
+	pods corev1client.PodInterface
+	logOptions
+}
+
+// newLogReader returns a reader of the output of pods in a namespace.
+func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error) {
+	core, err := corev1client.NewForConfig(c.config)
+	if err != nil {
+		return nil, err
+	}
+	return &logReader{pods: core.Pods(namespace), logOptions: o}, nil
+}
+
+// print prints the output of a container, and follows it until the container has ended or its pod is gone. If the
+// connection is lost before, it reconnects and goes on with the next line. --tail and --since apply if limited is true.
+func (r *logReader) print(
+	ctx context.Context, pod *corev1.Pod, container string, write func([]byte) error, limited bool,
+) error {
+	options := &corev1.PodLogOptions{Container: container, Follow: r.follow, Timestamps: r.follow || r.timestamps}
+	if limited && r.tail >= 0 {
+		options.TailLines = &r.tail
+	}
+	if limited && r.since > 0 {
+		seconds := int64((r.since + time.Second - 1) / time.Second)
+		options.SinceSeconds = &seconds
+	}
+	lines := &lineWriter{write: write, cut: options.Timestamps && !r.timestamps, stamped: options.Timestamps}
+	delays := reconnectDelays()
+	for {
+		stream, err := r.pods.GetLogs(pod.Name, options).Stream(ctx)
+		if err == nil {
+			var printed bool
+			printed, err = lines.copy(stream)
+			_ = stream.Close()
+			if printed {
+				delays = reconnectDelays()
+			}
+		}
+		var broken writeError
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.As(err, &broken):
+			return broken.error
+		case !r.follow:
+			return err
+		case apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return err
+		}
+		if r.hasEnded(ctx, pod, container) {
+			return nil
+		}
+		select {
+		case <-time.After(delays.Step()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		options.TailLines, options.SinceSeconds = nil, nil
+		if !lines.last.IsZero() {
+			options.SinceTime = &metav1.Time{Time: lines.last}
+			lines.skipUntil = lines.last
+		}
+	}
+}
+
+// hasEnded reports whether a container has ended or its pod is gone. It reads the pod again.
+func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container string) bool {
+	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || hasEnded(now, container))
+}
+
+// writeError is an error of writing to stdout.
+type writeError struct{ error }
+
+// lineWriter writes the lines of a log. It remembers the time of the last line, so that a new stream can go on after
+// it.
+type lineWriter struct {
+	write func([]byte) error
+	// stamped reports whether each line begins with its time. If cut is true, the time is not written.
+	stamped, cut bool
+	// last is the time of the last line. Lines of a new stream are skipped until they are newer than skipUntil, because
+	// the kubelet only knows whole seconds.
+	last, skipUntil time.Time
+}
+
+// copy writes the lines of a stream. It reports whether it has written any.
+func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
+	reader := bufio.NewReaderSize(stream, maxLine)
+	atStart, skips := true, false
+	for {
+		piece, err := reader.ReadSlice('\n')
+		if len(piece) > 0 {
+			isComplete := piece[len(piece)-1] == '\n'
+			if atStart {
+				piece, skips = w.begin(piece)
+			}
+			if !skips {
+				if !isComplete {
+					piece = append(bytes.Clone(piece), '\n')
+				}
+				if writeErr := w.write(piece); writeErr != nil {
+					return printed, writeError{writeErr}
+				}
+				printed = true
+			}
+			atStart = isComplete
+		}
+		switch {
+		case err == nil, errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return printed, nil
+		default:
+			return printed, err
+		}
+	}
+}
+
+// begin handles the time at the begin of a line. It returns the text to write, and whether the line is skipped.
+func (w *lineWriter) begin(line []byte) (text []byte, skips bool) {
+	stamp, rest, found := bytes.Cut(line, []byte(" "))
+	if !w.stamped || !found {
+		return line, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if err != nil {
+		return line, false
+	}
+	if !at.After(w.skipUntil) {
+		return line, true
+	}
+	w.last = at
+	if w.cut {
+		return rest, false
+	}
+	return line, false
+}

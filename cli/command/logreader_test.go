@@ -1,0 +1,109 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLineWriter(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	tests := map[string]struct {
+		writer  lineWriter
+		streams []string
+		want    string
+	}{
+		"lines are written as they are": {streams: []string{"a\n\nb"}, want: "[a\n[\n[b\n"},
+		"a long line is written in pieces": {
+			streams: []string{long + "yz\nend\n"}, want: "[" + long + "\n[yz\n[end\n",
+		},
+		"the time is cut off": {
+			writer:  lineWriter{stamped: true, cut: true},
+			streams: []string{"2026-01-02T03:04:05.1Z a b\n2026-01-02T03:04:05.2Z \n"}, want: "[a b\n[\n",
+		},
+		"the time is kept": {
+			writer:  lineWriter{stamped: true},
+			streams: []string{"2026-01-02T03:04:05.1Z a\n"}, want: "[2026-01-02T03:04:05.1Z a\n",
+		},
+		"a line without a time is written": {
+			writer:  lineWriter{stamped: true, cut: true},
+			streams: []string{"failed to read\nx y\n"}, want: "[failed to read\n[x y\n",
+		},
+		"a second stream continues after the last line": {
+			writer: lineWriter{stamped: true, cut: true},
+			streams: []string{
+				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b\n",
+				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b\n2026-01-02T03:04:05.3Z c\n",
+			},
+			want: "[a\n[b\n[c\n",
+		},
+		"a long line that was written is skipped completely": {
+			writer: lineWriter{stamped: true, cut: true},
+			streams: []string{
+				"2026-01-02T03:04:05.1Z a\n", "2026-01-02T03:04:05.1Z " + long + "a\n2026-01-02T03:04:05.3Z c\n",
+			},
+			want: "[a\n[c\n",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			writer := test.writer
+			writer.write = (&lockedWriter{writer: &out}).withPrefix("[")
+			for _, stream := range test.streams {
+				if _, err := writer.copy(iotest.OneByteReader(strings.NewReader(stream))); err != nil {
+					t.Fatal(err)
+				}
+				writer.skipUntil = writer.last
+			}
+			if diff := cmp.Diff(test.want, out.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLineWriterReportsErrors(t *testing.T) {
+	lost, closed := errors.New("lost"), errors.New("closed")
+	writer := lineWriter{write: func([]byte) error { return nil }}
+	if _, err := writer.copy(iotest.ErrReader(lost)); !errors.Is(err, lost) {
+		t.Errorf("the error of the stream is lost: %v", err)
+	}
+	writer.write = func([]byte) error { return closed }
+	if _, err := writer.copy(strings.NewReader("a\n")); !errors.As(err, &writeError{}) {
+		t.Errorf("the error of stdout looks like one of the stream: %v", err)
+	}
+}
+
+func TestNarrator(t *testing.T) {
+	lines := make(chan string, 10)
+	n := narrate(lineChannel(lines), "Press Ctrl-C.")
+	n.tell("a\x1b[2J")
+	for _, want := range []string{"Waiting: a\uFFFD[2J\n", "Press Ctrl-C.\n"} {
+		if got := <-lines; got != want {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	}
+	n.tell("")
+	n.tell("b")
+	if got, want := <-lines, "Waiting: b\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	n.end()
+}
+
+// lineChannel sends what is written to a channel.
+type lineChannel chan string
+
+func (c lineChannel) Write(line []byte) (int, error) {
+	select {
+	case c <- string(line):
+	case <-time.After(time.Minute):
+	}
+	return len(line), nil
+}

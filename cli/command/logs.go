@@ -1,0 +1,315 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// maxStreams is the default of --max-log-requests.
+const maxStreams = 50
+
+// logOptions are the flags of the command logs.
+type logOptions struct {
+	rank        int32
+	hasRank     bool
+	replica     string
+	all, failed bool
+	follow      bool
+	tail        int64
+	since       time.Duration
+	timestamps  bool
+	container   string
+	maxStreams  int
+}
+
+func newLogs(e *environment) *cobra.Command {
+	o := logOptions{}
+	cmd := &cobra.Command{
+		Use:   "logs JOB",
+		Short: "Print the output of the replicas of a job",
+		Long: `Print the output of a replica of a job: of the leader, which has rank 0, or of the replica that the flags select.
+
+With -f, the command goes on after restarts with the new pod of the replica, until the job ends. Its exit code is then 2
+if the job has failed. If the pod of a replica is gone, the command prints the end of the output that status.failures of
+the job has kept.
+
+A rank is the number of a replica in the job. With torchrun, a replica can run several processes with ranks of their own,
+and the log of the replica has the output of all of them. In a DeepSpeedJob, the log of worker 0 has the output of the
+processes of all ranks.`,
+		Example: `  # Print the output of the leader
+  kubectl train logs digits
+
+  # Follow the output of the leader over restarts, until the job ends
+  kubectl train logs digits -f
+
+  # Print the last 20 lines of the replica of rank 3
+  kubectl train logs digits --rank=3 --tail=20
+
+  # Print the output of the replica that failed first, also if its pod is gone
+  kubectl train logs digits --failed
+
+  # Follow the output of all replicas, with the name of the replica before each line
+  kubectl train logs digits --all -f`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: e.completeJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.hasRank = cmd.Flags().Changed("rank")
+			return e.logs(cmd.Context(), args[0], o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int32Var(&o.rank, "rank", 0, "rank of the replica")
+	flags.StringVar(&o.replica, "replica", "", "name of the replica, such as worker-1")
+	flags.BoolVar(&o.all, "all", false, "print the output of all replicas, with the name of the replica before each line")
+	flags.BoolVar(&o.failed, "failed", false, "print the output of the replica that failed first")
+	flags.BoolVarP(&o.follow, "follow", "f", false, "follow the output, also of later pods, until the job ends")
+	flags.Int64Var(&o.tail, "tail", -1, "number of the last lines to print (-1: all lines)")
+	flags.DurationVar(&o.since, "since", 0, "print only lines that are newer than this, such as 5m (0: all lines)")
+	flags.BoolVar(&o.timestamps, "timestamps", false, "print the time of each line before it")
+	flags.StringVarP(&o.container, "container", "c", "", "name of the container (default: the main container)")
+	flags.IntVar(&o.maxStreams, "max-log-requests", maxStreams, "how many replicas --all can follow at the same time")
+	cmd.MarkFlagsMutuallyExclusive("rank", "replica", "all", "failed")
+	cmd.MarkFlagsMutuallyExclusive("failed", "follow")
+	return cmd
+}
+
+// logs prints the output of the replicas of a job that the options select.
+func (e *environment) logs(ctx context.Context, name string, o logOptions) error {
+	c, err := e.connect()
+	if err != nil {
+		return err
+	}
+	job, err := jobs.Find(ctx, c, c.namespace, name)
+	if err != nil {
+		return err
+	}
+	replicas, err := o.selected(job)
+	if err != nil {
+		return err
+	}
+	reader, err := newLogReader(c, job.GetNamespace(), o)
+	if err != nil {
+		return err
+	}
+	if note := job.RankNote(); note != "" && o.hasRank && o.rank > 0 {
+		_, _ = fmt.Fprintln(e.ErrOut, "Note:", note)
+	}
+	if o.follow {
+		return e.followLogs(ctx, c, job, reader, o)
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, podsOf(job)...); err != nil {
+		return err
+	}
+	out := &lockedWriter{writer: e.Out}
+	var errs []error
+	for _, replica := range replicas {
+		errs = append(errs, e.printLog(ctx, job, replica, podNamed(pods.Items, replica.Name), reader, out, o))
+	}
+	return errors.Join(errs...)
+}
+
+// selected returns the replicas whose output is printed.
+func (o logOptions) selected(job jobs.Job) ([]jobs.Replica, error) {
+	var replica jobs.Replica
+	var err error
+	switch {
+	case o.all:
+		replicas := job.Replicas()
+		if o.follow && len(replicas) > o.maxStreams {
+			err = fmt.Errorf("%s has %d replicas, and --max-log-requests allows %d to be followed at the same time: "+
+				"raise it, or choose a replica with --rank", job.Ref(), len(replicas), o.maxStreams)
+		}
+		return replicas, err
+	case o.failed:
+		replica, err = job.Failed()
+	case o.replica != "":
+		replica, err = job.ReplicaNamed(o.replica)
+	default:
+		replica, err = job.ReplicaOfRank(o.rank)
+	}
+	return []jobs.Replica{replica}, err
+}
+
+// containerOf returns the name of the container whose output is printed.
+func (o logOptions) containerOf(replica jobs.Replica) string {
+	if o.container != "" {
+		return o.container
+	}
+	return replica.MainContainer
+}
+
+// printLog prints the output of a replica from its pod, or from the status of the job if the pod is gone.
+func (e *environment) printLog(
+	ctx context.Context, job jobs.Job, replica jobs.Replica, pod *corev1.Pod, reader *logReader, out *lockedWriter,
+	o logOptions,
+) error {
+	container := o.containerOf(replica)
+	if pod == nil || o.failed && !hasFailed(pod, container) {
+		return e.printFailure(job, replica, o)
+	}
+	if state := waitingState(pod, container); state != "" {
+		return fmt.Errorf("%s has no output yet: %s. To follow it from its start, add -f; kubectl train why %s explains "+
+			"what it waits for", replica.Name, printable(state), job.Ref())
+	}
+	err := reader.print(ctx, pod, container, refuseLost(out.withPrefix(o.prefix(job, replica))), true)
+	if errors.Is(err, errLogLost) {
+		return e.printFailure(job, replica, o)
+	}
+	if o.all && err != nil {
+		return fmt.Errorf("%s: %w", replica.Name, err)
+	}
+	return err
+}
+
+// errLogLost means that the node has already deleted the output of a container, while its pod still exists.
+var errLogLost = errors.New("the output is gone")
+
+// refuseLost returns a write function that returns errLogLost for what the kubelet prints instead of a lost output.
+func refuseLost(write func([]byte) error) func([]byte) error {
+	return func(line []byte) error {
+		if bytes.HasPrefix(line, []byte("unable to retrieve container logs for ")) {
+			return errLogLost
+		}
+		return write(line)
+	}
+}
+
+// prefix returns what is printed before each line of a replica.
+func (o logOptions) prefix(job jobs.Job, replica jobs.Replica) string {
+	if o.all {
+		return "[" + job.ShortName(replica.Name) + "] "
+	}
+	return ""
+}
+
+// printFailure prints the end of the output of a replica that the status of the job has kept.
+func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOptions) error {
+	failure, ok := job.FailureOf(replica.Name)
+	if o.failed {
+		failure, ok = job.LastFailure()
+	}
+	switch {
+	case !ok && o.all:
+		_, err := fmt.Fprintf(e.ErrOut, "%s has no pod, and status.failures has no output of it.\n", replica.Name)
+		return err
+	case !ok:
+		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: kubectl train why %s explains the "+
+			"state of the job", replica.Name, job.Ref(), job.Ref())
+	}
+	described := printable(describeFailure(failure, time.Now()))
+	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s.\n", described)
+	if err != nil || failure.Message == "" {
+		return err
+	}
+	_, err = fmt.Fprintln(e.Out, printable(failure.Message))
+	return err
+}
+
+// describeFailure describes a failure in one line.
+func describeFailure(failure batchv1beta1.ReplicaFailure, now time.Time) string {
+	text := failure.Replica + " failed"
+	if failure.ExitCode != nil {
+		text += fmt.Sprintf(" with exit code %d", *failure.ExitCode)
+	}
+	text += " (" + failure.Reason + ")"
+	if failure.Rank != nil {
+		text += fmt.Sprintf(", rank %d", *failure.Rank)
+	}
+	if failure.Node != "" {
+		text += " on node " + failure.Node
+	}
+	return text + ", " + duration.HumanDuration(now.Sub(failure.Time.Time)) + " ago"
+}
+
+// podNamed returns the pod with a name, or nil.
+func podNamed(pods []corev1.Pod, name string) *corev1.Pod {
+	for i := range pods {
+		if pods[i].Name == name {
+			return &pods[i]
+		}
+	}
+	return nil
+}
+
+// containerStatus returns the status of a container of a pod, or nil.
+func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// hasFailed reports whether a container of a pod has ended with an error.
+func hasFailed(pod *corev1.Pod, container string) bool {
+	status := containerStatus(pod, container)
+	return status != nil && status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
+}
+
+// hasEnded reports whether a container of a pod has ended, so that its output is complete.
+func hasEnded(pod *corev1.Pod, container string) bool {
+	status := containerStatus(pod, container)
+	isOver := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return isOver || status != nil && status.State.Terminated != nil
+}
+
+// waitingState returns what a container that has not started waits for. It is empty if the container has started.
+func waitingState(pod *corev1.Pod, container string) string {
+	status := containerStatus(pod, container)
+	switch {
+	case status != nil && (status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0):
+		return ""
+	case status == nil && !hasContainer(pod, container), hasEnded(pod, container):
+		return "" // the API server explains the problem
+	case status != nil && status.State.Waiting != nil && status.State.Waiting.Message != "":
+		return status.State.Waiting.Reason + ": " + status.State.Waiting.Message
+	case status != nil && status.State.Waiting != nil:
+		return "its container waits (" + status.State.Waiting.Reason + ")"
+	default:
+		return "its pod is " + string(pod.Status.Phase)
+	}
+}
+
+// hasContainer reports whether a pod has a container.
+func hasContainer(pod *corev1.Pod, name string) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if containers[i].Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lockedWriter writes whole lines of several replicas.
+type lockedWriter struct {
+	mutex  sync.Mutex
+	writer io.Writer
+}
+
+// withPrefix returns a function that writes a line, or a piece of a very long one, with a prefix.
+func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
+	return func(line []byte) error {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		_, err := w.writer.Write(append([]byte(prefix), line...))
+		return err
+	}
+}

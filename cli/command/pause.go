@@ -1,0 +1,43 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+func newPause(e *environment) *cobra.Command {
+	flags, waiting := newChangeFlags("paused"), waitFlags{}
+	cmd := &cobra.Command{
+		Use:   "pause JOB",
+		Short: "Pause a job and free its resources",
+		Long: `Pause a job: delete its pods, and keep the job with its counts and its history.
+
+The pods are deleted gracefully. A program that saves its work on SIGTERM has the grace period of its pod to do so. The
+command waits until all pods are gone. Pausing a job that is paused changes nothing.`,
+		Example: `  # Pause a job, and wait until its pods are gone
+  kubectl train pause digits
+
+  # Pause a job without waiting for its pods
+  kubectl train pause ptjob/digits --wait=false
+
+  # Show the job as it would be, without pausing it
+  kubectl train pause digits --dry-run=server -o yaml`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: e.completeJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
+				check: jobs.CheckPause,
+				patch: func(jobs.Job) (types.PatchType, []byte, error) {
+					return types.MergePatchType, mergePatch(true, "spec", "runMode", "pause", "enabled"), nil
+				},
+				goal: jobs.IsPaused,
+				done: "the job is being paused",
+			})
+		},
+	}
+	flags.add(cmd)
+	waiting.add(cmd, "all pods of the job are gone")
+	return cmd
+}

@@ -1,0 +1,114 @@
+// Package command defines the commands of kubectl train. Each command has a file.
+package command
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// New returns the command kubectl train, which reads and writes the given streams.
+func New(streams genericiooptions.IOStreams) *cobra.Command {
+	e := &environment{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
+	root := &cobra.Command{
+		Use:   "kubectl-train",
+		Short: "Train models on Kubernetes",
+		Long: `Train models on Kubernetes: run, watch and understand the jobs of the kinds PyTorchTrainingJob (ptjob),
+TensorFlowTrainingJob (tfjob) and DeepSpeedJob (dsjob).
+
+A job is given by its name. If jobs of several kinds have the same name, add the kind: ptjob/digits.
+Every object that kubectl train creates is a plain object, which kubectl shows, changes and deletes.`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl train"},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	e.flags.AddFlags(root.PersistentFlags())
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	root.AddCommand(
+		newRun(e), newList(e), newWatch(e), newLogs(e), newWhy(e),
+		newPause(e), newResume(e), newScale(e), newDebug(e), newBoard(e), newDelete(e),
+		newPlan(e), newConvert(e), newVersion(e),
+	)
+	addVerbosity(root)
+	e.addCompletions(root)
+	e.explainErrors(root)
+	return root
+}
+
+// environment is where a command runs: its streams, and the cluster that the flags of kubectl select.
+type environment struct {
+	genericiooptions.IOStreams
+
+	flags *genericclioptions.ConfigFlags
+}
+
+// cluster is the cluster that a command works on, with the rights of the user.
+type cluster struct {
+	client.WithWatch
+
+	config *rest.Config
+	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
+	namespace string
+}
+
+// connect returns the cluster. It does not send a request.
+func (e *environment) connect() (*cluster, error) {
+	silenceLibraries()
+	config, err := e.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := jobs.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := e.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{WithWatch: c, config: config, namespace: namespace}, nil
+}
+
+// failure is an error with an exit code of its own.
+type failure struct {
+	error
+
+	code int
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+// The exit codes of kubectl train.
+const (
+	// exitError means that the command has failed.
+	exitError = 1
+	// exitJobFailed means that the command has worked, and that the job that it waited for has failed.
+	exitJobFailed = 2
+	// exitInterrupted means that the user has interrupted the command, as of a program that SIGINT ends.
+	exitInterrupted = 130
+)
+
+// ExitCode returns the exit code of the program for an error of a command.
+func ExitCode(err error) int {
+	if f, ok := errors.AsType[failure](err); ok {
+		return f.code
+	}
+	return exitError
+}

@@ -1,0 +1,263 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/run"
+)
+
+// preparation creates the objects of a training. The job is created first, paused, and owns all other objects. When the
+// code is in the cluster, the job is started. So a command that is killed at any time leaves either nothing, a paused
+// job that is deleted with everything that it owns, or a job that runs.
+type preparation struct {
+	*cluster
+
+	screen  *console
+	objects *run.Objects
+	folder  *code.Folder
+	// codeClaim is the existing claim that the code is uploaded to, or empty.
+	codeClaim string
+
+	// id is the value of the annotation by which the command knows the job that it has created.
+	id string
+	// uploaded reports whether the existing claim can have a folder of the code.
+	uploaded bool
+}
+
+const (
+	// writeTimeout limits each write. An interrupt does not cancel a write, whose outcome would be unknown then.
+	writeTimeout = 30 * time.Second
+	// replaceTimeout is how long an object of a deleted job of the same name may still exist.
+	replaceTimeout = time.Minute
+)
+
+// errInterrupted means that a signal has ended the command.
+var errInterrupted = errors.New("interrupted")
+
+// run creates all objects and starts the job. If that fails or is interrupted, it deletes the job again. The error
+// reports the objects that are left.
+func (p *preparation) run(ctx context.Context) error {
+	p.id = string(uuid.NewUUID())
+	if ctx.Err() != nil {
+		return failure{error: errInterrupted, code: exitInterrupted}
+	}
+	if err := p.createJob(ctx); err != nil {
+		return err
+	}
+	p.objects.SetOwner()
+	p.screen.message("%s is created with %d files of %s (%s)",
+		p.objects.Job.Ref(), len(p.folder.Files), p.folder.Path, code.Bytes(p.folder.Size()))
+	err := p.provideCode(ctx)
+	if err == nil && ctx.Err() == nil {
+		if err = p.start(ctx); err == nil {
+			return nil
+		}
+	}
+	return p.undo(ctx, err)
+}
+
+// write returns a context for one write.
+func write(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+}
+
+// createJob creates the job, paused.
+func (p *preparation) createJob(ctx context.Context) error {
+	ctx, cancel := write(ctx)
+	defer cancel()
+	job := p.objects.Job
+	p.objects.SetPaused(true)
+	annotations := job.GetAnnotations()
+	annotations[run.AnnotationPreparing] = p.id
+	job.SetAnnotations(annotations)
+	err := p.Create(ctx, job.Job)
+	switch {
+	case err == nil:
+		return nil
+	case isRejected(err) && !apierrors.IsAlreadyExists(err):
+		return err
+	}
+	// The request can have created the job although it failed: the answer can be lost, or a proxy can repeat the request.
+	existing := job.Kind.New()
+	switch readErr := p.Get(ctx, client.ObjectKeyFromObject(job), existing); {
+	case apierrors.IsNotFound(readErr):
+		return err
+	case readErr != nil:
+		return fmt.Errorf("%w. It is not known whether %s exists now, since it cannot be read (%w). "+
+			"If it exists, it is paused, and kubectl train delete %s deletes it", err, p.where(), readErr, job.Ref())
+	case existing.GetAnnotations()[run.AnnotationPreparing] == p.id:
+		p.objects.Job.Job = existing
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return p.undo(ctx, err)
+	case apierrors.IsAlreadyExists(err) && existing.GetAnnotations()[run.AnnotationPreparing] != "":
+		return fmt.Errorf("%s exists already. Another kubectl train run creates it, or was killed while it did: "+
+			"kubectl train delete %s deletes it", p.where(), job.Ref())
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("%s exists already: choose another --name, or delete it: kubectl train delete %s",
+			p.where(), job.Ref())
+	}
+	return err
+}
+
+// isRejected reports whether the API server has rejected a request, so that the request has changed nothing.
+func isRejected(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
+}
+
+// provideCode brings the code to the cluster.
+func (p *preparation) provideCode(ctx context.Context) error {
+	if p.objects.ConfigMap != nil {
+		return p.createOwned(ctx, p.objects.ConfigMap)
+	}
+	if p.objects.Claim != nil {
+		if err := p.createOwned(ctx, p.objects.Claim); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return p.upload(ctx)
+}
+
+// createOwned creates an object of the job. It waits until an object of an earlier job of the same name is gone.
+func (p *preparation) createOwned(ctx context.Context, object client.Object) error {
+	create := func() error {
+		ctx, cancel := write(ctx)
+		defer cancel()
+		return p.Create(ctx, object)
+	}
+	err := create()
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the same type
+	conflict := fmt.Errorf("%w, and does not belong to the job: choose another --name", err)
+	timeout := fmt.Errorf("%w, and belongs to a deleted job of the same name: try again later, or choose another --name",
+		err)
+	err = wait.PollUntilContextTimeout(ctx, time.Second, replaceTimeout, true, func(ctx context.Context) (bool, error) {
+		switch err := p.Get(ctx, client.ObjectKeyFromObject(object), existing); {
+		case apierrors.IsNotFound(err):
+			if err := create(); !apierrors.IsAlreadyExists(err) {
+				return true, err
+			}
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		for _, owner := range existing.GetOwnerReferences() {
+			switch {
+			case owner.UID == p.objects.Job.GetUID(): // a proxy has repeated the request
+				return true, nil
+			case owner.Kind == p.objects.Job.Kind.Kind && owner.Name == p.objects.Job.GetName():
+				return false, nil
+			}
+		}
+		return false, conflict
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return timeout
+	}
+	return err
+}
+
+// start ends the pause of the job.
+func (p *preparation) start(ctx context.Context) error {
+	ctx, cancel := write(ctx)
+	defer cancel()
+	job := p.objects.Job
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"uid": job.GetUID(), "annotations": map[string]any{run.AnnotationPreparing: nil},
+		},
+		"spec": map[string]any{"runMode": nil},
+	})
+	if err != nil {
+		return err
+	}
+	err = p.Patch(ctx, job.Job, client.RawPatch(types.MergePatchType, patch))
+	if err == nil || isRejected(err) {
+		return err
+	}
+	// The request can have started the job although it failed.
+	if readErr := p.Get(ctx, client.ObjectKeyFromObject(job), job.Job); readErr == nil && !job.Spec().RunMode.Pausing() {
+		return nil
+	}
+	return err
+}
+
+// undo deletes the job after an error, or after an interrupt if the error is nil or its consequence. It returns an
+// error that reports the cause and everything that is left.
+func (p *preparation) undo(ctx context.Context, cause error) error {
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		cause = errInterrupted
+		p.screen.message("Interrupted: deleting %s.", p.objects.Job.Ref())
+	}
+	err := p.delete(ctx)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w. %s is left, and cannot be deleted (%w): "+
+			"kubectl train delete %s deletes it with everything that it owns", cause, p.where(), err, p.objects.Job.Ref())
+	case p.uploaded && p.codeClaim != "":
+		err = fmt.Errorf("%w. The job is deleted. The claim %s can have the folder kubectl-train/%s with its code",
+			cause, p.codeClaim, p.objects.Job.GetName())
+	default:
+		err = fmt.Errorf("%w. Nothing is left: the job is deleted with everything that it owns", cause)
+	}
+	if interrupted {
+		return failure{error: err, code: exitInterrupted}
+	}
+	return err
+}
+
+// delete deletes the job. The garbage collector of Kubernetes deletes the objects that it owns.
+func (p *preparation) delete(ctx context.Context) error {
+	ctx, cancel := write(ctx)
+	defer cancel()
+	job := p.objects.Job
+	err := p.Delete(ctx, job.Job, deleteOptions(job.GetUID()))
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another job has the name now
+		return nil
+	}
+	if readErr := p.Get(ctx, client.ObjectKeyFromObject(job), job.Kind.New()); apierrors.IsNotFound(readErr) {
+		return nil
+	}
+	return err
+}
+
+// deleteOptions returns the options to delete an object of a UID, and then everything that it owns.
+func deleteOptions(uid types.UID) *client.DeleteOptions {
+	background := metav1.DeletePropagationBackground
+	return &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background}
+}
+
+// where returns the job and its namespace, for messages.
+func (p *preparation) where() string {
+	return fmt.Sprintf("%s in namespace %s", p.objects.Job.Ref(), p.objects.Job.GetNamespace())
+}
+
+// deletePod deletes the pod of the upload. An error is not important, since the job owns the pod.
+func (p *preparation) deletePod(ctx context.Context, pod *corev1.Pod) {
+	ctx, cancel := write(ctx)
+	defer cancel()
+	if err := p.Delete(ctx, pod, deleteOptions(pod.UID)); err != nil && !apierrors.IsNotFound(err) {
+		p.screen.message("The pod %s is left, and ends after an hour: %v", pod.Name, err)
+	}
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/run"
+)
+
+// printManifest prints the objects that the command would create, without a cluster or as the API server would store
+// them. As YAML, they begin with a comment about how to use them.
+func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, output string) error {
+	if output == "yaml" {
+		if _, err := io.WriteString(e.Out, usage(objects, folder)); err != nil {
+			return err
+		}
+	}
+	return e.printRunObjects(objects, output)
+}
+
+// checkObjects lets the API server check the objects, which then have the defaults that it sets.
+func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
+	for _, object := range objects.All() {
+		if err := c.Create(ctx, object, client.DryRunAll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printRunObjects prints objects in an output format. The default is their names.
+func (e *environment) printRunObjects(objects *run.Objects, output string) error {
+	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(cmp.Or(output, "name")).ToPrinter()
+	if err != nil {
+		return err
+	}
+	scheme, err := jobs.Scheme()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects.All() {
+		kind, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			return err
+		}
+		object.GetObjectKind().SetGroupVersionKind(kind) // answers of the API server lack it
+		plain, err := plainObject(object)
+		if err != nil {
+			return err
+		}
+		if err := printer.PrintObj(plain, e.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plainObject returns an object without its status and without empty fields that only the types of Go have.
+func plainObject(object client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	plain := &unstructured.Unstructured{Object: content}
+	plain.SetManagedFields(nil)
+	delete(content, "status")
+	prune(content)
+	return plain, nil
+}
+
+// prune removes null values and empty maps, except those that mean something. An emptyDir without fields is one.
+func prune(content map[string]any) {
+	for key, value := range content {
+		switch value := value.(type) {
+		case nil:
+			delete(content, key)
+		case map[string]any:
+			prune(value)
+			if len(value) == 0 && key != "emptyDir" {
+				delete(content, key)
+			}
+		case []any:
+			for _, item := range value {
+				if item, ok := item.(map[string]any); ok {
+					prune(item)
+				}
+			}
+		}
+	}
+}
+
+// maxApply is the size up to which kubectl apply can store an object in its annotation.
+const maxApply = 256 << 10
+
+// usage returns a comment about how to use the objects.
+func usage(objects *run.Objects, folder *code.Folder) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
+	switch {
+	case objects.Upload != nil:
+		line("The code of %s has %d files and %s, which is too large for a ConfigMap. It is not in this file.",
+			folder.Path, len(folder.Files), code.Bytes(folder.Size()))
+		line("After kubectl apply -f FILE, upload the code and start the job. tar does not read ignore files:")
+		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
+		var excluded strings.Builder
+		for _, left := range folder.LeftOut {
+			fmt.Fprintf(&excluded, " --exclude='./%s'", left.Path)
+		}
+		line("  tar -C '%s'%s -c . | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
+			folder.Path, excluded.String(), objects.Upload.Name)
+		line("  kubectl delete pod %s", objects.Upload.Name)
+		line(`  kubectl patch %s %s --type=merge -p '{"spec": {"runMode": null}}'`,
+			objects.Job.Kind.ShortName, objects.Job.GetName())
+	case folder.Size() > maxApply/2:
+		line("The code is too large for the annotation of kubectl apply: use kubectl apply --server-side -f FILE.")
+	default:
+		line("kubectl apply -f FILE creates these objects.")
+	}
+	return b.String()
+}

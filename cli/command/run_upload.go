@@ -1,0 +1,205 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/run"
+)
+
+// upload brings the code into the claim, through a pod that mounts the claim.
+func (p *preparation) upload(ctx context.Context) error {
+	pod := p.objects.Upload
+	if err := p.createOwned(ctx, pod); err != nil {
+		return err
+	}
+	if err := p.waitForPod(ctx, pod); err != nil {
+		return err
+	}
+	p.uploaded = true
+	if err := p.send(ctx, pod); err != nil {
+		return err
+	}
+	p.deletePod(ctx, pod)
+	return nil
+}
+
+// waitForPod waits until the pod runs. It prints the reasons why the pod does not run yet.
+func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
+	defer p.screen.setStatus("")
+	last := ""
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		if err := p.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return false, err
+		}
+		switch pod.Status.Phase {
+		case corev1.PodRunning:
+			return true, nil
+		case corev1.PodFailed, corev1.PodSucceeded:
+			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
+		default:
+		}
+		reason := waitsFor(pod)
+		if problem := p.problemOfClaim(ctx); problem != "" {
+			reason = problem
+		}
+		p.screen.setStatus(fmt.Sprintf("Waiting for the pod %s, which receives the code", pod.Name))
+		if reason != last && reason != "" {
+			p.screen.message("Waiting for the pod %s, which receives the code: %s", pod.Name, reason)
+			last = reason
+		}
+		return false, nil
+	})
+}
+
+// waitsFor returns why a pod does not run yet, or "" if it is just starting.
+func waitsFor(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Message != "" {
+			return w.Reason + ": " + w.Message + hintAboutRoot(w.Message)
+		}
+	}
+	return ""
+}
+
+// hintAboutRoot returns a hint if a message of the kubelet reports that an image runs as root.
+func hintAboutRoot(message string) string {
+	if strings.Contains(message, "runAsNonRoot and image will run as root") ||
+		strings.Contains(message, "runAsNonRoot and image has non-numeric user") {
+		return ". Start the job again with another user, such as --run-as-user=1000"
+	}
+	return ""
+}
+
+// endOf returns how the pod of the upload has ended.
+func endOf(pod *corev1.Pod) string {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			return fmt.Sprintf("exit code %d (%s) %s", t.ExitCode, t.Reason, t.Message)
+		}
+	}
+	return strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
+}
+
+// problemOfClaim returns why the new claim has no volume yet, or "".
+func (p *preparation) problemOfClaim(ctx context.Context) string {
+	claim := p.objects.Claim
+	if claim == nil || p.Get(ctx, client.ObjectKeyFromObject(claim), claim) != nil ||
+		claim.Status.Phase != corev1.ClaimPending {
+		return ""
+	}
+	mode := claim.Spec.AccessModes[0]
+	if claim.Spec.StorageClassName == nil {
+		return fmt.Sprintf("the claim %s (%s) has no storage class, since the cluster has no default. "+
+			"Use --storage-class or --code-claim, or ask an administrator for a volume", claim.Name, mode)
+	}
+	var events corev1.EventList
+	ofClaim := client.MatchingFields{"involvedObject.uid": string(claim.UID)}
+	if p.List(ctx, &events, client.InNamespace(claim.Namespace), ofClaim) != nil {
+		return "" // the events only explain
+	}
+	last := ""
+	for _, event := range events.Items {
+		if event.Type == corev1.EventTypeWarning {
+			last = event.Message
+		}
+	}
+	if last != "" && mode == corev1.ReadWriteMany {
+		last += fmt.Sprintf(". The claim %s must be %s, since several nodes read the code: the storage class %s might "+
+			"not support this. Use --storage-class or --code-claim", claim.Name, mode, *claim.Spec.StorageClassName)
+	}
+	return last
+}
+
+// send sends the code to the pod. The program in the pod compares the checksum.
+func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
+	digest := p.objects.Digest
+	what := fmt.Sprintf("%d files (%s) to the claim %s", len(p.folder.Files), code.Bytes(digest.Size),
+		pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	p.screen.message("Uploading %s", what)
+	defer p.screen.setStatus("")
+	reader, writer := io.Pipe()
+	sent := &atomic.Int64{}
+	go func() { writer.CloseWithError(p.folder.Tar(writer)) }()
+	shown, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go wait.UntilWithContext(shown, func(context.Context) {
+		n := sent.Load()
+		p.screen.setStatus(fmt.Sprintf("%s %s of %s", p.screen.bar(float64(n)/float64(max(digest.Size, 1))),
+			code.Bytes(n), code.Bytes(digest.Size)))
+	}, 100*time.Millisecond)
+	var stderr bytes.Buffer
+	err := execute(ctx, p.config, pod, run.UploadCommand(digest), &countingReader{Reader: reader, n: sent}, &stderr)
+	_ = reader.Close() // ends the goroutine that writes
+	cancel()
+	if err != nil {
+		text := bytes.TrimSpace(stderr.Bytes())
+		return fmt.Errorf("the upload has failed: %w: %s", err, text[max(0, len(text)-2000):])
+	}
+	p.screen.message("Uploaded %s", what)
+	return nil
+}
+
+// countingReader counts the bytes that are read.
+type countingReader struct {
+	io.Reader
+
+	n *atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// execute runs a command in the container of the pod of the upload, as kubectl exec does.
+func execute(
+	ctx context.Context, config *rest.Config, pod *corev1.Pod, command []string, stdin io.Reader, stderr io.Writer,
+) error {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	url := clients.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		SubResource("exec").VersionedParams(&corev1.PodExecOptions{
+		Container: run.UploadContainer, Command: command, Stdin: true, Stdout: true, Stderr: true,
+	}, scheme.ParameterCodec).URL()
+	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", url)
+	if err != nil {
+		return err
+	}
+	websocket, err := remotecommand.NewWebSocketExecutor(config, "GET", url.String())
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return err
+	}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: io.Discard, Stderr: stderr})
+	return errors.Join(ctx.Err(), err)
+}

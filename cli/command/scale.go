@@ -1,0 +1,56 @@
+package command
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+func newScale(e *environment) *cobra.Command {
+	flags, waiting := newChangeFlags("scaled"), waitFlags{}
+	cmd := &cobra.Command{
+		Use:   "scale JOB REPLICAS",
+		Short: "Change the number of replicas of an elastic job",
+		Long: `Change the number of replicas of an elastic job: its field spec.elastic.expectedReplicas.
+
+The number must be within spec.elastic.minReplicas and spec.elastic.maxReplicas. The training goes on meanwhile. The
+command waits until the job has this number of replicas and all of them run. If the job is paused, it does not wait: the
+job gets the replicas when it is resumed.`,
+		Example: `  # Let a job train with 4 replicas, and wait until they run
+  kubectl train scale digits 4
+
+  # Wait for at most 2 minutes
+  kubectl train scale digits 4 --timeout=2m`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: e.completeJobs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.ParseInt(args[1], 10, 32)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%q is no number of replicas", args[1])
+			}
+			replicas := int32(n)
+			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
+				check: func(job jobs.Job) error { return jobs.CheckScale(job, replicas) },
+				patch: func(jobs.Job) (types.PatchType, []byte, error) {
+					return types.MergePatchType, mergePatch(replicas, "spec", "elastic", "expectedReplicas"), nil
+				},
+				goal: jobs.HasReplicas(replicas),
+				later: func(job jobs.Job) string {
+					if job.Spec().RunMode.Pausing() {
+						return fmt.Sprintf("%s is paused. It gets the replicas when you resume it: kubectl train resume %s",
+							job.Ref(), job.Ref())
+					}
+					return ""
+				},
+				done: fmt.Sprintf("the job is being scaled to %d replicas", replicas),
+			})
+		},
+	}
+	flags.add(cmd)
+	waiting.add(cmd, "all replicas run")
+	return cmd
+}

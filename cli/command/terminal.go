@@ -1,0 +1,69 @@
+package command
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// terminal is the terminal that a command reads from and writes to.
+type terminal struct{ in, out int }
+
+// terminalOf returns the terminal of the streams, or nil if one of them is no terminal.
+func terminalOf(in io.Reader, out io.Writer) *terminal {
+	input, isFile := in.(*os.File)
+	output, isFileToo := out.(*os.File)
+	if !isFile || !isFileToo {
+		return nil
+	}
+	t := &terminal{in: int(input.Fd()), out: int(output.Fd())}
+	if !term.IsTerminal(t.in) || !term.IsTerminal(t.out) {
+		return nil
+	}
+	return t
+}
+
+// raw calls act while the terminal passes on every key, such as Ctrl-C.
+func (t *terminal) raw(act func() error) error {
+	before, err := term.MakeRaw(t.in)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = term.Restore(t.in, before) }()
+	return act()
+}
+
+// sizes are the sizes of a terminal: the current one, and a new one after each change.
+type sizes struct {
+	terminal *terminal
+	changes  chan os.Signal
+	ctx      context.Context //nolint:containedctx // the interface of client-go has no context
+}
+
+// sizes returns the sizes of the terminal until the context ends.
+func (t *terminal) sizes(ctx context.Context) *sizes {
+	s := &sizes{terminal: t, changes: make(chan os.Signal, 1), ctx: ctx}
+	s.changes <- syscall.SIGWINCH
+	signal.Notify(s.changes, syscall.SIGWINCH)
+	return s
+}
+
+// Next implements remotecommand.TerminalSizeQueue.
+func (s *sizes) Next() *remotecommand.TerminalSize {
+	select {
+	case <-s.ctx.Done():
+		signal.Stop(s.changes)
+		return nil
+	case <-s.changes:
+	}
+	width, height, err := term.GetSize(s.terminal.out)
+	if err != nil {
+		return nil
+	}
+	return &remotecommand.TerminalSize{Width: uint16(width), Height: uint16(height)} //nolint:gosec // a terminal is small
+}

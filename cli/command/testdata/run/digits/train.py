@@ -1,0 +1,3 @@
+from models.net import network
+
+print(network())

@@ -1,0 +1,331 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/observe"
+	"tensorstack.dev/jobs/cli/screen"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Values of --output that are not formats of kubectl.
+const (
+	outputScreen = "screen"
+	outputLines  = "lines"
+)
+
+// Values of --until.
+const (
+	untilRunning  = "running"
+	untilFinished = "finished"
+)
+
+// watchOptions are the flags of watch.
+type watchOptions struct {
+	output, until, selector string
+	everywhere              bool
+	timeout                 time.Duration
+}
+
+func newWatch(e *environment) *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch [JOB]",
+		Short: "Show a live view of a job, or of all jobs",
+		Long: `Show a live view of a job: its phase and what it waits for, its progress, its replicas, the devices that it holds,
+its restarts and its last failure, its place in the queue, and its events. Without a job, show a table of all jobs.
+
+In a terminal, the view is redrawn until the job has finished, and its last state stays in the terminal. Press q to quit
+earlier, and the arrow keys to scroll. Otherwise, a line is printed for each change: the time, the job, the topic and the
+news. The topics are failure, restarts, replicas, progress, stalled, avoids, queue, tensorboard, event, trouble, phase
+and deleted.
+
+Parts that you may not read are left out, with a remark. If the connection breaks, the command connects again.
+
+The exit code is
+  0    if the job has succeeded, or runs with --until=running, or if you press q
+  1    if the command failed, for example because the job was deleted or --timeout is over
+  2    if the job has failed
+  130  if Ctrl-C or a signal ends the command earlier`,
+		Example: `  # Watch a job until it has finished
+  kubectl train watch digits
+
+  # Wait in a script until a job runs, for at most 10 minutes
+  kubectl train watch ptjob/digits --until=running --timeout=10m
+
+  # Print the failures and restarts of a job while it runs
+  kubectl train watch digits --output=lines | grep -E ' (failure|restarts): '
+
+  # Watch the jobs of all namespaces
+  kubectl train watch -A
+
+  # Wait until all jobs of a sweep have finished
+  kubectl train watch -l sweep=lr --until=finished`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(e.Out, args); err != nil {
+				return err
+			}
+			c, err := e.connect()
+			if err != nil {
+				return err
+			}
+			// A warning of the API server on stderr would destroy the screen.
+			c.config.WarningHandler = rest.NoWarnings{}
+			c.WithWatch, err = client.NewWithWatch(c.config, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if o.timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, o.timeout)
+				defer cancel()
+			}
+			if len(args) == 1 {
+				return e.watchJob(ctx, c, args[0], o)
+			}
+			return e.watchJobs(ctx, c, o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", "",
+		"output format: screen, lines, json or yaml (default: screen in a terminal, and otherwise lines)")
+	cmd.Flags().StringVar(&o.until, "until", "",
+		"when to end: running or finished (default: finished for a job, and never for all jobs)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "fail after this time, such as 10m (default: no limit)")
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "watch the jobs of all namespaces")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "watch only the jobs whose labels match, such as team=vision")
+	for name, values := range map[string][]string{
+		"output": {outputScreen, outputLines, "json", "yaml"}, "until": {untilRunning, untilFinished},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+// complete checks the flags, and sets those that depend on others or on the terminal.
+func (o *watchOptions) complete(out io.Writer, args []string) error {
+	switch {
+	case o.until != "" && o.until != untilRunning && o.until != untilFinished:
+		return fmt.Errorf("--until=%s: use %s or %s", o.until, untilRunning, untilFinished)
+	case len(args) == 1 && (o.everywhere || o.selector != ""):
+		return errors.New("-A and -l select jobs of the table: omit them, or omit the job")
+	case len(args) == 1 && o.until == "":
+		o.until = untilFinished
+	}
+	switch o.output {
+	case "":
+		o.output = outputLines
+		if canRedraw(out) {
+			o.output = outputScreen
+		}
+	case outputScreen:
+		if !canRedraw(out) {
+			return errors.New("--output=screen needs a terminal: use --output=lines")
+		}
+	case outputLines, "json", "yaml":
+	default:
+		return fmt.Errorf("--output=%s: use screen, lines, json or yaml", o.output)
+	}
+	return nil
+}
+
+// canRedraw reports whether the output is a terminal that can move its cursor.
+func canRedraw(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(file.Fd()) && os.Getenv("TERM") != "dumb"
+}
+
+// watchJob shows a job until it has finished or runs.
+func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o watchOptions) error {
+	job, err := jobs.Find(ctx, c, c.namespace, name)
+	if err != nil {
+		return err
+	}
+	printer, err := printerOf(o.output)
+	if err != nil {
+		return err
+	}
+	var before *screen.Snapshot
+	return live[screen.Snapshot]{
+		name: job.Ref(),
+		follow: func(ctx context.Context) (follower[screen.Snapshot], error) {
+			return observe.Follow(ctx, c, job), nil
+		},
+		outcome: func(s screen.Snapshot) (bool, error) { return outcomeOf(s.Job, s.Deleted, o.until) },
+		page:    screen.Job,
+		print: func(s screen.Snapshot) error {
+			was := before
+			before = &s
+			if printer == nil {
+				return e.printLines(screen.Changes(was, s, job.Ref(), time.Now()))
+			}
+			if was == nil || was.Job.GetResourceVersion() != s.Job.GetResourceVersion() {
+				return e.print(printer, s.Job)
+			}
+			return nil
+		},
+	}.run(ctx, e, o)
+}
+
+// watchJobs shows a table of jobs.
+func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions) error {
+	selected, err := labels.Parse(o.selector)
+	if err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	options := client.ListOptions{LabelSelector: selected, Namespace: c.namespace}
+	if o.everywhere {
+		options.Namespace = ""
+	}
+	printer, err := printerOf(o.output)
+	if err != nil {
+		return err
+	}
+	known, trouble := map[string]screen.Snapshot{}, ""
+	return live[screen.Jobs]{
+		name: "the jobs",
+		follow: func(ctx context.Context) (follower[screen.Jobs], error) {
+			return observe.FollowAll(ctx, c, jobs.Kinds, options, printer != nil)
+		},
+		outcome: func(s screen.Jobs) (bool, error) { return outcomeOfAll(s.Items, o.until) },
+		page:    screen.Table,
+		print: func(s screen.Jobs) error {
+			var lines []string
+			if printer == nil {
+				lines = screen.TroubleChanges(trouble, s.Trouble, "jobs", time.Now())
+			}
+			trouble = s.Trouble
+			err := e.printLines(lines)
+			if err == nil {
+				known, err = e.printChanges(known, s, printer)
+			}
+			return err
+		},
+	}.run(ctx, e, o)
+}
+
+// printChanges prints the differences between the known jobs and all jobs, and returns what is known then.
+func (e *environment) printChanges(
+	known map[string]screen.Snapshot, all screen.Jobs, printer printers.ResourcePrinter,
+) (map[string]screen.Snapshot, error) {
+	now, is := time.Now(), map[string]screen.Snapshot{}
+	slices.SortFunc(all.Items, jobs.Compare)
+	for _, job := range all.Items {
+		name := job.Ref()
+		if all.Namespace == "" {
+			name = job.GetNamespace() + "/" + name
+		}
+		s := screen.Snapshot{Job: job}
+		is[name] = s
+		before, wasKnown := known[name]
+		var err error
+		switch {
+		case printer != nil && (!wasKnown || before.Job.GetResourceVersion() != job.GetResourceVersion()):
+			err = e.print(printer, job)
+		case printer == nil && wasKnown && before.Job.GetUID() == job.GetUID():
+			err = e.printLines(screen.Changes(&before, s, name, now))
+		case printer == nil:
+			err = e.printLines(screen.Changes(nil, s, name, now))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for name, before := range known {
+		if _, ok := is[name]; !ok && printer == nil {
+			gone := before
+			gone.Deleted = true
+			if err := e.printLines(screen.Changes(&before, gone, name, now)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return is, nil
+}
+
+// outcomeOf reports whether a job is where it is waited for, or can no longer get there. It then also returns the error
+// of the command, which is nil unless the job failed or is gone.
+func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err error) {
+	status := job.JobStatus()
+	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
+	hasFailed := status.Phase == batchv1beta1.JobPhaseFailed
+	if isDeleted { // a job with ttlSecondsAfterFinished can be deleted before its last status is read
+		hasSucceeded = hasSucceeded || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
+		hasFailed = hasFailed || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionFailureTarget)
+	}
+	switch {
+	case hasFailed:
+		return true, failure{
+			fmt.Errorf("%[1]s failed (%[2]s): kubectl train why -n %[3]s %[1]s explains it",
+				job.Ref(), status.Reason, job.GetNamespace()),
+			exitJobFailed,
+		}
+	case hasSucceeded:
+		return true, nil
+	case isDeleted:
+		return true, fmt.Errorf("%s was deleted before it finished", job.Ref())
+	default:
+		isRunning := meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionRunning)
+		return until == untilRunning && isRunning, nil
+	}
+}
+
+// outcomeOfAll is outcomeOf for several jobs. Without a state to wait for, it always returns false.
+func outcomeOfAll(all []jobs.Job, until string) (isDone bool, err error) {
+	if until == "" {
+		return false, nil
+	}
+	if len(all) == 0 {
+		return true, errors.New("no jobs match: kubectl train list shows the jobs")
+	}
+	isDone = true
+	var errs []error
+	for _, job := range all {
+		isJobDone, err := outcomeOf(job, false, until)
+		isDone = isDone && isJobDone
+		errs = append(errs, err)
+	}
+	return isDone, errors.Join(errs...)
+}
+
+// printerOf returns the printer of an output format of kubectl. It is nil for the other formats.
+func printerOf(output string) (printers.ResourcePrinter, error) {
+	if output == outputScreen || output == outputLines {
+		return nil, nil //nolint:nilnil // lines and screens need no printer
+	}
+	return genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
+}
+
+// print prints a job as an object.
+func (e *environment) print(printer printers.ResourcePrinter, job jobs.Job) error {
+	job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
+	return printer.PrintObj(job.Job, e.Out)
+}
+
+// printLines prints lines.
+func (e *environment) printLines(lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(e.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

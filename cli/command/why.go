@@ -1,0 +1,305 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/why"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/kueue"
+)
+
+func newWhy(e *environment) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "why JOB",
+		Short: "Explain why a job does not run, or why it failed",
+		Long: `Explain in one paragraph what a job waits for, or why it failed, and which command to type next.
+
+The explanation comes from everything that you may read about the job: its status and events, its pods, its queue and
+its TensorBoard. It names what you may not read. Nothing is changed.
+
+The command succeeds whenever it can explain the job, whatever the state of the job is.`,
+		Example: `  # Explain why the job digits does not run
+  kubectl train why digits
+
+  # Explain a job of the kind TensorFlowTrainingJob in another namespace
+  kubectl train why tfjob/digits -n vision
+
+  # Print all reasons that the objects of the job have, for a program
+  kubectl train why digits -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"", "json", "yaml"}, output) {
+				return fmt.Errorf("--output: %q is not supported: use json or yaml, or leave it out for a text", output)
+			}
+			c, err := e.connect()
+			if err != nil {
+				return err
+			}
+			job, err := jobs.Find(cmd.Context(), c, c.namespace, args[0])
+			if err != nil {
+				return err
+			}
+			facts, err := factsOf(cmd.Context(), c, job, time.Now())
+			if err != nil {
+				return err
+			}
+			facts.Flags = e.typedFlags()
+			return e.printExplanation(why.Explain(facts), output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: json or yaml (default: a text)")
+	return cmd
+}
+
+// printExplanation prints an explanation in an output format, which can be empty, json or yaml.
+func (e *environment) printExplanation(explanation why.Explanation, output string) error {
+	switch output {
+	case "json":
+		encoder := json.NewEncoder(e.Out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "    ")
+		return encoder.Encode(explanation)
+	case "yaml":
+		text, err := yaml.Marshal(explanation)
+		if err != nil {
+			return err
+		}
+		_, err = e.Out.Write(text)
+		return err
+	}
+	_, err := fmt.Fprint(e.Out, explanation)
+	return err
+}
+
+// typedFlags returns the flags that select the cluster and the namespace, as the user has typed them. Commands that the
+// user types next need them, too.
+func (e *environment) typedFlags() string {
+	var typed []string
+	for _, flag := range []struct {
+		name  string
+		value *string
+	}{
+		{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}, {"-n", e.flags.Namespace},
+	} {
+		if flag.value != nil && *flag.value != "" {
+			typed = append(typed, flag.name+" "+why.Quoted(*flag.value))
+		}
+	}
+	return strings.Join(typed, " ")
+}
+
+// Limits of the lists that are read about a job.
+const (
+	maxPods   = 500
+	maxEvents = 500
+	maxGroups = 500
+	// maxPodsOfStatus is how many pods are read by name that the list of pods does not have.
+	maxPodsOfStatus = 3
+	// maxPodsWithEvents is how many pods have their events read.
+	maxPodsWithEvents = 3
+)
+
+// collector reads the facts about a job. It notes what cannot be read.
+type collector struct {
+	*cluster
+
+	facts why.Facts
+}
+
+// factsOf reads the facts about a job.
+func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.Facts, error) {
+	if err := kueuev1beta2.AddToScheme(c.Scheme()); err != nil {
+		return why.Facts{}, err
+	}
+	r := &collector{cluster: c, facts: why.Facts{Now: now, Job: job}}
+	r.readPods(ctx)
+	r.readEvents(ctx)
+	if scheduler := job.Spec().T9kScheduler(); scheduler != nil {
+		r.readQueue(ctx, scheduler.Queue)
+	} else if queue := job.GetLabels()[kueuev1beta2.LabelQueueName]; queue != "" {
+		r.readKueue(ctx, queue)
+	}
+	if owner, ok := job.Job.(framework.TensorBoardJob); ok && owner.TensorBoardStatus() != nil {
+		r.readTensorBoard(ctx, owner.TensorBoardStatus())
+	}
+	if len(job.JobStatus().Conditions) == 0 {
+		r.readControllers(ctx)
+	}
+	return r.facts, ctx.Err()
+}
+
+// ok reports whether a read has succeeded. If it failed for another reason than that the object or its kind does not
+// exist, the explanation names what is missing.
+func (r *collector) ok(err error, what string) bool {
+	if err == nil {
+		return true
+	}
+	if !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		r.facts.NotRead = append(r.facts.NotRead, what)
+	}
+	return false
+}
+
+// inNamespace returns the key of an object in the namespace of the job.
+func (r *collector) inNamespace(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.facts.Job.GetNamespace(), Name: name}
+}
+
+// readPods reads the pods of the job, and the pods of replicas that wait if there are more pods than the limit.
+func (r *collector) readPods(ctx context.Context) {
+	job := r.facts.Job
+	var list corev1.PodList
+	if !r.ok(r.List(ctx, &list, client.InNamespace(job.GetNamespace()), client.Limit(maxPods), client.MatchingLabels{
+		batchv1beta1.LabelJobKind: job.Kind.Kind, batchv1beta1.LabelJobName: job.GetName(),
+	}), "its pods") {
+		return
+	}
+	known := map[string]bool{}
+	for _, pod := range list.Items {
+		if metav1.IsControlledBy(&pod, job) {
+			known[pod.Name] = true
+			r.facts.Pods = append(r.facts.Pods, pod)
+		}
+	}
+	left := maxPodsOfStatus
+	for _, task := range job.JobStatus().Tasks {
+		for _, replica := range task.Replicas {
+			if list.Continue == "" || left == 0 || known[replica.Name] || replica.Phase != batchv1beta1.ReplicaPhasePending {
+				continue
+			}
+			left--
+			var pod corev1.Pod
+			if err := r.Get(ctx, r.inNamespace(replica.Name), &pod); err == nil && metav1.IsControlledBy(&pod, job) {
+				r.facts.Pods = append(r.facts.Pods, pod)
+			}
+		}
+	}
+}
+
+// readEvents reads the events of the job and of some of its pods that do not run.
+func (r *collector) readEvents(ctx context.Context) {
+	job := r.facts.Job
+	uids := []types.UID{job.GetUID()}
+	for _, pod := range r.facts.Pods {
+		if pod.Status.Phase == corev1.PodPending && len(uids) <= maxPodsWithEvents {
+			uids = append(uids, pod.UID)
+		}
+	}
+	for _, uid := range uids {
+		var list corev1.EventList
+		ofObject := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(uid))}
+		err := r.List(ctx, &list, client.InNamespace(job.GetNamespace()), client.Limit(maxEvents), ofObject)
+		if !r.ok(err, "the events") {
+			return
+		}
+		r.facts.Events = append(r.facts.Events, list.Items...)
+	}
+}
+
+// readQueue reads the PodGroup of the job, its Queue, and the other PodGroups of the Queue.
+func (r *collector) readQueue(ctx context.Context, name string) {
+	var group schedulerv1beta1.PodGroup
+	if r.ok(r.Get(ctx, r.inNamespace(r.facts.Job.GetName()), &group), "its PodGroup") &&
+		metav1.IsControlledBy(&group, r.facts.Job) {
+		r.facts.PodGroup = &group
+	}
+	var queue schedulerv1beta1.Queue
+	if r.ok(r.Get(ctx, client.ObjectKey{Name: name}, &queue), "its Queue") {
+		r.facts.Queue = &queue
+	}
+	if r.facts.PodGroup == nil {
+		return
+	}
+	var groups schedulerv1beta1.PodGroupList
+	err := r.List(ctx, &groups, client.Limit(maxGroups))
+	r.facts.HasAllRivals = err == nil && groups.Continue == ""
+	if apierrors.IsForbidden(err) {
+		err = r.List(ctx, &groups, client.InNamespace(r.facts.Job.GetNamespace()), client.Limit(maxGroups))
+	}
+	if !r.ok(err, "the PodGroups") {
+		return
+	}
+	r.facts.Rivals = slices.DeleteFunc(groups.Items,
+		func(g schedulerv1beta1.PodGroup) bool { return g.Spec.Queue != name })
+}
+
+// readKueue reads the Workload of the job and its queues.
+func (r *collector) readKueue(ctx context.Context, name string) {
+	var workload kueuev1beta2.Workload
+	key := r.inNamespace(cmp.Or(kueue.Prebuilt(r.facts.Job), r.facts.Job.GetName()))
+	if r.ok(r.Get(ctx, key, &workload), "its Workload") {
+		r.facts.Workload = &workload
+	}
+	local, clusterQueue := r.kueueQueue(ctx, "LocalQueue", r.inNamespace(name))
+	r.facts.LocalQueue = local
+	if clusterQueue != "" {
+		r.facts.ClusterQueue, _ = r.kueueQueue(ctx, "ClusterQueue", client.ObjectKey{Name: clusterQueue})
+	}
+}
+
+// kueueQueue reads a queue of Kueue, and the name of the ClusterQueue behind a LocalQueue. The queue is nil if it
+// cannot be read.
+func (r *collector) kueueQueue(
+	ctx context.Context, kind string, key client.ObjectKey,
+) (queue *why.KueueQueue, clusterQueue string) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kueuev1beta2.GroupVersion.WithKind(kind))
+	if !r.ok(r.Get(ctx, key, object), "its "+kind) {
+		return nil, ""
+	}
+	queue = &why.KueueQueue{Kind: kind, Name: key.Name}
+	queue.Pending, _, _ = unstructured.NestedInt64(object.Object, "status", "pendingWorkloads")
+	clusterQueue, _, _ = unstructured.NestedString(object.Object, "spec", "clusterQueue")
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == "Active" && condition["status"] == "False" {
+			queue.Inactive, _ = condition["message"].(string)
+		}
+	}
+	return queue, clusterQueue
+}
+
+// readTensorBoard reads the TensorBoard of the job.
+func (r *collector) readTensorBoard(ctx context.Context, status *batchv1beta1.DependentStatus) {
+	name := r.facts.Job.GetName()
+	if status.Dependent != nil && status.Dependent.Name != "" {
+		name = status.Dependent.Name
+	}
+	var board tensorboardv1beta1.TensorBoard
+	if r.ok(r.Get(ctx, r.inNamespace(name), &board), "its TensorBoard") && metav1.IsControlledBy(&board, r.facts.Job) {
+		r.facts.TensorBoard = &board
+	}
+}
+
+// readControllers reads the pods of the controller of the job. Most users may not read them.
+func (r *collector) readControllers(ctx context.Context) {
+	var list corev1.PodList
+	if r.ok(r.List(ctx, &list, client.Limit(maxPods),
+		client.MatchingLabels{"app.kubernetes.io/name": r.facts.Job.Kind.Controller}), "the pods of the controller") {
+		r.facts.Controllers = list.Items
+	}
+}

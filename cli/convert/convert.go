@@ -1,0 +1,308 @@
+// Package convert converts manifests of Kubeflow's PyTorchJob, TFJob and MPIJob into job kinds of
+// batch.tensorstack.dev. It is pure: it reads and writes no file, and it needs no cluster.
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kyaml "sigs.k8s.io/yaml"
+)
+
+// Options changes what is converted.
+type Options struct {
+	// DeepSpeed is whether all MPIJobs train with DeepSpeed. By default, only MPIJobs whose containers show it are
+	// converted.
+	DeepSpeed bool
+}
+
+// Object is one object of a manifest, with the result of its conversion.
+type Object struct {
+	// Kind and Name are those of the object in the manifest.
+	Kind, Name string
+	// Result is the kind of the result. Empty if the object is not converted: it is of another kind, or Err is set.
+	Result string
+	// Remarks explain the fields whose meaning the result does not keep by itself, or references of an object of another
+	// kind to Kubeflow.
+	Remarks []Remark
+	// Err explains why a job of Kubeflow cannot be converted.
+	Err error
+
+	// content is the text of an object that is not converted.
+	content []byte
+	// nodes are the objects of the result.
+	nodes []*yaml.Node
+}
+
+// Manifest converts the objects of a manifest, which has any number of documents. A list counts as its items. Objects
+// of other kinds are returned unchanged. An error means that the manifest itself cannot be read.
+func Manifest(content []byte, options Options) ([]Object, error) {
+	var objects []Object
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, printableError(err)
+		}
+		found, err := readDocument(document, options)
+		if err != nil {
+			return nil, printableError(err)
+		}
+		objects = append(objects, found...)
+	}
+}
+
+// readDocument converts the objects of one document.
+func readDocument(content []byte, options Options) ([]Object, error) {
+	var document, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) { // there are only comments
+		return commentsOf(content), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, errors.New("two documents have the separator ... between them: use ---")
+	}
+	root := document.Content[0]
+	if root.Tag == "!!null" {
+		return commentsOf(content), nil
+	}
+	_, kind := pair(root, "kind")
+	if kind == nil || kind.Value == "" {
+		return nil, fmt.Errorf("line %d: a document is no object of Kubernetes: it has no kind", root.Line)
+	}
+	_, items := pair(root, "items")
+	if !strings.HasSuffix(kind.Value, "List") || items == nil || items.Kind != yaml.SequenceNode {
+		return []Object{convertObject(content, &document, options)}, nil
+	}
+	var objects []Object
+	for _, item := range items.Content {
+		text, err := encode(dereferenced(item))
+		if err != nil {
+			return nil, err
+		}
+		found, err := readDocument(text, options)
+		if err != nil {
+			return nil, fmt.Errorf("an item of a %s: %w", kind.Value, err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}
+
+// commentsOf returns the comments of a document without an object.
+func commentsOf(content []byte) []Object {
+	if len(bytes.TrimSpace(content)) == 0 {
+		return nil
+	}
+	return []Object{{content: content}}
+}
+
+// guide is the page that explains what a user can do.
+const guide = "see docs/migrating-from-kubeflow.md"
+
+// convertObject converts one object.
+func convertObject(content []byte, document *yaml.Node, options Options) Object {
+	root := document.Content[0]
+	text := func(path string) string {
+		if _, value := find(root, path); value != nil {
+			return printable(value.Value)
+		}
+		return ""
+	}
+	object := Object{Kind: text("kind"), Name: text("metadata.name"), content: content}
+	if object.Name == "" {
+		object.Name = text("metadata.generateName")
+	}
+	group, err := schema.ParseGroupVersion(text("apiVersion"))
+	isKubeflow := err == nil && (group.Group == kubeflowGroup || strings.HasSuffix(group.Group, "."+kubeflowGroup))
+	if !isKubeflow {
+		var other any
+		if err := kyaml.Unmarshal(content, &other); err != nil {
+			object.Err = printableError(err)
+		} else {
+			object.Remarks = remarksOnOther(other)
+		}
+		return object
+	}
+	convert := converters[group.WithKind(object.Kind)]
+	if convert == nil {
+		object.Err = errUnknown(group.WithKind(object.Kind))
+		return object
+	}
+	results, err := convert(content, options)
+	if err != nil {
+		object.Err = printableError(err)
+		return object
+	}
+	for i, r := range results {
+		node, err := r.document(document)
+		if err != nil {
+			object.Err = err
+			return object
+		}
+		if i == 0 {
+			object.Result = r.kind()
+			copyComments(node, document)
+		}
+		object.nodes = append(object.nodes, node)
+		object.Remarks = append(object.Remarks, r.remarks...)
+	}
+	return object
+}
+
+// kubeflowGroup is the API group of Kubeflow. Some kinds are in groups below it.
+const kubeflowGroup = "kubeflow.org"
+
+// converter converts the text of an object. The first result is the job.
+type converter func([]byte, Options) ([]result, error)
+
+// converters are the functions that convert each kind.
+var converters = map[schema.GroupVersionKind]converter{
+	{Group: kubeflowGroup, Version: "v1", Kind: "PyTorchJob"}:  convertPyTorchJob,
+	{Group: kubeflowGroup, Version: "v1", Kind: "TFJob"}:       convertTFJob,
+	{Group: kubeflowGroup, Version: "v1", Kind: "MPIJob"}:      convertMPIJob,
+	{Group: kubeflowGroup, Version: "v2beta1", Kind: "MPIJob"}: convertMPIJob,
+}
+
+// errUnknown explains why a kind of Kubeflow is not converted.
+func errUnknown(kind schema.GroupVersionKind) error {
+	name := kind.GroupVersion().String() + " " + kind.Kind
+	for known := range converters {
+		if known.Kind == kind.Kind {
+			return fmt.Errorf("the version of %s is not known: PyTorchJob and TFJob of kubeflow.org/v1 are converted, "+
+				"and MPIJob of kubeflow.org/v1 and kubeflow.org/v2beta1", name)
+		}
+	}
+	if kind.Kind == "TrainJob" {
+		return fmt.Errorf("most of a TrainJob is in its runtime: copy the settings of the runtime into a job by hand; "+
+			"%s, section TrainJob", guide)
+	}
+	return fmt.Errorf("%s has no counterpart: only PyTorchJob, TFJob and MPIJob are converted; %s", name, guide)
+}
+
+// result is an object of the result, and what the conversion has to say about it.
+type result struct {
+	conversion
+
+	object runtime.Object
+}
+
+// kind returns the kind of the object.
+func (r result) kind() string { return r.object.GetObjectKind().GroupVersionKind().Kind }
+
+// document returns the object as a YAML document, with the remarks and the comments of the manifest.
+func (r result) document(manifest *yaml.Node) (*yaml.Node, error) {
+	root, err := nodeOf(r.object)
+	if err != nil {
+		return nil, err
+	}
+	remove(root, "status") // the API types set defaults of the status
+	_, version := pair(root, "apiVersion")
+	remove(root, "apiVersion")
+	root.Content = append([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "apiVersion"}, version}, root.Content...)
+	graft{manifest: manifest.Content[0], moved: r.moved}.onto(root, nil, "")
+	if _, spec := pair(root, "spec"); spec != nil {
+		spec.Style = 0 // there can be comments in it
+	}
+	for _, remark := range r.remarks {
+		comment(root, remark.near, wrapped(remark.String()))
+	}
+	return &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}}, nil
+}
+
+// remove removes a field from a mapping.
+func remove(mapping *yaml.Node, name string) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			mapping.Content = append(mapping.Content[:i], mapping.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+// YAML returns the objects as a manifest. Objects that are not converted are comments that explain why.
+func YAML(objects []Object) ([]byte, error) {
+	var b bytes.Buffer
+	for _, object := range objects {
+		texts := [][]byte{bytes.TrimPrefix(bytes.TrimSpace(object.content), []byte("---\n"))}
+		switch {
+		case object.Err != nil:
+			texts[0] = []byte(wrapped(fmt.Sprintf("Not converted: %s %s: %v", object.Kind, object.Name, object.Err)))
+		case len(object.nodes) > 0:
+			texts = nil
+			for _, node := range object.nodes {
+				text, err := encode(node)
+				if err != nil {
+					return nil, err
+				}
+				texts = append(texts, text)
+			}
+		default:
+			var comments []byte
+			for _, r := range object.Remarks {
+				comments = append(comments, wrapped(r.String())+"\n"...)
+			}
+			texts[0] = append(comments, texts[0]...)
+		}
+		for _, text := range texts {
+			if b.Len() > 0 {
+				b.WriteString("---\n")
+			}
+			b.Write(bytes.TrimSpace(text))
+			b.WriteString("\n")
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// JSON returns the objects as JSON without the remarks. Several objects are a list.
+func JSON(objects []Object) ([]byte, error) {
+	var items []json.RawMessage
+	for _, object := range objects {
+		if object.Err != nil || object.Kind == "" {
+			continue
+		}
+		if len(object.nodes) == 0 {
+			text, err := kyaml.YAMLToJSON(object.content)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, text)
+		}
+		for _, node := range object.nodes {
+			text, err := encode(node)
+			if err != nil {
+				return nil, err
+			}
+			if text, err = kyaml.YAMLToJSON(text); err != nil {
+				return nil, err
+			}
+			items = append(items, text)
+		}
+	}
+	var result any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	switch len(items) {
+	case 0:
+		return nil, nil
+	case 1:
+		result = items[0]
+	}
+	text, err := json.MarshalIndent(result, "", "    ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,203 @@
+package convert
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pyTorchJob is a manifest with a part of its spec.
+func pyTorchJob(spec string) string {
+	return "{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: digits}, spec: {" + spec + "}}\n"
+}
+
+const container = "{spec: {containers: [{name: pytorch, image: training, command: [python3, train.py]}]}}"
+
+func TestManifestsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ manifest, want string }{
+		"no YAML":   {"a: [", "did not find expected node content"},
+		"no object": {"a: b\n", "line 1: a document is no object of Kubernetes: it has no kind"},
+		"an item that is no object": {
+			"{kind: List, items: [{a: b}]}", "an item of a List: line 1: a document is no object of Kubernetes",
+		},
+		"an object behind a separator": {"kind: A\n--- {kind: B}\n", "invalid Yaml document separator: {kind: B}"},
+		"another separator":            {"kind: A\n...\nkind: B\n", "the separator ... between them: use ---"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Manifest([]byte(tc.manifest), Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestJobsThatCannotBeConverted(t *testing.T) {
+	t.Parallel()
+	mpiJob := func(launcher string) string {
+		return "{apiVersion: kubeflow.org/v2beta1, kind: MPIJob, metadata: {name: digits}, spec: {mpiReplicaSpecs: {" +
+			"Launcher: {template: {spec: {containers: [{name: a, image: deepspeed, " + launcher + "}]}}}, " +
+			"Worker: {replicas: 1, template: {spec: {containers: [{name: a, image: deepspeed}]}}}}}}"
+	}
+	for name, tc := range map[string]struct{ manifest, want string }{
+		"a value of the wrong type": {
+			pyTorchJob("pytorchReplicaSpecs: {Worker: {replicas: two}}"), "cannot unmarshal string",
+		},
+		"a field twice": {
+			"kind: TFJob\napiVersion: kubeflow.org/v1\nspec: {}\nstatus: {}\nspec: {}\n", `"spec" already set`,
+		},
+		"no replicas": {pyTorchJob("runPolicy: {}"), "spec.pytorchReplicaSpecs has no replicas"},
+		"a type that Kubeflow lacks": {
+			pyTorchJob("pytorchReplicaSpecs: {PS: {}}"), "spec.pytorchReplicaSpecs.PS is a type that Kubeflow does not have",
+		},
+		"a template without containers": {
+			pyTorchJob("pytorchReplicaSpecs: {Worker: }"), "spec.pytorchReplicaSpecs.Worker.template has no container",
+		},
+		"a type twice": {
+			pyTorchJob("pytorchReplicaSpecs: {Worker: {template: " + container + "}, worker: {template: " + container + "}}"),
+			"Worker and spec.pytorchReplicaSpecs.worker are the same type",
+		},
+		"an elastic job without workers": {
+			pyTorchJob("elasticPolicy: {}, pytorchReplicaSpecs: {Master: {template: {spec: {containers: " +
+				"[{name: pytorch, command: [torchrun, a.py]}]}}}}"), "spec.elasticPolicy needs replicas of the type Worker",
+		},
+		"more unknown fields than the decoder lists": {
+			pyTorchJob(strings.Join(numbered(150), ", ")), "100 or more unknown fields",
+		},
+		"an MPIJob whose command is in the image": {mpiJob(""), "containers[0] has no command: set the one of its image"},
+		"an MPIJob with another launcher": {
+			mpiJob("command: [horovodrun, python, train.py]"), "its launcher runs horovodrun: only programs",
+		},
+		"an MPIJob with a flag of mpirun that is not known": {
+			mpiJob("command: [mpirun, --new, python, train.py]"), "mpirun has the flag --new, which is not known",
+		},
+		"an MPIJob with a script that runs mpirun": {
+			mpiJob(`command: [sh, -c, "cd /code; mpirun python ds.py"]`), "more than a plain command",
+		},
+		"an MPIJob without a launcher": {
+			strings.ReplaceAll(mpiJob("args: [mpirun, a]"), "Launcher", "Worker2"), "Worker2 is a type that",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects, err := Manifest([]byte(tc.manifest), Options{})
+			if err != nil || len(objects) != 1 {
+				t.Fatalf("unexpected objects %v, error %v", objects, err)
+			}
+			if err := objects[0].Err; err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+			text, err := YAML(objects)
+			if err != nil || !strings.HasPrefix(string(text), "# Not converted: ") {
+				t.Errorf("the result is %q, error %v", text, err)
+			}
+		})
+	}
+}
+
+// numbered returns fields with different names.
+func numbered(count int) []string {
+	fields := make([]string, 0, count)
+	for i := range count {
+		fields = append(fields, "f"+strings.Repeat("x", i)+": 1")
+	}
+	return fields
+}
+
+func TestMPIJobsThatDoNotShowDeepSpeed(t *testing.T) {
+	t.Parallel()
+	const manifest = `{apiVersion: kubeflow.org/v1, kind: MPIJob, metadata: {name: digits}, spec: {mpiReplicaSpecs: {
+		Launcher: {template: {spec: {containers: [{name: mpi, image: training, command: [mpirun, python3, train.py]}]}}},
+		Worker: {replicas: 2, template: {spec: {containers: [{name: mpi, image: training}]}}}}}}`
+	for isDeepSpeed, want := range map[bool]string{false: "", true: "DeepSpeedJob"} {
+		objects, err := Manifest([]byte(manifest), Options{DeepSpeed: isDeepSpeed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objects[0].Result != want || (objects[0].Err == nil) != isDeepSpeed {
+			t.Errorf("with the option %t, the result is %q, error %v", isDeepSpeed, objects[0].Result, objects[0].Err)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	const other = "---\n# A comment.\nkind: ConfigMap\napiVersion: v1\ndata: {a: 'yes', b: '1'}\n"
+	const unknown = "---\napiVersion: kubeflow.org/v1\nkind: PaddleJob\n"
+	job := pyTorchJob("pytorchReplicaSpecs: {Worker: {template: " + container + "}}")
+	for name, tc := range map[string]struct {
+		manifest string
+		kinds    []string
+	}{
+		"one object":             {job, []string{"PyTorchTrainingJob"}},
+		"several objects":        {job + other + unknown, []string{"List", "PyTorchTrainingJob", "ConfigMap"}},
+		"nothing that converts":  {unknown, nil},
+		"comments are no object": {"# only a comment\n" + other, []string{"ConfigMap"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects, err := Manifest([]byte(tc.manifest), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := JSON(objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			if len(content) > 0 {
+				var result struct {
+					Kind  string
+					Items []struct{ Kind string }
+				}
+				if err := json.Unmarshal(content, &result); err != nil {
+					t.Fatal(err)
+				}
+				kinds = append(kinds, result.Kind)
+				for _, item := range result.Items {
+					kinds = append(kinds, item.Kind)
+				}
+			}
+			if diff := cmp.Diff(tc.kinds, kinds); diff != "" {
+				t.Errorf("unexpected kinds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAManifestInJSONBecomesBlocksOfYAML(t *testing.T) {
+	t.Parallel()
+	manifest := `{"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "digits"}, "spec": {
+		"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "training"}]}}}}}}`
+	objects, err := Manifest([]byte(manifest), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := YAML(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `apiVersion: batch.tensorstack.dev/v1beta1
+kind: TensorFlowTrainingJob
+metadata:
+  name: "digits"
+spec:
+  replicaSpecs:
+    - type: worker
+      template:
+        spec:
+          containers:
+            - name: "tensorflow"
+              image: "training"
+  runPolicy:
+    # Kubeflow's default: spec.runPolicy.cleanPodPolicy: None. The default here is Unfinished, which
+    #   deletes the pods that still run when the job ends.
+    cleanUpPolicy: None
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("unexpected result (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,115 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+
+	commonv1 "github.com/kubeflow/common/pkg/apis/common/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// kubeflowJob is an object of Kubeflow. The API types of training-operator and of mpi-operator are in modules that need
+// most of Kubernetes. So only the types that all kinds share come from Kubeflow, and the types below add what the kinds
+// do not share, and the fields that are newer than the shared types.
+type kubeflowJob[S any] struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     S                 `json:"spec"`
+	Status   any               `json:"status,omitempty"`
+}
+
+// replicaSpecs are the replicas of a job by their type.
+type replicaSpecs map[commonv1.ReplicaType]*commonv1.ReplicaSpec
+
+// runPolicy is the run policy of training-operator up to v1.9 and of mpi-operator.
+type runPolicy struct {
+	commonv1.RunPolicy `json:",inline"`
+
+	Suspend   bool   `json:"suspend,omitempty"`
+	ManagedBy string `json:"managedBy,omitempty"`
+}
+
+// pyTorchJobSpec is the spec of a PyTorchJob of kubeflow.org/v1.
+type pyTorchJobSpec struct {
+	RunPolicy           runPolicy      `json:"runPolicy,omitzero"`
+	ElasticPolicy       *elasticPolicy `json:"elasticPolicy,omitempty"`
+	PyTorchReplicaSpecs replicaSpecs   `json:"pytorchReplicaSpecs"`
+	NprocPerNode        string         `json:"nprocPerNode,omitempty"`
+}
+
+// elasticPolicy is the part of a PyTorchJob about torchrun.
+type elasticPolicy struct {
+	MinReplicas  *int32                     `json:"minReplicas,omitempty"`
+	MaxReplicas  *int32                     `json:"maxReplicas,omitempty"`
+	RDZVBackend  string                     `json:"rdzvBackend,omitempty"`
+	RDZVPort     *int32                     `json:"rdzvPort,omitempty"`
+	RDZVHost     string                     `json:"rdzvHost,omitempty"`
+	RDZVID       string                     `json:"rdzvId,omitempty"`
+	RDZVConf     []rdzvConf                 `json:"rdzvConf,omitempty"`
+	Standalone   *bool                      `json:"standalone,omitempty"`
+	NProcPerNode *int32                     `json:"nProcPerNode,omitempty"`
+	MaxRestarts  *int32                     `json:"maxRestarts,omitempty"`
+	Metrics      []autoscalingv2.MetricSpec `json:"metrics,omitempty"`
+}
+
+// rdzvConf is a setting of the rendezvous of torchrun.
+type rdzvConf struct {
+	Key   string `json:"key,omitempty"`
+	Value string `json:"value,omitempty"`
+}
+
+// tfJobSpec is the spec of a TFJob of kubeflow.org/v1.
+type tfJobSpec struct {
+	RunPolicy           runPolicy    `json:"runPolicy,omitzero"`
+	SuccessPolicy       string       `json:"successPolicy,omitempty"`
+	TFReplicaSpecs      replicaSpecs `json:"tfReplicaSpecs"`
+	EnableDynamicWorker *bool        `json:"enableDynamicWorker,omitempty"`
+}
+
+// mpiJobSpec is the spec of an MPIJob of kubeflow.org/v1 and of kubeflow.org/v2beta1, which have most fields in common.
+type mpiJobSpec struct {
+	SlotsPerWorker  *int32       `json:"slotsPerWorker,omitempty"`
+	RunPolicy       runPolicy    `json:"runPolicy,omitzero"`
+	MPIReplicaSpecs replicaSpecs `json:"mpiReplicaSpecs"`
+
+	// Only kubeflow.org/v1 has these fields.
+	CleanPodPolicy *commonv1.CleanPodPolicy `json:"cleanPodPolicy,omitempty"`
+	MainContainer  string                   `json:"mainContainer,omitempty"`
+
+	// Only kubeflow.org/v2beta1 has these fields. Releases have either launcherCreationPolicy or waitForWorkers.
+	RunLauncherAsWorker    bool   `json:"runLauncherAsWorker,omitempty"`
+	SSHAuthMountPath       string `json:"sshAuthMountPath,omitempty"`
+	LauncherCreationPolicy string `json:"launcherCreationPolicy,omitempty"`
+	WaitForWorkers         *bool  `json:"waitForWorkers,omitempty"`
+	MPIImplementation      string `json:"mpiImplementation,omitempty"`
+}
+
+// maxUnknown is the number of unknown fields up to which the JSON decoder lists them.
+const maxUnknown = 100
+
+// decode reads an object of Kubeflow. It also returns the paths of the fields that the types do not have.
+func decode[S any](content []byte) (job kubeflowJob[S], unknown []string, err error) {
+	document, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return job, nil, err
+	}
+	strict, err := kjson.UnmarshalStrict(document, &job)
+	if err != nil {
+		return job, nil, err
+	}
+	if len(strict) >= maxUnknown {
+		return job, nil, fmt.Errorf("the object has %d or more unknown fields: %w, and others", maxUnknown, strict[0])
+	}
+	for _, problem := range strict {
+		var field kjson.FieldError
+		if !errors.As(problem, &field) {
+			return job, nil, fmt.Errorf("the object cannot be read: %w", problem)
+		}
+		unknown = append(unknown, field.FieldPath())
+	}
+	return job, unknown, nil
+}

@@ -1,0 +1,225 @@
+package convert
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// pyTorch is the conversion of a PyTorchJob.
+type pyTorch struct {
+	conversion
+
+	name     string
+	spec     pyTorchJobSpec
+	replicas []*replicas
+	job      *pytorchv1beta1.PyTorchTrainingJob
+}
+
+// convertPyTorchJob converts a PyTorchJob into a PyTorchTrainingJob, and into a HorizontalPodAutoscaler if it has
+// metrics.
+func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
+	from, unknown, err := decode[pyTorchJobSpec](content)
+	if err != nil {
+		return nil, err
+	}
+	list, err := replicasOf(from.Spec.PyTorchReplicaSpecs, "spec.pytorchReplicaSpecs", "pytorch",
+		[]role{{"Master", "master"}, {"Worker", "worker"}})
+	if err != nil {
+		return nil, err
+	}
+	p := &pyTorch{name: from.Metadata.Name, spec: from.Spec, replicas: list}
+	p.job = &pytorchv1beta1.PyTorchTrainingJob{
+		TypeMeta:   typeOf(pytorchv1beta1.Kind),
+		ObjectMeta: p.metadataOf(from.Metadata, from.Status),
+	}
+	restarts := false
+	policies := make([]batchv1beta1.RestartPolicy, 0, len(list))
+	for i, r := range list {
+		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
+		p.move(r.field, r.result)
+		policy := p.restartPolicy(r.RestartPolicy, r.field+".restartPolicy", r.result+".restartPolicy",
+			batchv1beta1.RestartPolicyOnFailure, batchv1beta1.RestartPolicyNever)
+		p.remarkOnRestarts(r, policy)
+		policies, restarts = append(policies, policy), restarts || restartsAfterFailure(policy)
+	}
+	common := p.policiesOf(from.Spec.RunPolicy, p.job.Labels, restarts, noLimit)
+	p.job.Spec.RunPolicy, p.job.Spec.RunMode = common.run, common.mode
+	p.job.Spec.Scheduler, p.job.Spec.ManagedBy = common.scheduler, common.managedBy
+	p.setPort()
+	if err := p.setLaunch(); err != nil {
+		return nil, err
+	}
+	p.remarkOnMissingMaster()
+	for i, r := range list {
+		p.prioritize(r, common.priorityClass)
+		p.remarkOnTemplate(p.name, r, p.hints(r)...)
+		p.remarkOnSidecars(r)
+		replicaSpec := pytorchv1beta1.ReplicaSpec{
+			Type: r.role, Replicas: r.Replicas, Template: r.Template, RestartPolicy: policies[i],
+		}
+		if p.job.Spec.Elastic != nil && len(list) == 1 {
+			replicaSpec.Replicas = nil // expectedReplicas replaces it
+		}
+		p.job.Spec.ReplicaSpecs = append(p.job.Spec.ReplicaSpecs, replicaSpec)
+	}
+	scalers := p.scaler()
+	if err := p.unknown(content, unknown); err != nil {
+		return nil, err
+	}
+	return append([]result{{p.conversion, p.job}}, scalers...), nil
+}
+
+// total returns the number of replicas of all types.
+func (p *pyTorch) total() int32 {
+	var total int32
+	for _, r := range p.replicas {
+		total += r.count(1)
+	}
+	return total
+}
+
+// replicasOf returns the replicas of a type, or nil.
+func (p *pyTorch) replicasOf(role string) *replicas {
+	for _, r := range p.replicas {
+		if r.role == role {
+			return r
+		}
+	}
+	return nil
+}
+
+// The port of the leader with Kubeflow, and the name of the container port that changes it.
+const (
+	kubeflowPort     int32 = 23456
+	kubeflowPortName       = "pytorchjob-port"
+)
+
+// setPort sets MASTER_PORT if the manifest sets the port of the leader.
+func (p *pyTorch) setPort() {
+	leader := p.replicasOf("master")
+	field, port := "", int32(0)
+	policy := p.spec.ElasticPolicy
+	if leader == nil && policy != nil {
+		leader = p.replicasOf("worker")
+	}
+	if leader != nil {
+		for i, container := range leader.mainContainer().Ports {
+			if container.Name == kubeflowPortName {
+				field, port = fmt.Sprintf("%s.ports[%d]", leader.mainField(), i), container.ContainerPort
+			}
+		}
+	}
+	if policy != nil && policy.RDZVPort != nil && policy.RDZVHost == "" {
+		field, port = "spec.elasticPolicy.rdzvPort", *policy.RDZVPort
+	}
+	if port == 0 {
+		return
+	}
+	for _, r := range p.replicas {
+		main := r.mainContainer()
+		before := len(main.Env)
+		main.Env = withVariables(main.Env, []corev1.EnvVar{{Name: "MASTER_PORT", Value: strconv.Itoa(int(port))}})
+		if len(main.Env) > before {
+			p.changed(field, port, fmt.Sprintf("%s.env[%d]", r.mainResult(), before),
+				"MASTER_PORT sets the port of the leader.")
+		}
+	}
+}
+
+// remarkOnMissingMaster remarks on jobs without a master.
+func (p *pyTorch) remarkOnMissingMaster() {
+	if p.replicasOf("master") != nil || p.total() == 1 && p.spec.ElasticPolicy == nil {
+		return
+	}
+	text := "The job succeeds when worker 0 does. "
+	if p.spec.ElasticPolicy != nil {
+		text += "A PyTorchJob with an elasticPolicy and without a master succeeds when any worker does."
+	} else {
+		text += "A PyTorchJob without a master succeeds when all workers do. Its workers get no MASTER_ADDR, " +
+			"MASTER_PORT, WORLD_SIZE and RANK. Here, worker 0 leads the others, and all get these variables."
+	}
+	p.changed("spec.pytorchReplicaSpecs", "no Master", "spec.replicaSpecs", text)
+}
+
+// hints returns what to remark on texts in the template of a PyTorchJob.
+func (p *pyTorch) hints(r *replicas) []hint {
+	env := r.mainContainer().Env
+	isSet := sets.New[string]()
+	for _, variable := range env {
+		isSet.Insert(variable.Name)
+	}
+	hints := []hint{{
+		pattern: petVariables, except: isSet,
+		text: "Kubeflow sets this variable for torchrun. Here, it is unset.",
+	}}
+	if p.job.Spec.TorchrunConfig != nil {
+		hints = append(hints, hint{
+			pattern: regexp.MustCompile(`\$[({]?(RANK|WORLD_SIZE)\b`), except: isSet,
+			text: "With torchrunConfig, only the processes that torchrun starts have this variable. The container does not.",
+		})
+	}
+	if !isSet.Has("MASTER_PORT") {
+		hints = append(hints, hint{
+			pattern: regexp.MustCompile(fmt.Sprintf(`\b%d\b`, kubeflowPort)),
+			text:    "The default port of the leader is 29500. MASTER_PORT in env of all templates changes it.",
+		})
+	}
+	return hints
+}
+
+// remarkOnSidecars remarks on containers that refer to variables of the main container.
+func (p *pyTorch) remarkOnSidecars(r *replicas) {
+	variables := `MASTER_ADDR|MASTER_PORT`
+	if p.job.Spec.TorchrunConfig == nil { // else no container has the others
+		variables += `|WORLD_SIZE|RANK`
+	}
+	hints := []hint{{
+		pattern: regexp.MustCompile(`\$[({]?(` + variables + `)\b`),
+		text:    "Only the main container has this variable. With Kubeflow, all containers have it.",
+	}}
+	for i, container := range r.Template.Spec.Containers {
+		if i == r.main {
+			continue
+		}
+		suffix := fmt.Sprintf(".template.spec.containers[%d]", i)
+		p.remarkOnTexts(container, r.result+suffix, hints, func(path string) string { return r.field + suffix + path })
+	}
+}
+
+// scaler returns the HorizontalPodAutoscaler that Kubeflow creates for an elastic job with metrics.
+func (p *pyTorch) scaler() []result {
+	const field = "spec.elasticPolicy.metrics"
+	if p.spec.ElasticPolicy == nil || p.job.Spec.Elastic == nil || len(p.spec.ElasticPolicy.Metrics) == 0 {
+		return nil
+	}
+	if p.name == "" {
+		p.notMapped(field, p.spec.ElasticPolicy.Metrics, "spec.elastic",
+			"A HorizontalPodAutoscaler needs the name of the job, which the API server generates.")
+		return nil
+	}
+	scaler := result{object: &autoscalingv2.HorizontalPodAutoscaler{
+		TypeMeta:   metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.name, Namespace: p.job.Namespace},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: p.job.APIVersion, Kind: p.job.Kind, Name: p.name,
+			},
+			MinReplicas: p.job.Spec.Elastic.MinReplicas,
+			MaxReplicas: *p.job.Spec.Elastic.MaxReplicas,
+			Metrics:     p.spec.ElasticPolicy.Metrics,
+		},
+	}}
+	scaler.move(field, "spec.metrics")
+	scaler.changed(field, "", "",
+		"Kubeflow creates this object, and deletes it with the job. Here, you create and delete it.")
+	return []result{scaler}
+}

@@ -1,0 +1,153 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Effect is the effect of a conversion on a field of Kubeflow.
+type Effect string
+
+// The effects that a remark explains.
+const (
+	// NotMapped means that the field has no counterpart, so the result lacks it.
+	NotMapped Effect = "Not mapped"
+	// Changed means that the result has a counterpart whose meaning is different.
+	Changed Effect = "Changed"
+	// Default means that the manifest does not set the field, and that the result sets its counterpart, because the
+	// defaults differ.
+	Default Effect = "Kubeflow's default"
+)
+
+// Remark explains what happens to a field whose meaning the result does not keep by itself.
+type Remark struct {
+	Effect Effect
+	// Field is the path of the field in the object of Kubeflow, such as spec.runPolicy.suspend.
+	Field string
+	// Value is the value of the field as text. Empty if it adds nothing.
+	Value string
+	// Text explains the effect, in sentences.
+	Text string
+
+	// near is the path in the result where the remark stands as a comment. If the result has no such field, the comment
+	// stands at the closest field around it.
+	near string
+}
+
+// String returns the remark as one line of printable characters.
+func (r Remark) String() string {
+	text := string(r.Effect) + ": " + r.Field
+	if r.Value != "" {
+		text += ": " + r.Value
+	}
+	return printable(text + ". " + r.Text)
+}
+
+// maxValue is the number of characters of a value in a remark.
+const maxValue = 120
+
+// valueOf returns a value as text: a string as it is, anything else as JSON.
+func valueOf(value any) string {
+	var text string
+	if v := reflect.ValueOf(value); v.Kind() == reflect.String {
+		text = v.String()
+	} else {
+		content, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Sprint(value)
+		}
+		text = string(content)
+	}
+	if runes := []rune(text); len(runes) > maxValue {
+		text = string(runes[:maxValue]) + "..."
+	}
+	return text
+}
+
+// printable returns a text of a manifest without line breaks and control characters, so that it can be neither more
+// than a comment in YAML nor an escape sequence in a terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// printableError returns an error without the line breaks and control characters of a manifest.
+func printableError(err error) error { return errors.New(printable(err.Error())) }
+
+// conversion collects what happens to the fields of one object.
+type conversion struct {
+	remarks []Remark
+	// moved maps paths in the result to the paths in the manifest that they come from. It also applies to the fields
+	// below them.
+	moved map[string]string
+}
+
+func (c *conversion) notMapped(field string, value any, near, text string) {
+	c.remarks = append(c.remarks, Remark{NotMapped, field, valueOf(value), text, near})
+}
+
+func (c *conversion) changed(field string, value any, near, text string) {
+	c.remarks = append(c.remarks, Remark{Changed, field, valueOf(value), text, near})
+}
+
+// byDefault records that the result has a default of Kubeflow at a path.
+func (c *conversion) byDefault(field string, value any, near, text string) {
+	c.remarks = append(c.remarks, Remark{Default, field, valueOf(value), text, near})
+}
+
+// move records that a field of the manifest has become a field of the result.
+func (c *conversion) move(field, result string) {
+	if c.moved == nil {
+		c.moved = map[string]string{}
+	}
+	c.moved[result] = field
+}
+
+// unknown records the fields of an object that Kubeflow's types do not have.
+func (c *conversion) unknown(content []byte, fields []string) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return err
+	}
+	for _, field := range fields {
+		var value any
+		if _, node := find(document.Content[0], field); node != nil {
+			if err := node.Decode(&value); err != nil {
+				return err
+			}
+		}
+		c.notMapped(field, value, c.resultOf(field), "Neither Kubeflow nor Kubernetes has this field.")
+	}
+	return nil
+}
+
+// resultOf returns the path in the result of a field of the manifest that belongs to a field that has moved.
+func (c *conversion) resultOf(field string) string {
+	found, result := "", field
+	for at, from := range c.moved {
+		rest, isWithin := strings.CutPrefix(field, from)
+		isWithin = isWithin && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		if isWithin && (len(from) > len(found) || from == found && at+rest < result) {
+			found, result = from, at+rest
+		}
+	}
+	return result
+}

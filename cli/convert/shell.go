@@ -1,0 +1,80 @@
+package convert
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// shells matches the names of shells.
+var shells = regexp.MustCompile(`^(ba|da|z|k)?sh$`)
+
+// scriptOf returns the script of a command line such as sh -c "torchrun train.py". It returns false if the command line
+// does not run a shell with a script, or passes arguments to the script.
+func scriptOf(words []string) (script string, ok bool) {
+	if len(words) < 3 || !shells.MatchString(path.Base(words[0])) {
+		return "", false
+	}
+	options, script := words[1:len(words)-1], words[len(words)-1]
+	last := options[len(options)-1]
+	isScript := strings.HasPrefix(last, "-") && !strings.HasPrefix(last, "--") && strings.HasSuffix(last, "c")
+	return script, isScript
+}
+
+// plainWords returns the words of a script that is one command, and that means the same without a shell. It returns
+// false for all other scripts.
+func plainWords(script string) ([]string, bool) {
+	script = strings.TrimSpace(strings.ReplaceAll(script, "\\\n", " "))
+	var words []string
+	var word strings.Builder
+	inWord := false
+	var quote rune
+	for _, r := range script {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case r == '$' || r == '`' || r == '\\' || r == '!':
+			return nil, false
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == ' ' || r == '\t':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_@%+=:,./-", r):
+			word.WriteRune(r)
+			inWord = true
+		default:
+			return nil, false
+		}
+	}
+	if quote != 0 {
+		return nil, false
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	if len(words) > 0 && words[0] == "exec" {
+		words = words[1:]
+	}
+	return words, len(words) > 0
+}
+
+// quoted returns words as a command of a shell.
+func quoted(words []string) string {
+	list := make([]string, 0, len(words))
+	for _, word := range words {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
+		}) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		list = append(list, word)
+	}
+	return strings.Join(list, " ")
+}

@@ -1,0 +1,66 @@
+package convert
+
+import (
+	"fmt"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// tensorFlowRoles are the types of replicas of a TFJob. The old type Master is the same as Chief.
+var tensorFlowRoles = []role{
+	{"Chief", string(tensorflowv1beta1.ReplicaTypeChief)},
+	{"Master", string(tensorflowv1beta1.ReplicaTypeChief)},
+	{"Worker", string(tensorflowv1beta1.ReplicaTypeWorker)},
+	{"PS", string(tensorflowv1beta1.ReplicaTypePS)},
+	{"Evaluator", string(tensorflowv1beta1.ReplicaTypeEvaluator)},
+}
+
+// convertTFJob converts a TFJob into a TensorFlowTrainingJob.
+func convertTFJob(content []byte, _ Options) ([]result, error) {
+	from, unknown, err := decode[tfJobSpec](content)
+	if err != nil {
+		return nil, err
+	}
+	list, err := replicasOf(from.Spec.TFReplicaSpecs, "spec.tfReplicaSpecs", "tensorflow", tensorFlowRoles)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversion{}
+	job := &tensorflowv1beta1.TensorFlowTrainingJob{
+		TypeMeta:   typeOf(tensorflowv1beta1.Kind),
+		ObjectMeta: c.metadataOf(from.Metadata, from.Status),
+	}
+	restarts := false
+	for i, r := range list {
+		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
+		c.move(r.field, r.result)
+		policy := c.restartPolicy(r.RestartPolicy, r.field+".restartPolicy", r.result+".restartPolicy",
+			batchv1beta1.RestartPolicyNever, batchv1beta1.RestartPolicyNever)
+		c.remarkOnRestarts(r, policy)
+		restarts = restarts || restartsAfterFailure(policy)
+		job.Spec.ReplicaSpecs = append(job.Spec.ReplicaSpecs, tensorflowv1beta1.ReplicaSpec{
+			Type: tensorflowv1beta1.ReplicaType(r.role), Replicas: r.Replicas, RestartPolicy: policy,
+		})
+	}
+	common := c.policiesOf(from.Spec.RunPolicy, job.Labels, restarts, noLimit)
+	job.Spec.RunPolicy, job.Spec.RunMode = common.run, common.mode
+	job.Spec.Scheduler, job.Spec.ManagedBy = common.scheduler, common.managedBy
+	for i, r := range list {
+		c.prioritize(r, common.priorityClass)
+		c.remarkOnTemplate(from.Metadata.Name, r)
+		job.Spec.ReplicaSpecs[i].Template = r.Template
+	}
+	if from.Spec.SuccessPolicy != "" {
+		c.notMapped("spec.successPolicy", from.Spec.SuccessPolicy, "spec",
+			"The job succeeds when its chief does, or worker 0 if there is no chief. Make this replica end last.")
+	}
+	if from.Spec.EnableDynamicWorker != nil {
+		c.notMapped("spec.enableDynamicWorker", *from.Spec.EnableDynamicWorker, "spec",
+			"The number of replicas of a TensorFlowTrainingJob is fixed while it runs.")
+	}
+	if err := c.unknown(content, unknown); err != nil {
+		return nil, err
+	}
+	return []result{{*c, job}}, nil
+}

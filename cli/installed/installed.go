@@ -1,0 +1,223 @@
+// Package installed finds out which controllers of this project a cluster has, and whether their kinds have everything
+// that the client uses.
+package installed
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/openapi"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// Controller is a controller of this project.
+type Controller struct {
+	// Name of the controller, such as pytorch-controller.
+	Name string `json:"name"`
+	// TestedVersion is the version of the controller that the client was tested with. Empty means that it is not known.
+	TestedVersion string `json:"testedVersion,omitempty"`
+	// Kinds are the kinds of the controller that the client uses.
+	Kinds []Kind `json:"kinds"`
+	// Deployments are the Deployments of the controller that the user may read.
+	Deployments []Deployment `json:"deployments,omitempty"`
+}
+
+// Kind is a kind that the client uses.
+type Kind struct {
+	// APIVersion is the API version that the client uses.
+	APIVersion string `json:"apiVersion"`
+	// Kind is the name of the kind.
+	Kind string `json:"kind"`
+	// Served are the API versions in which the cluster has the kind. None means that the kind is not installed.
+	Served []string `json:"served,omitempty"`
+	// MissingFields are the fields that the client knows and the cluster does not.
+	MissingFields []string `json:"missingFields,omitempty"`
+}
+
+// Deployment is a Deployment of a controller.
+type Deployment struct {
+	// Namespace of the Deployment.
+	Namespace string `json:"namespace"`
+	// Version is the tag of the controller's image. Empty means that the image has no tag.
+	Version string `json:"version,omitempty"`
+}
+
+// IsInstalled reports whether the cluster has a kind or a Deployment of the controller.
+func (c Controller) IsInstalled() bool {
+	return len(c.Deployments) > 0 || slices.ContainsFunc(c.Kinds, func(k Kind) bool { return len(k.Served) > 0 })
+}
+
+// known are the types that the client uses, by controller.
+var known = []struct {
+	module string
+	kinds  map[schema.GroupVersionKind]any
+}{
+	{"pytorch", map[schema.GroupVersionKind]any{
+		pytorchv1beta1.GroupVersion.WithKind("PyTorchTrainingJob"): pytorchv1beta1.PyTorchTrainingJob{},
+	}},
+	{"tensorflow", map[schema.GroupVersionKind]any{
+		tensorflowv1beta1.GroupVersion.WithKind("TensorFlowTrainingJob"): tensorflowv1beta1.TensorFlowTrainingJob{},
+	}},
+	{"deepspeed", map[schema.GroupVersionKind]any{
+		deepspeedv1beta1.GroupVersion.WithKind("DeepSpeedJob"): deepspeedv1beta1.DeepSpeedJob{},
+	}},
+	{"tensorboard", map[schema.GroupVersionKind]any{
+		tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"): tensorboardv1beta1.TensorBoard{},
+	}},
+	{"scheduler", map[schema.GroupVersionKind]any{
+		schedulerv1beta1.GroupVersion.WithKind("PodGroup"): schedulerv1beta1.PodGroup{},
+		schedulerv1beta1.GroupVersion.WithKind("Queue"):    schedulerv1beta1.Queue{},
+	}},
+}
+
+// Controllers returns all controllers with the kinds that the cluster has. It reads the published schemas, which every
+// user may read.
+func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Controller, error) {
+	served, err := servedKinds(ctx, schemas)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kinds of the cluster: %w", err)
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	controllers := make([]Controller, 0, len(known))
+	for _, k := range known {
+		c := Controller{Name: k.module + "-controller", TestedVersion: requiredVersion(info, k.module)}
+		for gvk, object := range k.kinds {
+			kind := Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
+			for found, definition := range served {
+				if found.GroupKind() != gvk.GroupKind() {
+					continue
+				}
+				kind.Served = append(kind.Served, found.GroupVersion().String())
+				if found == gvk {
+					kind.MissingFields = missingFields(object, definition)
+				}
+			}
+			slices.Sort(kind.Served)
+			c.Kinds = append(c.Kinds, kind)
+		}
+		slices.SortFunc(c.Kinds, func(a, b Kind) int { return strings.Compare(a.Kind, b.Kind) })
+		controllers = append(controllers, c)
+	}
+	return controllers, nil
+}
+
+// requiredVersion returns the version of a module that a program was built with. It is empty if the module has no
+// version because it was built in a working copy, or if the program does not contain it.
+func requiredVersion(info *debug.BuildInfo, module string) string {
+	for _, d := range info.Deps {
+		if d.Path == "tensorstack.dev/jobs/"+module && d.Version != "(devel)" {
+			return d.Version
+		}
+	}
+	return ""
+}
+
+// servedKinds returns the schemas of all kinds in the groups that the client uses.
+func servedKinds(
+	ctx context.Context, schemas openapi.ClientWithContext,
+) (map[schema.GroupVersionKind]*spec.Schema, error) {
+	groups := map[string]bool{}
+	for _, k := range known {
+		for gvk := range k.kinds {
+			groups[gvk.Group] = true
+		}
+	}
+	paths, err := schemas.PathsWithContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	served := map[schema.GroupVersionKind]*spec.Schema{}
+	for path, document := range paths { // such as apis/batch.tensorstack.dev/v1beta1
+		group, _, _ := strings.Cut(strings.TrimPrefix(path, "apis/"), "/")
+		if !groups[group] || strings.Count(path, "/") != 2 {
+			continue
+		}
+		content, err := document.SchemaWithContext(ctx, runtime.ContentTypeJSON)
+		if err != nil {
+			return nil, err
+		}
+		var parsed spec3.OpenAPI
+		if err := json.Unmarshal(content, &parsed); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if parsed.Components == nil {
+			continue
+		}
+		for _, definition := range parsed.Components.Schemas {
+			var gvks []schema.GroupVersionKind
+			// Types that are no kinds do not have the extension.
+			if err := definition.Extensions.GetObject("x-kubernetes-group-version-kind", &gvks); err != nil || len(gvks) != 1 {
+				continue
+			}
+			served[gvks[0]] = definition
+		}
+	}
+	return served, nil
+}
+
+// listed is the maximum number of Deployments that are read.
+const listed = 100
+
+// AddDeployments adds the Deployments to the controllers. If the user may not list the Deployments of all namespaces,
+// it adds only those of the given namespace, and returns the error of the API server.
+func AddDeployments(ctx context.Context, reader client.Reader, namespace string, controllers []Controller) error {
+	options := []client.ListOption{
+		client.MatchingLabels{"app.kubernetes.io/part-of": "tensorstack-jobs"}, client.Limit(listed),
+	}
+	var list appsv1.DeploymentList
+	err := reader.List(ctx, &list, options...)
+	if apierrors.IsForbidden(err) {
+		if inNamespace := reader.List(ctx, &list, append(options, client.InNamespace(namespace))...); inNamespace != nil {
+			return err
+		}
+	}
+	for _, d := range list.Items {
+		name := d.Spec.Template.Labels["app.kubernetes.io/name"]
+		i := slices.IndexFunc(controllers, func(c Controller) bool { return c.Name == name })
+		if i < 0 {
+			continue
+		}
+		for _, container := range d.Spec.Template.Spec.Containers {
+			if container.Name == "controller" {
+				found := Deployment{Namespace: d.Namespace, Version: tagOf(container.Image)}
+				controllers[i].Deployments = append(controllers[i].Deployments, found)
+			}
+		}
+	}
+	for _, c := range controllers {
+		slices.SortFunc(c.Deployments, func(a, b Deployment) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	}
+	return err
+}
+
+// tag matches the tag of an image after its last slash.
+var tag = regexp.MustCompile(`^[^:@]*:([\w][\w.-]{0,127})(?:@.*)?$`)
+
+// tagOf returns the tag of an image. It is empty if the image has no valid tag.
+func tagOf(image string) string {
+	if match := tag.FindStringSubmatch(image[strings.LastIndex(image, "/")+1:]); match != nil {
+		return match[1]
+	}
+	return ""
+}

@@ -1,0 +1,92 @@
+package jobs
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// TensorBoardOf returns the key of the TensorBoard of a job, or an error if the job has none.
+func TensorBoardOf(job Job) (client.ObjectKey, error) {
+	key := client.ObjectKeyFromObject(job)
+	owner, ok := job.Job.(framework.TensorBoardJob)
+	if !ok {
+		return key, fmt.Errorf("a %s has no TensorBoard of its own: create a TensorBoard for the volume with its logs, and "+
+			"forward a port to it with kubectl port-forward service/NAME-tb 6006:80", job.Kind.Kind)
+	}
+	status := owner.TensorBoardStatus()
+	switch {
+	case status != nil && status.Dependent != nil:
+		key.Name = status.Dependent.Name
+	case status != nil && status.Type == corev1.EventTypeWarning:
+		return key, fmt.Errorf("the TensorBoard of %s does not exist: %s: %s", job.Ref(), status.Reason, status.Note)
+	case owner.TensorBoardSpec() == nil:
+		return key, fmt.Errorf("%s has no TensorBoard: pause the job, add spec.tensorboardSpec with the folder of its "+
+			"logs, and resume it", job.Ref())
+	}
+	return key, nil
+}
+
+// IsBoardReady reports whether a TensorBoard responds, and what it waits for otherwise. An error means that it does not
+// start by itself.
+func IsBoardReady(board *tensorboardv1beta1.TensorBoard) (isReady bool, waitsFor string, err error) {
+	i := slices.IndexFunc(board.Status.Conditions, func(c tensorboardv1beta1.TensorBoardCondition) bool {
+		return c.Type == tensorboardv1beta1.ConditionReady
+	})
+	switch {
+	case board.Spec.Suspend:
+		return false, "", fmt.Errorf("the TensorBoard %s is suspended: start it again with --resume", board.Name)
+	case board.Status.ObservedGeneration < board.Generation || i < 0:
+		return false, "the controller has not seen the TensorBoard " + board.Name + " yet", nil
+	}
+	ready := board.Status.Conditions[i]
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return true, "", nil
+	case board.Status.Phase == tensorboardv1beta1.TensorBoardFailed:
+		return false, "", fmt.Errorf("the TensorBoard %s cannot start: %s: %s", board.Name, ready.Reason, ready.Message)
+	default:
+		return false, fmt.Sprintf("the TensorBoard %s is not ready: %s: %s", board.Name, ready.Reason, ready.Message), nil
+	}
+}
+
+// PodOfBoard returns the name of the pod of a TensorBoard.
+func PodOfBoard(board *tensorboardv1beta1.TensorBoard) string {
+	if pod := board.Status.Pod; pod != nil && pod.Reference != nil && pod.Reference.Name != "" {
+		return pod.Reference.Name
+	}
+	return board.Name + "-tb"
+}
+
+// HTTPPort returns the port of a pod that is named http, or 0 if there is none. The Service of a TensorBoard has the
+// same target.
+func HTTPPort(pod *corev1.Pod) int32 {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.Name == "http" {
+					return port.ContainerPort
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// LocalAddress returns the address of a TensorBoard at a port of this machine. It has the path of the given address,
+// which TensorBoard expects.
+func LocalAddress(address string, host string, port uint16) string {
+	path := "/"
+	if parsed, err := url.Parse(address); err == nil && parsed.Path != "" {
+		path = parsed.EscapedPath()
+	}
+	return "http://" + host + ":" + strconv.Itoa(int(port)) + path
+}

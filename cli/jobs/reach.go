@@ -1,0 +1,207 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Goal is a state that a job should reach. It returns an empty text if the job is in the state, and otherwise what the
+// job waits for. An error means that the job can no longer reach the state.
+type Goal func(Job) (waitsFor string, err error)
+
+// ErrFailed is wrapped by the error of a goal that a job cannot reach because it has failed.
+var ErrFailed = errors.New("the job has failed")
+
+// EndError means that a job cannot reach a state because it has ended.
+type EndError struct {
+	job Job
+}
+
+// Error describes how the job has ended.
+func (e *EndError) Error() string {
+	status := e.job.JobStatus()
+	how := "has failed"
+	if Succeeded(*status) {
+		how = "has succeeded"
+	}
+	for _, condition := range []string{
+		batchv1beta1.ConditionFailed, batchv1beta1.ConditionFailureTarget,
+		batchv1beta1.ConditionCompleted, batchv1beta1.ConditionSuccessCriteriaMet,
+	} {
+		if c := meta.FindStatusCondition(status.Conditions, condition); c != nil && c.Message != "" {
+			first, _, _ := strings.Cut(c.Message, "\n")
+			first = strings.TrimSuffix(first, "; its last output:")
+			return fmt.Sprintf("%s %s (%s: %s)", e.job.Ref(), how, c.Reason, first)
+		}
+	}
+	return e.job.Ref() + " " + how
+}
+
+// Is reports whether the target is ErrFailed and the job has failed.
+func (e *EndError) Is(target error) bool {
+	return target == ErrFailed && !Succeeded(*e.job.JobStatus())
+}
+
+// Succeeded reports whether it is decided that the job succeeds.
+func Succeeded(status batchv1beta1.JobStatus) bool {
+	return status.Phase == batchv1beta1.JobPhaseSucceeded ||
+		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
+}
+
+// End returns an error that describes how the job has ended, or nil if its end is not decided.
+func (j Job) End() error {
+	if j.JobStatus().Decided() {
+		return &EndError{job: j}
+	}
+	return nil
+}
+
+// IsPaused is the goal of a pause.
+func IsPaused(job Job) (string, error) {
+	if err := job.End(); err != nil {
+		return "", err
+	}
+	if !job.Spec().RunMode.Pausing() {
+		return "", fmt.Errorf("%s was resumed meanwhile", job.Ref())
+	}
+	if waits := job.unobserved(); waits != "" {
+		return waits, nil
+	}
+	paused := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionPaused)
+	if paused == nil || paused.Status != metav1.ConditionTrue {
+		return explain(paused, "the controller deletes the pods"), nil
+	}
+	return "", nil
+}
+
+// IsRunning is the goal of a job that should train.
+func IsRunning(job Job) (string, error) {
+	if err := job.End(); err != nil {
+		return "", err
+	}
+	if job.Spec().RunMode.Pausing() {
+		return "", fmt.Errorf("%s is paused: resume it with kubectl train resume %s", job.Ref(), job.Ref())
+	}
+	if waits := job.unobserved(); waits != "" {
+		return waits, nil
+	}
+	running := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionRunning)
+	if running == nil || running.Status != metav1.ConditionTrue {
+		return job.explainStart(running), nil
+	}
+	return "", nil
+}
+
+// HasResumed is the goal of a job that is resumed: it runs, or it has already succeeded.
+func HasResumed(job Job) (string, error) {
+	if Succeeded(*job.JobStatus()) {
+		return "", nil
+	}
+	return IsRunning(job)
+}
+
+// HasReplicas returns the goal of a job that is scaled to n replicas: all of them run, or have ended and are not
+// restarted.
+func HasReplicas(n int32) Goal {
+	return func(job Job) (string, error) {
+		if err := job.End(); err != nil {
+			return "", err
+		}
+		spec := job.Spec()
+		if spec.Elastic == nil || spec.Elastic.Expected() != n {
+			return "", fmt.Errorf("%s was scaled to another number of replicas meanwhile", job.Ref())
+		}
+		if spec.RunMode.Pausing() {
+			return "", fmt.Errorf("%s was paused meanwhile: it gets %d replicas when you resume it with kubectl train resume %s",
+				job.Ref(), n, job.Ref())
+		}
+		if waits := job.unobserved(); waits != "" {
+			return waits, nil
+		}
+		running := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionRunning)
+		hasAll := len(job.Replicas()) == int(n)
+		if hasAll && running != nil && running.Reason == batchv1beta1.ReasonReplicasRunning {
+			return "", nil
+		}
+		return job.explainStart(running), nil
+	}
+}
+
+// unobserved explains that the controller has not seen the latest spec. It is empty if the controller has seen it.
+func (j Job) unobserved() string {
+	if j.JobStatus().ObservedGeneration >= j.GetGeneration() {
+		return ""
+	}
+	if spec := j.Spec(); !spec.RunsHere() && !spec.RunsElsewhere() {
+		return fmt.Sprintf("the controller %s, which spec.managedBy names, has not seen the latest spec", spec.ManagedBy)
+	}
+	return "the controller has not seen the latest spec yet"
+}
+
+// explainStart explains why a job does not run.
+func (j Job) explainStart(running *metav1.Condition) string {
+	text := explain(running, "the controller creates the pods")
+	if running != nil && running.Reason == batchv1beta1.ReasonQueued {
+		return "the job is in a queue: " + text
+	}
+	return text
+}
+
+// explain returns the reason and the message of a condition, or the alternative if there is no condition.
+func explain(c *metav1.Condition, otherwise string) string {
+	if c == nil {
+		return otherwise
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// CheckPause returns why a job cannot be paused, or nil.
+func CheckPause(job Job) error {
+	if err := job.End(); err != nil {
+		return fmt.Errorf("%w, so there is nothing to pause", err)
+	}
+	if job.Spec().RunMode.Debugging() {
+		return fmt.Errorf("%s is in debug mode, and a job in debug mode cannot be paused: to free its resources, "+
+			"delete it with kubectl train delete %s", job.Ref(), job.Ref())
+	}
+	return nil
+}
+
+// CheckScale returns why a job cannot have n replicas, or nil.
+func CheckScale(job Job, n int32) error {
+	if err := job.End(); err != nil {
+		return fmt.Errorf("%w, so there is nothing to scale", err)
+	}
+	switch elastic := job.Spec().Elastic; {
+	case elastic == nil:
+		return fmt.Errorf("%s is not elastic, so it cannot be scaled while it runs: pause it, change its replicas with "+
+			"kubectl edit, and resume it, or create a job with spec.elastic", job.Ref())
+	case n < elastic.Least() || n > elastic.Most():
+		return fmt.Errorf("%s can have %d to %d replicas, as its spec.elastic specifies, and not %d",
+			job.Ref(), elastic.Least(), elastic.Most(), n)
+	}
+	return nil
+}
+
+// CheckResume returns why a job cannot be resumed, or nil.
+func CheckResume(job Job) error {
+	if err := job.End(); err != nil {
+		return fmt.Errorf("%w, so it cannot be resumed: create another job to train again", err)
+	}
+	return nil
+}
+
+// CheckDebug returns why nobody can debug a job, or nil.
+func CheckDebug(job Job) error {
+	if !job.Spec().RunMode.Debugging() {
+		return fmt.Errorf("%s is not in debug mode, which can be chosen only when a job is created: create a copy of the "+
+			"job with another name and spec.runMode.debug.enabled, as kubectl train debug --help shows", job.Ref())
+	}
+	return job.End()
+}

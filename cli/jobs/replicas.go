@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+)
+
+// Replica is a replica of a job.
+type Replica struct {
+	// Name of the replica and of its pod.
+	Name string
+	// Type of the replica.
+	Type string
+	// Rank is the number of the replica among all replicas, from 0. The leader has rank 0.
+	Rank int32
+	// MainContainer is the name of the container whose exit is the outcome of the replica.
+	MainContainer string
+}
+
+// Replicas returns the replicas of the job in rank order. The replicas of an elastic job are those that the status
+// records, since scaling can leave gaps in their indices.
+func (j Job) Replicas() []Replica {
+	spec := j.Spec()
+	roles := slices.Clone(spec.Roles)
+	if spec.Elastic != nil {
+		for i := range roles {
+			if recorded, ok := j.recordedIndices(roles[i].Type); ok {
+				roles[i].Indices = recorded
+			}
+		}
+	}
+	gang := framework.NewGang(j.GetNamespace(), j.GetName(), j.GetUID(), "", 0, roles)
+	replicas := make([]Replica, 0, len(gang.Members))
+	for _, member := range gang.Members {
+		replica := Replica{Name: member.Name, Type: member.Role.Type, Rank: member.Rank}
+		main := framework.MainContainer(j.Kind.MainContainers, member.Role.Template.Spec.Containers)
+		if main != nil {
+			replica.MainContainer = main.Name
+		}
+		replicas = append(replicas, replica)
+	}
+	return replicas
+}
+
+// recordedIndices returns the indices of the replicas of a type in the status. It reports false if the status has none
+// for any type.
+func (j Job) recordedIndices(roleType string) ([]int32, bool) {
+	indices, isRecorded := []int32{}, false
+	prefix := strings.TrimSuffix(framework.MemberName(j.GetName(), roleType, 0), "0")
+	for _, task := range j.JobStatus().Tasks {
+		isRecorded = isRecorded || len(task.Replicas) > 0
+		for _, r := range task.Replicas {
+			index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32)
+			if task.Type == roleType && err == nil {
+				indices = append(indices, int32(index))
+			}
+		}
+	}
+	return indices, isRecorded
+}
+
+// ShortName returns the name of a replica without the name of the job, such as worker-1.
+func (j Job) ShortName(replica string) string { return strings.TrimPrefix(replica, j.GetName()+"-") }
+
+// Leader returns the leader of the job, or an error if the job has no replicas.
+func (j Job) Leader() (Replica, error) { return j.ReplicaOfRank(0) }
+
+// ReplicaOfRank returns the replica of a rank.
+func (j Job) ReplicaOfRank(rank int32) (Replica, error) {
+	replicas := j.Replicas()
+	switch {
+	case len(replicas) == 0:
+		return Replica{}, fmt.Errorf("%s has no replicas", j.Ref())
+	case rank < 0 || int(rank) >= len(replicas):
+		problem := fmt.Sprintf("%s has no replica of rank %d: the ranks of its replicas are 0 to %d",
+			j.Ref(), rank, len(replicas)-1)
+		if note := j.RankNote(); note != "" {
+			problem += ". " + note
+		}
+		return Replica{}, fmt.Errorf("%s", problem)
+	}
+	return replicas[rank], nil
+}
+
+// ReplicaNamed returns the replica with a name, such as digits-worker-1 or worker-1.
+func (j Job) ReplicaNamed(name string) (Replica, error) {
+	replicas := j.Replicas()
+	i := slices.IndexFunc(replicas, func(r Replica) bool { return r.Name == name || j.ShortName(r.Name) == name })
+	if i >= 0 {
+		return replicas[i], nil
+	}
+	if len(replicas) == 0 {
+		return Replica{}, fmt.Errorf("%s has no replicas", j.Ref())
+	}
+	return Replica{}, fmt.Errorf("%s has no replica %q: its %d replicas are %s to %s",
+		j.Ref(), name, len(replicas), j.ShortName(replicas[0].Name), j.ShortName(replicas[len(replicas)-1].Name))
+}
+
+// RankNote explains how the ranks of processes relate to the replicas of the job. It is empty if each replica is one
+// process with the rank of the replica, or if the framework does not number processes.
+func (j Job) RankNote() string {
+	if j.Spec().HasLauncher {
+		return "Worker 0 launches the processes of all ranks, and its log has the output of all of them."
+	}
+	job, ok := j.Job.(*pytorchv1beta1.PyTorchTrainingJob)
+	if ok && job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled {
+		return "Torchrun starts the processes of a replica and numbers them itself, and the log of a replica has the " +
+			"output of all its processes."
+	}
+	return ""
+}
+
+// LastFailure returns the last failure that the status records, and false if there is none. It is the root cause of
+// the end or of the last restart of the job.
+func (j Job) LastFailure() (batchv1beta1.ReplicaFailure, bool) {
+	if failures := j.JobStatus().Failures; len(failures) > 0 {
+		return failures[0], true
+	}
+	return batchv1beta1.ReplicaFailure{}, false
+}
+
+// FailureOf returns the last recorded failure of a replica, and false if there is none.
+func (j Job) FailureOf(replica string) (batchv1beta1.ReplicaFailure, bool) {
+	failures := j.JobStatus().Failures
+	i := slices.IndexFunc(failures, func(f batchv1beta1.ReplicaFailure) bool { return f.Replica == replica })
+	if i < 0 {
+		return batchv1beta1.ReplicaFailure{}, false
+	}
+	return failures[i], true
+}
+
+// Failed returns the replica whose log has the output of the last recorded failure. If one replica launches the
+// processes of all others, that replica has the output.
+func (j Job) Failed() (Replica, error) {
+	failure, ok := j.LastFailure()
+	switch {
+	case !ok:
+		return Replica{}, fmt.Errorf("no replica of %s has failed", j.Ref())
+	case j.Spec().HasLauncher:
+		return j.Leader()
+	}
+	return j.ReplicaNamed(failure.Replica)
+}

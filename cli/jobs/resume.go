@@ -1,0 +1,150 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+// Operation is an operation of a JSON patch.
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change. If
+// no types are given, these are the leader's type and the types that have the same command line as the leader's. The
+// API server rejects the patch if the replicaSpecs or their containers have changed since the job was read.
+//
+// The args are those of the template. spec.runMode.pause.resumeSpecs cannot be used, since they cannot be changed.
+func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []string, err error) {
+	var operations []Operation
+	switch object := job.Job.(type) {
+	case *deepspeedv1beta1.DeepSpeedJob:
+		changed = []string{deepspeedv1beta1.WorkerType}
+		operations, err = programOf(object, args)
+	default:
+		operations, changed = templateArgs(job, types, args)
+	}
+	if err == nil {
+		err = checkTypes(job, types)
+	}
+	if err == nil {
+		err = checkResumeSpecs(job, changed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	operations = append(operations, Operation{Op: "add", Path: "/spec/runMode/pause/enabled", Value: false})
+	patch, err = json.Marshal(operations)
+	return patch, changed, err
+}
+
+// programOf returns the operations that replace the training program of a DeepSpeedJob.
+func programOf(job *deepspeedv1beta1.DeepSpeedJob, args []string) ([]Operation, error) {
+	switch config := job.Spec.Config; {
+	case config == nil || config.CustomCommand != "" || config.Run == nil:
+		return nil, errors.New("spec.config.customCommand launches the training, which takes no ARGS: change it with " +
+			"kubectl edit while the job is paused, and resume the job without ARGS")
+	case len(config.Run.Module) > 0:
+		return []Operation{{Op: "replace", Path: "/spec/config/run/module", Value: args}}, nil
+	case len(config.Run.Exec) > 0:
+		return []Operation{{Op: "replace", Path: "/spec/config/run/exec", Value: args}}, nil
+	default:
+		return []Operation{{Op: "replace", Path: "/spec/config/run/python", Value: args}}, nil
+	}
+}
+
+// templateArgs returns the operations that replace the args of the main containers in the templates.
+func templateArgs(job Job, types, args []string) (operations []Operation, changed []string) {
+	roles := job.Spec().Roles
+	if len(types) == 0 && len(roles) > 0 {
+		for _, role := range roles {
+			if hasSameCommandLine(job.Kind, role, roles[0]) {
+				types = append(types, role.Type)
+			}
+		}
+	}
+	for i, roleType := range specTypes(job.Job) {
+		at := slices.IndexFunc(roles, func(r framework.Role) bool { return r.Type == roleType })
+		if !slices.Contains(types, roleType) || at < 0 {
+			continue
+		}
+		containers := roles[at].Template.Spec.Containers
+		main := framework.MainContainer(job.Kind.MainContainers, containers)
+		for k := range containers {
+			if &containers[k] == main {
+				spec := fmt.Sprintf("/spec/replicaSpecs/%d", i)
+				container := fmt.Sprintf("%s/template/spec/containers/%d", spec, k)
+				operations = append(operations,
+					Operation{Op: "test", Path: spec + "/type", Value: roleType},
+					Operation{Op: "test", Path: container + "/name", Value: main.Name},
+					Operation{Op: "add", Path: container + "/args", Value: args})
+			}
+		}
+		changed = append(changed, roleType)
+	}
+	return operations, changed
+}
+
+// hasSameCommandLine reports whether the main containers of two roles have the same command and args.
+func hasSameCommandLine(kind *Kind, a, b framework.Role) bool {
+	x := framework.MainContainer(kind.MainContainers, a.Template.Spec.Containers)
+	y := framework.MainContainer(kind.MainContainers, b.Template.Spec.Containers)
+	return x != nil && y != nil && slices.Equal(x.Command, y.Command) && slices.Equal(x.Args, y.Args)
+}
+
+// specTypes returns the types of replicaSpecs in the order of the spec.
+func specTypes(job framework.Job) []string {
+	var types []string
+	switch job := job.(type) {
+	case *pytorchv1beta1.PyTorchTrainingJob:
+		for i := range job.Spec.ReplicaSpecs {
+			types = append(types, job.Spec.ReplicaSpecs[i].Type)
+		}
+	case *tensorflowv1beta1.TensorFlowTrainingJob:
+		for i := range job.Spec.ReplicaSpecs {
+			types = append(types, string(job.Spec.ReplicaSpecs[i].Type))
+		}
+	}
+	return types
+}
+
+// checkTypes returns an error if the job does not have one of the types.
+func checkTypes(job Job, types []string) error {
+	for _, roleType := range types {
+		if !slices.ContainsFunc(job.Spec().Roles, func(r framework.Role) bool { return r.Type == roleType }) {
+			var known []string
+			for _, role := range job.Spec().Roles {
+				known = append(known, role.Type)
+			}
+			return fmt.Errorf("%s has no type %q: its types are %q", job.Ref(), roleType, known)
+		}
+	}
+	return nil
+}
+
+// checkResumeSpecs returns an error if the resumeSpecs of the job override the args of one of the types. They apply
+// once the job was paused after it had started.
+func checkResumeSpecs(job Job, types []string) error {
+	mode := job.Spec().RunMode
+	if mode == nil || mode.Pause == nil || job.JobStatus().Pauses == 0 {
+		return nil
+	}
+	overrides := func(s batchv1beta1.ResumeSpec) bool {
+		return slices.Contains(types, s.Type) && (len(s.Args) > 0 || len(s.Command) > 0)
+	}
+	if i := slices.IndexFunc(mode.Pause.ResumeSpecs, overrides); i >= 0 {
+		return fmt.Errorf("spec.runMode.pause.resumeSpecs sets how type %s of %s starts after a pause, and it cannot be "+
+			"changed: resume the job without ARGS, or create another job", mode.Pause.ResumeSpecs[i].Type, job.Ref())
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/screen"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// maxEvents is how many events of a job are in a snapshot.
+const maxEvents = 20
+
+// Job follows a job: the job itself, its pods and its events by watches, and its queue and its TensorBoard by reading
+// them now and then.
+type Job struct {
+	from client.WithWatch
+	job  jobs.Job
+
+	changes chan struct{}
+	// stale receives a value when the objects beside the job must be read before their time.
+	stale  chan struct{}
+	jobs   *collection[framework.Job]
+	pods   *collection[namedPod]
+	events *collection[screen.Event]
+
+	mu    sync.Mutex
+	last  jobs.Job
+	gone  bool
+	sides sides
+}
+
+// namedPod is a pod with its name.
+type namedPod struct {
+	name string
+	pod  screen.Pod
+}
+
+// Follow follows a job until the context ends, with the rights of the client.
+func Follow(ctx context.Context, from client.WithWatch, job jobs.Job) *Job {
+	j := &Job{from: from, job: job, last: job, changes: make(chan struct{}, 1), stale: make(chan struct{}, 1)}
+	uid := job.GetUID()
+	j.jobs = newCollection(func(o client.Object) (framework.Job, bool) {
+		found, ok := o.(framework.Job)
+		o.SetManagedFields(nil)
+		return found, ok && o.GetUID() == uid
+	}, j.notify)
+	j.pods = newCollection(func(o client.Object) (namedPod, bool) {
+		pod, ok := o.(*corev1.Pod)
+		return namedPod{o.GetName(), podOf(pod)}, ok && plan.IsControlledBy(o, uid)
+	}, j.notify)
+	j.events = newCollection(func(o client.Object) (screen.Event, bool) {
+		event, ok := o.(*corev1.Event)
+		return eventOf(event), ok
+	}, j.notify)
+	in := client.ListOptions{Namespace: job.GetNamespace()}
+	named, labeled, about := in, in, in
+	named.FieldSelector = fields.OneTermEqualSelector("metadata.name", job.GetName())
+	labeled.LabelSelector = labels.SelectorFromSet(plan.SelectorLabels(job.Kind.Kind, job.GetName()))
+	about.FieldSelector = fields.OneTermEqualSelector("involvedObject.uid", string(uid))
+	go j.jobs.follow(ctx, from, job.Kind.NewList(), named)
+	go j.pods.follow(ctx, from, &corev1.PodList{}, labeled)
+	go j.events.follow(ctx, from, &corev1.EventList{}, about)
+	go j.followSides(ctx)
+	return j
+}
+
+// Changes receives a value after changes. Several changes can be one value.
+func (j *Job) Changes() <-chan struct{} { return j.changes }
+
+// notify reports a change.
+func (j *Job) notify() { signal(j.changes) }
+
+// signal sends a value to a channel with a buffer of one, unless it has one already.
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// Snapshot returns what is known. It returns false as long as the first requests are not answered, and an error if the
+// user may not watch the job.
+func (j *Job) Snapshot() (screen.Snapshot, bool, error) {
+	found, isListed, err := j.jobs.read()
+	pods, arePodsListed, podsErr := j.pods.read()
+	events, areEventsListed, eventsErr := j.events.read()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !isListed && apierrors.IsForbidden(err) {
+		return screen.Snapshot{}, true, fmt.Errorf("watching %s needs the permission to list and watch %s: %w",
+			j.job.Ref(), j.job.Kind.Resource, err)
+	}
+	if len(found) > 0 {
+		j.last.Job = found[0]
+	}
+	j.gone = j.gone || isListed && len(found) == 0
+	if j.sides.isRead && j.sides.state != stateOf(j.last) {
+		signal(j.stale)
+	}
+	s := screen.Snapshot{
+		Job: j.last, Deleted: j.gone, Queue: j.sides.queue, TensorBoard: j.sides.tensorBoard,
+		Missing: slices.Clone(j.sides.missing),
+	}
+	if err != nil && !j.gone {
+		s.Trouble = err.Error()
+	}
+	if podsErr == nil || arePodsListed {
+		s.Pods = make(map[string]screen.Pod, len(pods))
+		for _, p := range pods {
+			s.Pods[p.name] = p.pod
+		}
+	}
+	for what, err := range map[string]error{"pods": podsErr, "events": eventsErr} {
+		if apierrors.IsForbidden(err) {
+			s.Missing = append(s.Missing, missing(what))
+		}
+	}
+	slices.Sort(s.Missing)
+	slices.SortFunc(events, func(a, b screen.Event) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Name, a.Name))
+	})
+	s.Events = events[:min(len(events), maxEvents)]
+	isReady := (isListed || err != nil) && (arePodsListed || podsErr != nil) && (areEventsListed || eventsErr != nil) &&
+		j.sides.isRead
+	return s, isReady, nil
+}
+
+// missing returns the remark about objects that the user may not read.
+func missing(what string) string { return what + " (no permission to read them)" }
+
+// podOf returns the part of a pod that a screen shows.
+func podOf(pod *corev1.Pod) screen.Pod {
+	if pod == nil {
+		return screen.Pod{}
+	}
+	return screen.Pod{
+		Node: pod.Spec.NodeName, Reason: whyNotRunning(pod), Accepted: pod.Status.StartTime,
+		Ending: pod.DeletionTimestamp != nil,
+	}
+}
+
+// whyNotRunning returns why a pod does not run, in one word or a few. It is empty if the pod runs or has succeeded.
+func whyNotRunning(pod *corev1.Pod) string {
+	if pod.Status.Phase == corev1.PodFailed {
+		return pod.Status.Reason
+	}
+	if pod.Status.Phase != corev1.PodPending {
+		return ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason
+		}
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		switch {
+		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
+			return c.State.Waiting.Reason
+		case c.State.Running != nil && !isSidecar(pod, c.Name):
+			return "init container " + c.Name
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Waiting != nil {
+			return c.State.Waiting.Reason
+		}
+	}
+	return ""
+}
+
+// isSidecar reports whether an init container runs beside the other containers of the pod.
+func isSidecar(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
+}
+
+// eventOf returns the part of an event that a screen shows.
+func eventOf(e *corev1.Event) screen.Event {
+	if e == nil {
+		return screen.Event{}
+	}
+	last := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time)
+	if e.Series != nil {
+		last = e.Series.LastObservedTime.Time
+	}
+	return screen.Event{
+		Name: e.Name, Type: e.Type, Reason: e.Reason, Message: report.Truncated(e.Message, report.MaxNote), Time: last,
+	}
+}
+
+// sides are the objects beside the job that are read now and then.
+type sides struct {
+	queue       *screen.Queue
+	tensorBoard string
+	missing     []string
+	// isRead reports whether they have been read, when the job was in a state.
+	isRead bool
+	state  string
+}
+
+// stateOf returns what can change the queue and the TensorBoard of a job.
+func stateOf(job jobs.Job) string {
+	return string(job.JobStatus().Phase) + " " + job.JobStatus().Reason
+}
+
+const (
+	// sideInterval is the time between two readings of the objects beside a job.
+	sideInterval = 10 * time.Second
+	// sideTimeout is how long one of these readings can take.
+	sideTimeout = 10 * time.Second
+)
+
+// followSides reads the objects beside the job until the context ends or the job has finished.
+func (j *Job) followSides(ctx context.Context) {
+	ticker := time.NewTicker(sideInterval)
+	defer ticker.Stop()
+	for {
+		j.mu.Lock()
+		job := j.last
+		j.mu.Unlock()
+		reading, cancel := context.WithTimeout(ctx, sideTimeout)
+		read := readSides(reading, j.from, job)
+		cancel()
+		j.mu.Lock()
+		j.sides = read
+		j.mu.Unlock()
+		j.notify()
+		if job.JobStatus().Finished() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.stale:
+		case <-ticker.C:
+		}
+	}
+}

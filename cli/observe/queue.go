@@ -1,0 +1,193 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/screen"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/kueue"
+	"tensorstack.dev/jobs/common/plan"
+)
+
+// maxGroups is how many PodGroups are read to find the place of a job in its queue. If there are more, the place is not
+// known.
+const maxGroups = 2000
+
+// visibility is Kueue's API of the places of Workloads in their queues.
+var visibility = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Version: "v1beta2"}
+
+// readSides reads the queue and the TensorBoard of a job, as far as the user may. Errors other than missing permissions
+// leave out a part until the next reading.
+func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
+	read := sides{isRead: true, state: stateOf(job)}
+	var err error
+	if read.tensorBoard, err = tensorBoardOf(ctx, from, job); apierrors.IsForbidden(err) {
+		read.missing = append(read.missing, missing("TensorBoard"))
+	}
+	if job.JobStatus().Finished() {
+		return read // a job that has finished is in no queue
+	}
+	if scheduler := job.Spec().T9kScheduler(); scheduler != nil {
+		read.queue, err = queueOf(ctx, from, job, scheduler.Queue)
+	} else if name := job.GetLabels()[kueuev1beta2.LabelQueueName]; name != "" {
+		read.queue, err = localQueueOf(ctx, from, job, name)
+	}
+	if apierrors.IsForbidden(err) {
+		read.missing = append(read.missing, missing("queue"))
+	}
+	return read
+}
+
+// tensorBoardOf returns the URL of the TensorBoard of a job, or an empty string if it has none.
+func tensorBoardOf(ctx context.Context, from client.Reader, job jobs.Job) (string, error) {
+	with, ok := job.Job.(framework.TensorBoardJob)
+	if !ok || with.TensorBoardStatus() == nil || with.TensorBoardStatus().Dependent == nil {
+		return "", nil
+	}
+	var board tensorboardv1beta1.TensorBoard
+	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: with.TensorBoardStatus().Dependent.Name}
+	err := from.Get(ctx, key, &board)
+	return board.Status.URL, err
+}
+
+// queueOf returns the Queue of a job. The place follows from the PodGroups of all namespaces, or of the namespace of
+// the job if the user may read only those.
+func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string) (*screen.Queue, error) {
+	q := &screen.Queue{Name: name}
+	var queue schedulerv1beta1.Queue
+	// A user of a namespace usually may not read Queues, since they are cluster-scoped.
+	if err := from.Get(ctx, client.ObjectKey{Name: name}, &queue); err == nil {
+		q.Usage = usageOf(queue, job)
+	}
+	var groups schedulerv1beta1.PodGroupList
+	err := from.List(ctx, &groups, client.Limit(maxGroups))
+	if apierrors.IsForbidden(err) {
+		q.Within = "of this namespace"
+		err = from.List(ctx, &groups, client.Limit(maxGroups), client.InNamespace(job.GetNamespace()))
+	}
+	if err != nil {
+		return q, err
+	}
+	place(q, groups.Items, job)
+	if groups.Continue != "" {
+		q.Place, q.Waiting = 0, 0
+	}
+	return q, nil
+}
+
+// place finds the PodGroup of a job, and its place among those that wait for the same queue. The scheduler-controller
+// releases groups of a higher priority first, and then the oldest.
+func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
+	waiting := slices.DeleteFunc(slices.Clone(groups), func(g schedulerv1beta1.PodGroup) bool {
+		return g.Spec.Queue != q.Name ||
+			meta.IsStatusConditionTrue(g.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
+	})
+	slices.SortFunc(waiting, func(a, b schedulerv1beta1.PodGroup) int {
+		return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Spec), gang.PriorityOf(b.Spec)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	isOwn := func(g schedulerv1beta1.PodGroup) bool {
+		return g.Namespace == job.GetNamespace() && plan.IsControlledBy(&g, job.GetUID())
+	}
+	if !slices.ContainsFunc(groups, isOwn) {
+		return // the job has not asked the queue yet
+	}
+	q.Place, q.Waiting = slices.IndexFunc(waiting, isOwn)+1, len(waiting)
+	q.Admitted = q.Place == 0
+}
+
+// usageOf returns how much of the quota of a Queue is used, for the devices that the job needs. If the quota has none
+// of them, it returns this for at most two other resources.
+func usageOf(queue schedulerv1beta1.Queue, job jobs.Job) string {
+	if queue.Spec.Quota == nil {
+		return ""
+	}
+	names := slices.Sorted(maps.Keys(queue.Spec.Quota.Requests))
+	if needed := slices.DeleteFunc(slices.Clone(names), func(name corev1.ResourceName) bool {
+		return !strings.Contains(string(name), "/") || !requests(job, name)
+	}); len(needed) > 0 {
+		names = needed
+	}
+	texts := make([]string, 0, len(names))
+	for _, name := range names[:min(len(names), 2)] {
+		used, quota := queue.Status.Allocated[name], queue.Spec.Quota.Requests[name]
+		texts = append(texts, fmt.Sprintf("%s %s of %s used", name, used.String(), quota.String()))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// requests reports whether a container of the job requests a resource.
+func requests(job jobs.Job, name corev1.ResourceName) bool {
+	for _, role := range job.Spec().Roles {
+		if role.Template == nil {
+			continue
+		}
+		for _, c := range role.Template.Spec.Containers {
+			if _, ok := c.Resources.Limits[name]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// localQueueOf returns the LocalQueue of Kueue that a job is in. The place comes from Kueue's visibility API. Without
+// it, the status of the LocalQueue has the number of jobs that wait.
+func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name string) (*screen.Queue, error) {
+	q := &screen.Queue{Name: name}
+	workload := kueuev1beta2.Workload{}
+	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: cmp.Or(kueue.Prebuilt(job), job.GetName())}
+	own := &unstructured.Unstructured{}
+	own.SetGroupVersionKind(kueuev1beta2.GroupVersion.WithKind("Workload"))
+	if err := from.Get(ctx, key, own); err != nil {
+		return q, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, &workload); err != nil {
+		return q, err
+	}
+	if meta.IsStatusConditionTrue(workload.Status.Conditions, kueuev1beta2.ConditionAdmitted) {
+		q.Admitted = true
+		return q, nil
+	}
+	pending, queue := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	queue.SetNamespace(job.GetNamespace())
+	queue.SetName(name)
+	queue.SetGroupVersionKind(visibility.WithKind("LocalQueue"))
+	pending.SetGroupVersionKind(visibility.WithKind("PendingWorkloadsSummary"))
+	if err := from.SubResource("pendingworkloads").Get(ctx, queue, pending); err == nil {
+		items, _, _ := unstructured.NestedSlice(pending.Object, "items")
+		for _, item := range items {
+			of, _ := item.(map[string]any)
+			if found, _, _ := unstructured.NestedString(of, "metadata", "name"); found == workload.Name {
+				before, _, _ := unstructured.NestedInt64(of, "positionInClusterQueue")
+				q.Place, q.Within = int(before)+1, "of the ClusterQueue"
+				return q, nil
+			}
+		}
+	}
+	queue.SetGroupVersionKind(kueuev1beta2.GroupVersion.WithKind("LocalQueue"))
+	if err := from.Get(ctx, client.ObjectKeyFromObject(queue), queue); err == nil {
+		waiting, _, _ := unstructured.NestedInt64(queue.Object, "status", "pendingWorkloads")
+		q.Waiting = int(waiting)
+	}
+	return q, nil
+}

@@ -1,0 +1,80 @@
+package preview
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/common/crd"
+)
+
+// Admitter admits jobs like an API server.
+type Admitter struct {
+	// Namespace is the namespace of jobs that name none. If IsForced is true, jobs cannot name another one.
+	Namespace string
+	IsForced  bool
+
+	definitions map[*jobs.Kind]*crd.Definition
+}
+
+// KindOf returns the kind of the job in a document, or nil if the document is of another kind. It returns an error if
+// the API group of jobs does not have the kind.
+func KindOf(d Document) (*jobs.Kind, error) {
+	isInGroup := false
+	for _, kind := range jobs.Kinds {
+		if kind.GroupVersionKind == d.Kind {
+			return kind, nil
+		}
+		isInGroup = isInGroup || kind.Group == d.Kind.Group
+	}
+	if isInGroup {
+		return nil, &meta.NoKindMatchError{GroupKind: d.Kind.GroupKind(), SearchedVersions: []string{d.Kind.Version}}
+	}
+	return nil, nil //nolint:nilnil // the document is of another kind
+}
+
+// Admit returns the job of the given kind in a document, with the defaults of the API server. It returns the error of
+// the API server if the API server would reject the job.
+func (a *Admitter) Admit(ctx context.Context, kind *jobs.Kind, d Document) (jobs.Job, error) {
+	namespace := a.Namespace
+	if d.Namespace != "" && d.Namespace != namespace {
+		if a.IsForced { // the error is that of kubectl
+			return jobs.Job{}, fmt.Errorf("the namespace from the provided object %q does not match the namespace %q. "+
+				"You must pass '--namespace=%s' to perform this operation", d.Namespace, namespace, d.Namespace)
+		}
+		namespace = d.Namespace
+	}
+	definition, err := a.definitionOf(kind)
+	if err != nil {
+		return jobs.Job{}, err
+	}
+	object, err := definition.Create(ctx, namespace, d.Content)
+	if err != nil {
+		return jobs.Job{}, err
+	}
+	content, err := json.Marshal(object)
+	if err != nil {
+		return jobs.Job{}, err
+	}
+	job := jobs.Job{Job: kind.New(), Kind: kind}
+	return job, json.Unmarshal(content, job.Job)
+}
+
+// definitionOf returns the CustomResourceDefinition of a kind.
+func (a *Admitter) definitionOf(kind *jobs.Kind) (*crd.Definition, error) {
+	if definition := a.definitions[kind]; definition != nil {
+		return definition, nil
+	}
+	definition, err := crd.Parse(kind.CRD)
+	if err != nil {
+		return nil, err
+	}
+	if a.definitions == nil {
+		a.definitions = map[*jobs.Kind]*crd.Definition{}
+	}
+	a.definitions[kind] = definition
+	return definition, nil
+}

@@ -1,0 +1,124 @@
+package preview
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// style is how the summary of a pod is written. 0 means no limit.
+type style struct {
+	// width is the width at which command lines are broken, in characters.
+	width int
+	// word and line are the greatest lengths of a word and of a command line, in characters.
+	word, line int
+	// without is the name of a pod. Its host name is left out of command lines.
+	without string
+}
+
+var (
+	// short is the style of the pods in the summary of a job.
+	short = style{width: 100, word: 300, line: 1500}
+	// full is the style of the summary of one pod.
+	full = style{width: 100}
+)
+
+// shellLine returns words as a command line. Long lines are broken as in a shell script.
+func (s style) shellLine(words []string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range words {
+		if s.without != "" && strings.HasPrefix(word, s.without+".") {
+			continue
+		}
+		if s.line > 0 && b.Len() > s.line {
+			return b.String() + " " + cut
+		}
+		word = s.shortened(shellWord(word))
+		n := utf8.RuneCountInString(word)
+		switch {
+		case b.Len() == 0:
+		case s.width > 0 && width+1+n > s.width:
+			b.WriteString(" \\\n")
+			width = 0
+		default:
+			b.WriteString(" ")
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
+// shellWord quotes a word for a shell if necessary.
+func shellWord(word string) string {
+	isPlain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_=+:,./@%^", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(printable(word), "'", `'\''`) + "'"
+}
+
+// printable returns a text with its control characters escaped, except line breaks and tabs. They could change what the
+// terminal shows.
+func printable(text string) string {
+	if strings.IndexFunc(text, isUnprintable) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isUnprintable(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isUnprintable(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+
+// cut stands for a part of a text that is too long.
+const cut = "[...]"
+
+// shortened returns a word without its middle if it is too long.
+func (s style) shortened(word string) string {
+	if s.word == 0 || utf8.RuneCountInString(word) <= s.word {
+		return word
+	}
+	runes := []rune(word)
+	end := s.word / 3
+	return string(runes[:s.word-end]) + cut + string(runes[len(runes)-end:])
+}
+
+// countsUp reports whether two texts are equal, except for numbers that are greater in b by the given difference.
+func countsUp(a, b string, difference int) bool {
+	for a != b {
+		same := 0
+		for same < min(len(a), len(b)) && a[same] == b[same] {
+			same++
+		}
+		for same > 0 && a[same-1] >= '0' && a[same-1] <= '9' {
+			same-- // the first digits of a number
+		}
+		var numberA, numberB string
+		numberA, a = leadingNumber(a[same:])
+		numberB, b = leadingNumber(b[same:])
+		x, errA := strconv.Atoi(numberA)
+		y, errB := strconv.Atoi(numberB)
+		if errA != nil || errB != nil || y-x != difference {
+			return false
+		}
+	}
+	return true
+}
+
+// leadingNumber returns the digits at the beginning of a text, and the rest.
+func leadingNumber(text string) (digits, rest string) {
+	rest = strings.TrimLeft(text, "0123456789")
+	return text[:len(text)-len(rest)], rest
+}

@@ -1,0 +1,204 @@
+package run
+
+import (
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/cli/code"
+)
+
+const codeVolume = "code"
+
+// Limits of the code in a ConfigMap. The API server accepts 1 MiB of data in a ConfigMap, and the job must name the
+// files if they have folders.
+const (
+	maxConfigMap      = 900 << 10
+	maxConfigMapFiles = 1000
+	maxItems          = 256
+)
+
+// Code is the code of a training.
+type Code struct {
+	// Files of the code.
+	Files []code.File
+	// Content has the content of each file, in the same order. It is nil if the code is too large for a ConfigMap.
+	Content [][]byte
+	// Digest identifies the code.
+	Digest code.Digest
+}
+
+// IsSmall reports whether a ConfigMap can have the files.
+func IsSmall(files []code.File) bool {
+	var size int64
+	for _, file := range files {
+		size += file.Size
+	}
+	return size <= maxConfigMap && len(files) <= maxConfigMapFiles
+}
+
+func (c *Code) has(name string) bool {
+	return slices.ContainsFunc(c.Files, func(file code.File) bool { return file.Path == name })
+}
+
+// configMap returns a ConfigMap with one key for each file, and the volume that mounts the files at their paths.
+func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
+	object := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: o.objectMeta("-code"),
+		Immutable:  new(true),
+	}
+	keys := map[string]bool{}
+	items := make([]corev1.KeyToPath, 0, len(c.Files))
+	isFlat := true
+	for i, file := range c.Files {
+		key := keyFor(file.Path, keys)
+		keys[key] = true
+		if content := c.Content[i]; utf8.Valid(content) {
+			object.Data = put(object.Data, key, string(content))
+		} else {
+			object.BinaryData = put(object.BinaryData, key, content)
+		}
+		item := corev1.KeyToPath{Key: key, Path: file.Path}
+		if file.Executable {
+			item.Mode = new(int32(0o755))
+		}
+		isFlat = isFlat && key == file.Path && !file.Executable
+		items = append(items, item)
+	}
+	name := corev1.LocalObjectReference{Name: object.Name}
+	if isFlat {
+		items = nil
+	}
+	if len(items) <= maxItems {
+		return object, volume{VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: name, Items: items},
+		}}
+	}
+	projected := &corev1.ProjectedVolumeSource{}
+	for part := range slices.Chunk(items, maxItems) {
+		projected.Sources = append(projected.Sources, corev1.VolumeProjection{
+			ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name, Items: part},
+		})
+	}
+	return object, volume{VolumeSource: corev1.VolumeSource{Projected: projected}}
+}
+
+func put[V any](values map[string]V, key string, value V) map[string]V {
+	if values == nil {
+		values = map[string]V{}
+	}
+	values[key] = value
+	return values
+}
+
+// maxKey is the longest key of a ConfigMap, less the characters of a number that makes it unique.
+const maxKey = 253 - 5
+
+// keyFor returns the key of a file in a ConfigMap. A file at the top of the folder usually has its name as the key.
+func keyFor(name string, taken map[string]bool) string {
+	key := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '_'
+	}, strings.ReplaceAll(name, "/", "__"))
+	key = key[max(0, len(key)-maxKey):]
+	if strings.HasPrefix(key, "..") {
+		key = "__" + key[2:]
+	}
+	unique := key
+	for n := 2; taken[unique]; n++ {
+		unique = fmt.Sprintf("%s-%d", key, n)
+	}
+	return unique
+}
+
+// claim returns a new claim for the code, or nil if the options name one, and the volume that mounts the code.
+func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
+	if o.CodeClaim != "" {
+		return nil, volume{VolumeSource: claimVolume(o.CodeClaim), subPath: path.Join("kubectl-train", o.Name)}
+	}
+	object := &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: o.objectMeta("-code"),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				// File systems need some space for themselves.
+				corev1.ResourceStorage: *resource.NewQuantity(roundUp(c.Digest.Size*5/4, 64<<20), resource.BinarySI),
+			}},
+		},
+	}
+	if o.maxNodes() > 1 {
+		object.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	}
+	if o.StorageClass != "" {
+		object.Spec.StorageClassName = new(o.StorageClass)
+	}
+	return object, volume{VolumeSource: claimVolume(object.Name), subPath: codeVolume}
+}
+
+// roundUp returns the smallest multiple of unit that is at least n.
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+const (
+	// uploadMount is where the pod of the upload mounts the claim.
+	uploadMount = "/claim"
+	// uploadSeconds limits the life of the pod of the upload, which nobody might be left to delete.
+	uploadSeconds = 3600
+)
+
+// uploadPod returns the pod that receives the code. It runs the image of the training, which has Python and which the
+// node needs anyway.
+func (o *Options) uploadPod(source volume) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: o.objectMeta("-upload"),
+		Spec: corev1.PodSpec{
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			ActiveDeadlineSeconds:         new(int64(uploadSeconds)),
+			TerminationGracePeriodSeconds: new(int64(1)),
+			AutomountServiceAccountToken:  new(false),
+			SecurityContext:               o.restrictedPod(true),
+			Containers: []corev1.Container{{
+				Name:    UploadContainer,
+				Image:   o.Image,
+				Command: []string{python, "-c", fmt.Sprintf("import time; time.sleep(%d)", uploadSeconds)},
+				Env: []corev1.EnvVar{
+					{Name: "CODE", Value: path.Join(uploadMount, source.subPath)},
+				},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{
+						corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+					},
+					Limits: corev1.ResourceList{
+						corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("512Mi"),
+					},
+				},
+				SecurityContext: restrictedContainer(),
+				VolumeMounts:    []corev1.VolumeMount{{Name: codeVolume, MountPath: uploadMount}},
+			}},
+			Volumes: []corev1.Volume{{Name: codeVolume, VolumeSource: source.VolumeSource}},
+		},
+	}
+}
+
+// UploadContainer is the container of the pod of the upload.
+const UploadContainer = "upload"
+
+//go:embed upload.py
+var uploadProgram string
+
+// UploadCommand returns the command that receives the code in the pod of the upload.
+func UploadCommand(digest code.Digest) []string {
+	return []string{python, "-W", "ignore", "-c", uploadProgram, digest.SHA256}
+}

@@ -1,0 +1,182 @@
+package run
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/jobs"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+)
+
+const (
+	// AnnotationPreparing marks a job whose code is not in the cluster yet. Its value identifies the command that created
+	// the job. The command removes the annotation when it starts the job.
+	AnnotationPreparing = "train.tensorstack.dev/preparing"
+	// AnnotationCode holds the checksum of the code of a job.
+	AnnotationCode = "train.tensorstack.dev/code"
+)
+
+// Objects are the objects of a training.
+type Objects struct {
+	// Job trains. It is complete: it runs as soon as it is created, if its code is in the cluster.
+	Job jobs.Job
+	// ConfigMap has the code, or is nil.
+	ConfigMap *corev1.ConfigMap
+	// Claim is a new claim for the code, or nil.
+	Claim *corev1.PersistentVolumeClaim
+	// Upload is the pod that receives the code for a claim, or nil.
+	Upload *corev1.Pod
+	// Digest identifies the code.
+	Digest code.Digest
+}
+
+// New returns the objects of a training with the given code. The error names all problems of the options.
+func New(o Options, c Code) (*Objects, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := o.checkProgram(c.has); err != nil {
+		return nil, err
+	}
+	objects := &Objects{Digest: c.Digest}
+	var source volume
+	if c.Content != nil {
+		objects.ConfigMap, source = o.configMap(c)
+	} else {
+		objects.Claim, source = o.claim(c)
+		objects.Upload = o.uploadPod(source)
+	}
+	objects.Job = jobs.Job{Kind: o.Kind, Job: o.job(o.template(source))}
+	objects.Job.GetObjectKind().SetGroupVersionKind(o.Kind.GroupVersionKind)
+	objects.Job.SetName(o.Name)
+	objects.Job.SetNamespace(o.Namespace)
+	objects.Job.SetAnnotations(map[string]string{AnnotationCode: "sha256:" + c.Digest.SHA256})
+	if o.LocalQueue != "" {
+		objects.Job.SetLabels(map[string]string{labelQueueName: o.LocalQueue})
+	}
+	return objects, nil
+}
+
+// All returns all objects in the order in which they can be created by hand.
+func (o *Objects) All() []client.Object {
+	var all []client.Object
+	if o.ConfigMap != nil {
+		all = append(all, o.ConfigMap)
+	}
+	if o.Claim != nil {
+		all = append(all, o.Claim)
+	}
+	if o.Upload != nil {
+		all = append(all, o.Upload)
+	}
+	return append(all, o.Job.Job)
+}
+
+// SetPaused sets whether the job is paused. A job that was never paused has no runMode.
+func (o *Objects) SetPaused(paused bool) {
+	var mode *batchv1beta1.RunMode
+	if paused {
+		mode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
+	}
+	switch job := o.Job.Job.(type) {
+	case *pytorchv1beta1.PyTorchTrainingJob:
+		job.Spec.RunMode = mode
+	case *tensorflowv1beta1.TensorFlowTrainingJob:
+		job.Spec.RunMode = mode
+	case *deepspeedv1beta1.DeepSpeedJob:
+		job.Spec.RunMode = mode
+	}
+}
+
+// SetOwner makes the job the owner of all other objects. The API server has given the job its UID.
+func (o *Objects) SetOwner() {
+	owner := metav1.OwnerReference{
+		APIVersion: o.Job.Kind.GroupVersion().String(), Kind: o.Job.Kind.Kind, Name: o.Job.GetName(), UID: o.Job.GetUID(),
+	}
+	for _, object := range o.All() {
+		if object.GetUID() != owner.UID {
+			object.SetOwnerReferences([]metav1.OwnerReference{owner})
+		}
+	}
+}
+
+// job returns a job of the kind of the options.
+func (o *Options) job(template corev1.PodTemplateSpec) framework.Job {
+	switch o.Kind.ShortName {
+	case pytorch:
+		return o.pytorch(template)
+	case tensorflow:
+		return o.tensorflow(template)
+	case deepspeed:
+		return o.deepspeed(template)
+	}
+	panic(fmt.Sprintf("the kind %s has no jobs of kubectl train run", o.Kind.Kind))
+}
+
+// pytorch returns a job that starts several processes with torchrun, and a single one with python3.
+func (o *Options) pytorch(template corev1.PodTemplateSpec) *pytorchv1beta1.PyTorchTrainingJob {
+	job := &pytorchv1beta1.PyTorchTrainingJob{}
+	main := &template.Spec.Containers[0]
+	replicas := pytorchv1beta1.ReplicaSpec{Type: worker, RestartPolicy: batchv1beta1.RestartPolicyOnFailure}
+	main.Args = o.commandLine()
+	if o.maxNodes() > 1 || o.processes() > 1 || o.Elastic != nil {
+		job.Spec.TorchrunConfig = &pytorchv1beta1.TorchrunConfig{Enabled: true, ProcPerNode: fmt.Sprint(o.processes())}
+	} else {
+		main.Command = []string{python}
+	}
+	if o.Elastic != nil {
+		job.Spec.Elastic = o.elastic()
+		// A replica uses one restart of torchrun whenever another replica joins or leaves.
+		job.Spec.TorchrunConfig.MaxRestarts = new(int32(elasticRestarts))
+	} else {
+		replicas.Replicas = new(o.nodes())
+	}
+	replicas.Template = template
+	job.Spec.ReplicaSpecs = []pytorchv1beta1.ReplicaSpec{replicas}
+	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
+	job.Spec.TensorBoardSpec = o.tensorBoard()
+	return job
+}
+
+// elasticRestarts is the limit of restarts by torchrun in an elastic job, as in examples/pytorch/elastic.yaml.
+const elasticRestarts = 20
+
+// tensorflow returns a job that starts one process in each replica.
+func (o *Options) tensorflow(template corev1.PodTemplateSpec) *tensorflowv1beta1.TensorFlowTrainingJob {
+	job := &tensorflowv1beta1.TensorFlowTrainingJob{}
+	template.Spec.Containers[0].Command = []string{python}
+	template.Spec.Containers[0].Args = o.commandLine()
+	job.Spec.ReplicaSpecs = []tensorflowv1beta1.ReplicaSpec{{
+		Type: tensorflowv1beta1.ReplicaTypeWorker, Replicas: new(o.nodes()), Template: template,
+		RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
+	}}
+	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
+	job.Spec.TensorBoardSpec = o.tensorBoard()
+	return job
+}
+
+// deepspeed returns a job that starts its processes with the launcher of DeepSpeed.
+func (o *Options) deepspeed(template corev1.PodTemplateSpec) *deepspeedv1beta1.DeepSpeedJob {
+	job := &deepspeedv1beta1.DeepSpeedJob{}
+	program := &deepspeedv1beta1.RunType{Python: o.commandLine()}
+	if o.isModule() {
+		program = &deepspeedv1beta1.RunType{Module: o.Program[1:]}
+	}
+	job.Spec.Config = &deepspeedv1beta1.Config{SlotsPerWorker: new(o.processes()), Run: program}
+	job.Spec.Worker = deepspeedv1beta1.Worker{Template: template, RestartPolicy: batchv1beta1.RestartPolicyOnFailure}
+	if o.Elastic != nil {
+		job.Spec.Elastic = o.elastic()
+	} else {
+		job.Spec.Worker.Replicas = new(o.nodes())
+	}
+	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
+	return job
+}

@@ -1,0 +1,276 @@
+// Package run makes the objects of kubectl train run: a job, and the ConfigMap or the claim with its code. It is pure.
+package run
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// Options are the options of kubectl train run. The flags of the same names describe them.
+type Options struct {
+	// Name and Namespace of the job.
+	Name, Namespace string
+	// Kind of the job.
+	Kind *jobs.Kind
+	// Program is the command line: a Python program of the code or -m and a module, and its arguments.
+	Program []string
+	// Image of the main container.
+	Image string
+	// Nodes is the number of replicas. 0 means 1, or Elastic.Min in an elastic job.
+	Nodes int32
+	// Processes is the number of processes of each replica. 0 means one for each GPU, or 1 without GPUs.
+	Processes int32
+	// GPUs is the number of GPUs of each replica, which the nodes offer as GPUResource.
+	GPUs        int64
+	GPUResource string
+	// CPUs and Memory of each replica. Nil means that the job requests none.
+	CPUs, Memory *resource.Quantity
+	// Queue of the scheduler-controller, or LocalQueue of Kueue.
+	Queue, LocalQueue string
+	// Elastic is the range of the number of replicas. Nil means that the job is not elastic.
+	Elastic *Range
+	// TensorBoard is a folder of event files in the container, on one of the Claims.
+	TensorBoard string
+	// Env of the main container, and EnvFrom, the Secrets whose keys become variables.
+	Env     []corev1.EnvVar
+	EnvFrom []string
+	// Claims are mounted into the main container.
+	Claims []Mount
+	// MaxTime limits how long the job is active. 0 means no limit.
+	MaxTime time.Duration
+	// Retries is how often the job restarts after a failure of the program.
+	Retries int32
+	// Progress adds the sidecar that receives reports of the progress.
+	Progress bool
+	// User that the containers run as. Nil means the user of the image.
+	User *int64
+	// CodeClaim is an existing claim for code that is too large for a ConfigMap. Empty means a new claim, with
+	// StorageClass. An empty StorageClass means the default of the cluster.
+	CodeClaim, StorageClass string
+}
+
+// Range is a range of the number of replicas.
+type Range struct{ Min, Max int32 }
+
+// ParseRange parses a range such as 2:8.
+func ParseRange(text string) (*Range, error) {
+	least, most, ok := strings.Cut(text, ":")
+	low, errLow := strconv.ParseInt(least, 10, 32)
+	high, errHigh := strconv.ParseInt(most, 10, 32)
+	if !ok || errLow != nil || errHigh != nil || low < 1 || high < low {
+		return nil, fmt.Errorf("%q is no range of numbers of nodes, such as 2:8", text)
+	}
+	return &Range{Min: int32(low), Max: int32(high)}, nil
+}
+
+// Mount is a claim and the path where it is mounted.
+type Mount struct {
+	Claim, Path string
+	ReadOnly    bool
+}
+
+// CodePath is the folder of the code in the containers.
+const CodePath = "/code"
+
+// ParseMount parses a claim to mount: NAME[:PATH[:ro]].
+func ParseMount(text string) (Mount, error) {
+	parts := strings.Split(text, ":")
+	mount := Mount{Claim: parts[0], Path: "/mnt/" + parts[0]}
+	if len(parts) > 1 {
+		mount.Path = path.Clean(parts[1])
+	}
+	if len(parts) > 2 {
+		mount.ReadOnly = true
+	}
+	switch {
+	case len(parts) > 3, len(parts) == 3 && parts[2] != "ro":
+		return Mount{}, fmt.Errorf("%q is not of the form NAME[:PATH[:ro]], such as data:/data:ro", text)
+	case len(validation.IsDNS1123Subdomain(mount.Claim)) > 0:
+		return Mount{}, fmt.Errorf("%q in %q is no name of a PersistentVolumeClaim", mount.Claim, text)
+	case !path.IsAbs(mount.Path) || mount.Path == "/":
+		return Mount{}, fmt.Errorf("%q in %q is no absolute path of a folder", mount.Path, text)
+	case mount.Path == CodePath || strings.HasPrefix(mount.Path, CodePath+"/"):
+		return Mount{}, fmt.Errorf("%s is the folder of the code: mount the claim %s elsewhere", CodePath, mount.Claim)
+	}
+	return mount, nil
+}
+
+// ParseEnv parses a variable NAME=VALUE.
+func ParseEnv(text string) (corev1.EnvVar, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || len(validation.IsEnvVarName(name)) > 0 {
+		return corev1.EnvVar{}, fmt.Errorf("%q is not of the form NAME=VALUE", text)
+	}
+	return corev1.EnvVar{Name: name, Value: value}, nil
+}
+
+// NameFor returns a name for a job from the name of the folder of its code and a suffix.
+func NameFor(folder, suffix string) string {
+	var name strings.Builder
+	for _, r := range strings.ToLower(folder) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			name.WriteRune(r)
+		default:
+			name.WriteByte('-')
+		}
+	}
+	base := strings.Trim(name.String(), "-")
+	if base == "" || base[0] < 'a' { // the name of a Service begins with a letter
+		base = strings.TrimSuffix("train-"+base, "-")
+	}
+	const limit = 40 // the names of pods add a type and an index, and have at most 63 characters
+	return strings.TrimRight(base[:min(len(base), limit)], "-") + "-" + suffix
+}
+
+// The kinds by their short names.
+const (
+	pytorch    = "ptjob"
+	tensorflow = "tfjob"
+	deepspeed  = "dsjob"
+)
+
+// validate returns all problems of the options that do not need the code. Each names the flag.
+func (o *Options) validate() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(validation.IsDNS1035Label(o.Name)) > 0 {
+		add("--name is %q, but a name has at most 63 lower case letters, digits and '-', and begins with a letter", o.Name)
+	}
+	if o.Image == "" {
+		add("--image is required: an image with Python and the packages of the training. " +
+			"To have a default, set the variable KUBECTL_TRAIN_IMAGE")
+	}
+	for flag, n := range map[string]int64{
+		"--nodes": int64(o.Nodes), "--procs": int64(o.Processes), "--gpus": o.GPUs, "--retries": int64(o.Retries),
+		"--max-time": int64(o.MaxTime),
+	} {
+		if n < 0 {
+			add("%s is negative", flag)
+		}
+	}
+	if o.MaxTime > 0 && o.MaxTime < time.Second {
+		add("--max-time is less than a second")
+	}
+	if o.Elastic != nil && o.Nodes != 0 && (o.Nodes < o.Elastic.Min || o.Nodes > o.Elastic.Max) {
+		add("--nodes is %d, which is not in the range %d:%d of --elastic", o.Nodes, o.Elastic.Min, o.Elastic.Max)
+	}
+	if o.Queue != "" && o.LocalQueue != "" {
+		add("--queue and --local-queue exclude each other: the first is a Queue of the scheduler-controller, " +
+			"the second a LocalQueue of Kueue")
+	}
+	paths := map[string]bool{}
+	for _, claim := range o.Claims {
+		if paths[claim.Path] {
+			add("--claim has the path %s twice", claim.Path)
+		}
+		paths[claim.Path] = true
+	}
+	switch o.Kind.ShortName {
+	case tensorflow:
+		if o.Elastic != nil {
+			add("--elastic is for PyTorch and DeepSpeed: a TensorFlowTrainingJob does not scale")
+		}
+		if o.Processes > 1 {
+			add("--procs is for PyTorch and DeepSpeed: TensorFlow uses all GPUs of a node from one process")
+		}
+	case deepspeed:
+		if o.TensorBoard != "" {
+			add("--tensorboard is for PyTorch and TensorFlow: for a DeepSpeedJob, create a TensorBoard object yourself, " +
+				"as in examples/tensorboard/claim.yaml")
+		}
+	}
+	if o.TensorBoard != "" {
+		if _, err := o.fileset(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkProgram returns an error if the code does not have the program.
+func (o *Options) checkProgram(has func(string) bool) error {
+	if len(o.Program) == 0 {
+		return errors.New("no program: name a file of the folder after --, as in: kubectl train run DIR -- train.py")
+	}
+	program := o.Program[0]
+	switch {
+	case program == "-m" && len(o.Program) == 1:
+		return errors.New("-m needs the name of a module, as in: kubectl train run DIR -- -m digits.train")
+	case program == "-m":
+		return nil
+	case path.Ext(program) != ".py":
+		return fmt.Errorf("%q is no Python program: name a file that ends with .py, or a module, as in -m digits.train",
+			program)
+	case !has(path.Clean(program)):
+		return fmt.Errorf("the folder has no file %q, or its ignore files name it", program)
+	}
+	return nil
+}
+
+// isModule reports whether the program is a module.
+func (o *Options) isModule() bool { return o.Program[0] == "-m" }
+
+// commandLine returns the program with its path in the container, and its arguments.
+func (o *Options) commandLine() []string {
+	if o.isModule() {
+		return slices.Clone(o.Program)
+	}
+	return append([]string{path.Join(CodePath, o.Program[0])}, o.Program[1:]...)
+}
+
+// nodes returns the number of replicas at the start.
+func (o *Options) nodes() int32 {
+	switch {
+	case o.Nodes > 0:
+		return o.Nodes
+	case o.Elastic != nil:
+		return o.Elastic.Min
+	}
+	return 1
+}
+
+// maxNodes returns the highest number of replicas.
+func (o *Options) maxNodes() int32 {
+	if o.Elastic != nil {
+		return o.Elastic.Max
+	}
+	return o.nodes()
+}
+
+// processes returns the number of processes of each replica.
+func (o *Options) processes() int32 {
+	switch {
+	case o.Processes > 0:
+		return o.Processes
+	case o.GPUs > 0 && o.Kind.ShortName != tensorflow:
+		return int32(min(o.GPUs, 1024)) // the limit of a DeepSpeedJob
+	}
+	return 1
+}
+
+// fileset returns the address of the folder of event files, on one of the claims.
+func (o *Options) fileset() (string, error) {
+	folder := path.Clean(o.TensorBoard)
+	for _, claim := range o.Claims {
+		if folder == claim.Path {
+			return "t9k://pvc/" + claim.Claim, nil
+		}
+		if below, ok := strings.CutPrefix(folder, claim.Path+"/"); ok {
+			return "t9k://pvc/" + claim.Claim + "/" + below, nil
+		}
+	}
+	return "", fmt.Errorf("--tensorboard %s is on no claim, so a TensorBoard cannot read it: mount one, "+
+		"as in --claim logs:/logs --tensorboard /logs/runs", o.TensorBoard)
+}

@@ -1,0 +1,210 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// digits returns options that are valid with digitsCode.
+func digits(change func(*Options)) Options {
+	o := Options{Name: "digits", Kind: jobs.Kinds[0], Program: []string{"train.py"}, Image: "training"}
+	change(&o)
+	return o
+}
+
+var digitsCode = Code{Files: []code.File{{Path: "train.py"}}, Content: [][]byte{nil}}
+
+func TestNewRejectsOptions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{"an image is required", func(o *Options) { o.Image = "" }, "set the variable KUBECTL_TRAIN_IMAGE"},
+		{"the job has a Service of the same name", func(o *Options) { o.Name = "1-digits" }, `--name is "1-digits"`},
+		{"the number of nodes is negative", func(o *Options) { o.Nodes = -1 }, "--nodes is negative"},
+		{"the time is too short", func(o *Options) { o.MaxTime = time.Millisecond }, "--max-time is less than a second"},
+		{"the number of nodes is not in the range", func(o *Options) {
+			o.Nodes, o.Elastic = 9, &Range{2, 8}
+		}, "--nodes is 9, which is not in the range 2:8 of --elastic"},
+		{"a job has one queue", func(o *Options) {
+			o.Queue, o.LocalQueue = "a", "b"
+		}, "--queue and --local-queue exclude each other"},
+		{"two claims have the same path", func(o *Options) {
+			o.Claims = []Mount{{Claim: "a", Path: "/x"}, {Claim: "b", Path: "/x"}}
+		}, "--claim has the path /x twice"},
+		{"TensorFlow does not scale", func(o *Options) { o.Kind, o.Elastic = jobs.Kinds[1], &Range{2, 8} }, "does not scale"},
+		{"TensorFlow has one process on a node", func(o *Options) {
+			o.Kind, o.Processes = jobs.Kinds[1], 2
+		}, "from one process"},
+		{"DeepSpeed has no TensorBoard", func(o *Options) {
+			o.Kind, o.Claims, o.TensorBoard = jobs.Kinds[2], []Mount{{Claim: "logs", Path: "/logs"}}, "/logs"
+		}, "create a TensorBoard object yourself"},
+		{"event files must be on a claim", func(o *Options) {
+			o.Claims, o.TensorBoard = []Mount{{Claim: "logs", Path: "/logs"}}, "/logs2/runs"
+		}, "--claim logs:/logs --tensorboard /logs/runs"},
+		{"the program is not in the folder", func(o *Options) { o.Program = []string{"other.py"} }, `has no file "other.py"`},
+		{"the program is outside the folder", func(o *Options) { o.Program = []string{"../train.py"} }, `has no file "../train.py"`},
+		{"the program is not in Python", func(o *Options) { o.Program = []string{"train.sh"} }, "is no Python program"},
+		{"a module has a name", func(o *Options) { o.Program = []string{"-m"} }, "-m needs the name of a module"},
+		{"a program is required", func(o *Options) { o.Program = nil }, "no program"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := New(digits(test.change), digitsCode); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got the error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNewNamesAllProblems(t *testing.T) {
+	t.Parallel()
+	_, err := New(digits(func(o *Options) { o.Image, o.Nodes = "", -1 }), digitsCode)
+	for _, flag := range []string{"--image", "--nodes"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("the error %v does not name %s", err, flag)
+		}
+	}
+}
+
+func TestParseRange(t *testing.T) {
+	t.Parallel()
+	got, err := ParseRange("2:8")
+	if diff := cmp.Diff(&Range{Min: 2, Max: 8}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, text := range []string{"", "2", "8:2", "0:2", "a:b", "2:8:9", "2:3000000000"} {
+		if got, err := ParseRange(text); err == nil {
+			t.Errorf("%q is accepted as %v", text, got)
+		}
+	}
+}
+
+func TestParseMount(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Mount{
+		"logs":           {Claim: "logs", Path: "/mnt/logs"},
+		"logs:/a/b/":     {Claim: "logs", Path: "/a/b"},
+		"data:/data:ro":  {Claim: "data", Path: "/data", ReadOnly: true},
+		"data:/code2:ro": {Claim: "data", Path: "/code2", ReadOnly: true},
+	} {
+		got, err := ParseMount(text)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		"":             "is no name of a PersistentVolumeClaim",
+		"Logs":         "is no name of a PersistentVolumeClaim",
+		"logs:a":       "is no absolute path",
+		"logs:/":       "is no absolute path",
+		"logs:/a:rw":   "is not of the form NAME[:PATH[:ro]]",
+		"logs:/a:ro:x": "is not of the form NAME[:PATH[:ro]]",
+		"logs:/code":   "/code is the folder of the code",
+		"logs:/code/a": "/code is the folder of the code",
+	} {
+		if _, err := ParseMount(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got the error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestParseEnv(t *testing.T) {
+	t.Parallel()
+	if got, err := ParseEnv("A=b=c"); err != nil || got.Name != "A" || got.Value != "b=c" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, text := range []string{"A", "=b", "a b=c"} {
+		if got, err := ParseEnv(text); err == nil {
+			t.Errorf("%q is accepted as %v", text, got)
+		}
+	}
+}
+
+func TestNameFor(t *testing.T) {
+	t.Parallel()
+	for folder, want := range map[string]string{
+		"digits":                "digits-x7k2p",
+		"My Model_v2.1":         "my-model-v2-1-x7k2p",
+		"2024-run":              "train-2024-run-x7k2p",
+		"---":                   "train-x7k2p",
+		"训练":                    "train-x7k2p",
+		strings.Repeat("a", 99): strings.Repeat("a", 40) + "-x7k2p",
+	} {
+		if got := NameFor(folder, "x7k2p"); got != want {
+			t.Errorf("the name for %q is %q, want %q", folder, got, want)
+		}
+	}
+}
+
+func TestKeysOfFilesAreUniqueAndValid(t *testing.T) {
+	t.Parallel()
+	taken := map[string]bool{}
+	var got []string
+	deep := strings.Repeat("x/", 200) + "end.py"
+	for _, name := range []string{"train.py", "a/b.py", "a__b.py", "a b.py", "ä b.py", "..x", deep} {
+		key := keyFor(name, taken)
+		taken[key] = true
+		got = append(got, key)
+	}
+	long := strings.ReplaceAll(deep, "/", "__")
+	want := []string{"train.py", "a__b.py", "a__b.py-2", "a_b.py", "__b.py", "__x", long[len(long)-maxKey:]}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+func TestManyFilesAreMountedInParts(t *testing.T) {
+	t.Parallel()
+	packed := Code{Files: []code.File{{Path: "train.py"}}, Content: [][]byte{nil}}
+	for i := range 600 {
+		packed.Files = append(packed.Files, code.File{Path: fmt.Sprintf("models/%03d.py", i)})
+		packed.Content = append(packed.Content, []byte("x"))
+	}
+	objects, err := New(digits(func(*Options) {}), packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := objects.Job.Spec().Roles[0].Template.Spec.Volumes[0]
+	var sizes []int
+	paths := map[string]bool{}
+	for _, part := range source.Projected.Sources {
+		sizes = append(sizes, len(part.ConfigMap.Items))
+		for _, item := range part.ConfigMap.Items {
+			if _, ok := objects.ConfigMap.Data[item.Key]; !ok {
+				t.Errorf("the ConfigMap has no key %q", item.Key)
+			}
+			paths[item.Path] = true
+		}
+	}
+	if diff := cmp.Diff([]int{256, 256, 89}, sizes); diff != "" || len(paths) != 601 {
+		t.Errorf("%d paths; items of the parts (-want +got):\n%s", len(paths), diff)
+	}
+}
+
+func TestIsSmall(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		files []code.File
+		want  bool
+	}{
+		{"a ConfigMap can have 900 KiB", []code.File{{Size: 800 << 10}, {Size: 100 << 10}}, true},
+		{"a ConfigMap cannot have more than 900 KiB", []code.File{{Size: 800 << 10}, {Size: 100<<10 + 1}}, false},
+		{"a ConfigMap can have 1000 files", make([]code.File, 1000), true},
+		{"a ConfigMap cannot have 1001 files", make([]code.File, 1001), false},
+	} {
+		if got := IsSmall(test.files); got != test.want {
+			t.Errorf("%s: got %t", test.name, got)
+		}
+	}
+}

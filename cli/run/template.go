@@ -1,0 +1,181 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+)
+
+const (
+	worker         = "worker"
+	python         = "python3"
+	labelQueueName = kueuev1beta2.LabelQueueName
+	// volumeGroup owns the files of claims, so that a user other than root can write them. Examples use the same group.
+	volumeGroup = 65532
+)
+
+// volume is the volume of the code, and the path of the code in it.
+type volume struct {
+	corev1.VolumeSource
+
+	subPath string
+}
+
+// template returns the template of the pods.
+func (o *Options) template(source volume) corev1.PodTemplateSpec {
+	main := corev1.Container{
+		Name:            o.Kind.MainContainers[0],
+		Image:           o.Image,
+		WorkingDir:      CodePath,
+		Env:             o.env(),
+		Resources:       o.resources(),
+		SecurityContext: restrictedContainer(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: codeVolume, MountPath: CodePath, SubPath: source.subPath, ReadOnly: true},
+			{Name: "shm", MountPath: "/dev/shm"},
+		},
+	}
+	for _, name := range o.EnvFrom {
+		main.EnvFrom = append(main.EnvFrom, corev1.EnvFromSource{
+			SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
+		})
+	}
+	pod := corev1.PodSpec{
+		SecurityContext: o.restrictedPod(len(o.Claims) > 0),
+		Volumes: []corev1.Volume{
+			{Name: codeVolume, VolumeSource: source.VolumeSource},
+			// The default of container runtimes is 64 MiB, which is too little for loaders of data and for NCCL.
+			{Name: "shm", VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+			}},
+		},
+	}
+	names := map[string]string{}
+	for _, claim := range o.Claims {
+		name, ok := names[claim.Claim]
+		if !ok {
+			name = fmt.Sprintf("claim-%d", len(names)+1)
+			names[claim.Claim] = name
+			pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: claimVolume(claim.Claim)})
+		}
+		main.VolumeMounts = append(main.VolumeMounts,
+			corev1.VolumeMount{Name: name, MountPath: claim.Path, ReadOnly: claim.ReadOnly})
+	}
+	pod.Containers = []corev1.Container{main}
+	return corev1.PodTemplateSpec{Spec: pod}
+}
+
+func claimVolume(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+}
+
+// env returns the variables of the main container.
+func (o *Options) env() []corev1.EnvVar {
+	env := slices.Clone(o.Env)
+	hasHome := slices.ContainsFunc(env, func(v corev1.EnvVar) bool { return v.Name == "HOME" })
+	if o.User != nil && !hasHome {
+		// The image probably does not know the user, who then has no home directory. Libraries write caches there.
+		env = append(env, corev1.EnvVar{Name: "HOME", Value: "/tmp"})
+	}
+	return env
+}
+
+// resources returns the resources of each replica. CPU has no limit, since a limit slows a training down although the
+// node has CPUs to spare.
+func (o *Options) resources() corev1.ResourceRequirements {
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	if o.CPUs != nil {
+		requests[corev1.ResourceCPU] = *o.CPUs
+	}
+	if o.Memory != nil {
+		requests[corev1.ResourceMemory], limits[corev1.ResourceMemory] = *o.Memory, *o.Memory
+	}
+	if o.GPUs > 0 {
+		limits[corev1.ResourceName(o.GPUResource)] = *resource.NewQuantity(o.GPUs, resource.DecimalSI)
+	}
+	result := corev1.ResourceRequirements{}
+	if len(requests) > 0 {
+		result.Requests = requests
+	}
+	if len(limits) > 0 {
+		result.Limits = limits
+	}
+	return result
+}
+
+// restrictedPod returns the settings of pods that the Pod Security Standard "restricted" requires.
+func (o *Options) restrictedPod(withClaims bool) *corev1.PodSecurityContext {
+	settings := &corev1.PodSecurityContext{
+		RunAsNonRoot:   new(true),
+		RunAsUser:      o.User,
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if withClaims {
+		settings.FSGroup = new(int64(volumeGroup))
+		// A volume with many files would otherwise delay each start.
+		settings.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
+	}
+	return settings
+}
+
+// restrictedContainer returns the settings of containers that the Pod Security Standard "restricted" requires.
+func restrictedContainer() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+func (o *Options) elastic() *batchv1beta1.ElasticConfig {
+	return &batchv1beta1.ElasticConfig{
+		Enabled: true, ExpectedReplicas: new(o.nodes()),
+		MinReplicas: new(o.Elastic.Min), MaxReplicas: new(o.Elastic.Max),
+	}
+}
+
+func (o *Options) runPolicy() batchv1beta1.RunPolicy {
+	policy := batchv1beta1.RunPolicy{BackoffLimit: new(o.Retries)}
+	if o.MaxTime > 0 {
+		policy.ActiveDeadlineSeconds = new(int64(o.MaxTime.Seconds()))
+	}
+	return policy
+}
+
+func (o *Options) scheduler() *batchv1beta1.SchedulePolicy {
+	if o.Queue == "" {
+		return nil
+	}
+	return &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: o.Queue}}
+}
+
+func (o *Options) progress() *batchv1beta1.ProgressSpec {
+	if !o.Progress {
+		return nil
+	}
+	return &batchv1beta1.ProgressSpec{Enabled: true}
+}
+
+func (o *Options) tensorBoard() *tensorboardv1beta1.TensorBoardSpec {
+	if o.TensorBoard == "" {
+		return nil
+	}
+	fileset, err := o.fileset()
+	if err != nil {
+		return nil // validate has returned the error
+	}
+	return &tensorboardv1beta1.TensorBoardSpec{TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{
+		tensorboardv1beta1.FilesetURI(fileset),
+	}}
+}
+
+// objectMeta returns the metadata of an object that belongs to the job.
+func (o *Options) objectMeta(suffix string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: o.Name + suffix, Namespace: o.Namespace}
+}

@@ -1,0 +1,107 @@
+package screen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// devices are numbers of devices, such as GPUs, by resource.
+type devices map[corev1.ResourceName]resource.Quantity
+
+// String returns the devices as text, such as "16 nvidia.com/gpu".
+func (d devices) String() string {
+	texts := make([]string, 0, len(d))
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		quantity := d[name]
+		texts = append(texts, fmt.Sprintf("%s %s", quantity.String(), name))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// add adds the devices of a number of pods with the same template.
+func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
+	for _, c := range template.Spec.Containers {
+		for name, quantity := range c.Resources.Limits {
+			if isDevice(name) && pods > 0 && !quantity.IsZero() {
+				quantity.Mul(int64(pods))
+				sum := d[name]
+				sum.Add(quantity)
+				d[name] = sum
+			}
+		}
+	}
+}
+
+// isDevice reports whether a resource counts devices: whether it is an extended resource, as Kubernetes calls it.
+func isDevice(name corev1.ResourceName) bool {
+	domain, _, isQualified := strings.Cut(string(name), "/")
+	return isQualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+// devices returns the devices that the job needs, and those that its replicas on nodes hold.
+func (s Snapshot) devices(types []replicasOf) (needed, held devices) {
+	needed, held = devices{}, devices{}
+	for _, role := range s.Job.Spec().Roles {
+		if role.Template == nil {
+			continue
+		}
+		needed.add(role.Template, int(role.Replicas))
+		for _, of := range types {
+			if of.Type == role.Type {
+				held.add(role.Template, len(slices.DeleteFunc(slices.Clone(of.Replicas),
+					func(r replica) bool { return !holds(r) })))
+			}
+		}
+	}
+	return needed, held
+}
+
+// idleSince returns since when the devices that the job holds do nothing, because the job waits for other replicas.
+// This is since the first pod came to its node. It returns false if the devices work, or if the time is not known.
+func (s Snapshot) idleSince() (time.Time, bool) {
+	if s.isRunning() || s.status().Decided() {
+		return time.Time{}, false
+	}
+	var first time.Time
+	for _, pod := range s.Pods {
+		if pod.Accepted != nil && (first.IsZero() || pod.Accepted.Time.Before(first)) {
+			first = pod.Accepted.Time
+		}
+	}
+	if first.IsZero() {
+		return time.Time{}, false
+	}
+	if since := s.condition(batchv1beta1.ConditionRunning).LastTransitionTime.Time; since.After(first) {
+		first = since
+	}
+	return first, true
+}
+
+// deviceSummary returns the devices that the job holds, and how long it has held them in vain.
+func (s Snapshot) deviceSummary(types []replicasOf, now time.Time) string {
+	needed, held := s.devices(types)
+	switch {
+	case len(needed) == 0 || s.status().Finished() && len(held) == 0:
+		return ""
+	case len(held) == 0:
+		return quiet.Render(fmt.Sprintf("none held, needs %s", needed))
+	case s.isStalled():
+		since := s.condition(batchv1beta1.ConditionStalled).LastTransitionTime.Time
+		if p := s.status().Progress; p != nil && p.LastReportTime != nil && p.LastReportTime.Time.Before(since) {
+			since = p.LastReportTime.Time
+		}
+		return fmt.Sprintf("%s held, ", held) + waits.Render("without progress for "+ago(since, now))
+	}
+	if since, isIdle := s.idleSince(); isIdle {
+		return fmt.Sprintf("%s held, ", held) + waits.Render("idle for "+ago(since, now))
+	}
+	return fmt.Sprintf("%s held", held)
+}

@@ -1,0 +1,196 @@
+package screen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Changes returns a line for each difference between two snapshots of a job: the time in UTC, the name, the topic, and
+// the news. The topics are failure, restarts, replicas, progress, stalled, avoids, queue, tensorboard, event, trouble,
+// phase and deleted, in this order, so that causes are above their effects. If there is no snapshot before, the lines
+// describe the whole snapshot except for its events, which are older.
+func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []string {
+	c := changes{prefix: prefixOf(name, now), isFirst: before == nil}
+	if before == nil {
+		before = &Snapshot{Job: after.Job}
+		before.Job.Job = after.Job.Kind.New()
+	}
+	was, is := before.status(), after.status()
+	for _, f := range after.failures(was) {
+		text := after.howFailed(f)
+		if output := cleanLines(f.Message); len(output) > 0 {
+			text += " | " + output[len(output)-1]
+		}
+		c.add("failure", text)
+	}
+	if was.BackoffCount != is.BackoffCount || was.Attempt != is.Attempt {
+		limit := ptr.Deref(after.Job.Spec().RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
+		c.add("restarts", fmt.Sprintf("%d of %d, attempt %d", is.BackoffCount, limit, is.Attempt))
+	}
+	c.addIfNew("replicas", before.replicaLine(), after.replicaLine())
+	if text := progressLine(is.Progress); text != progressLine(was.Progress) && text != "" {
+		if eta := is.Progress.EstimatedCompletionTime; eta != nil {
+			text += " eta=" + eta.UTC().Format(time.RFC3339)
+		}
+		c.add("progress", text)
+	}
+	c.stalls(*before, after)
+	c.nodes(was.AvoidedNodes, is.AvoidedNodes)
+	if after.Queue != nil && (before.Queue == nil || before.Queue.line() != after.Queue.line()) {
+		c.add("queue", after.Queue.line())
+	}
+	if after.TensorBoard != before.TensorBoard && after.TensorBoard != "" {
+		c.add("tensorboard", after.TensorBoard)
+	}
+	if !c.isFirst {
+		for _, e := range slices.Backward(after.Events) {
+			if !isInStatus(e, is) && !slices.ContainsFunc(before.Events, func(o Event) bool {
+				return o.Name == e.Name && o.Time.Equal(e.Time)
+			}) {
+				c.add("event", e.Reason+": "+e.Message)
+			}
+		}
+	}
+	c.lines = append(c.lines, TroubleChanges(before.Trouble, after.Trouble, name, now)...)
+	if was.Phase != is.Phase || was.Reason != is.Reason || c.isFirst {
+		c.add("phase", after.phaseLine())
+	}
+	if after.Deleted && !before.Deleted {
+		c.add("deleted", "the job no longer exists")
+	}
+	return c.lines
+}
+
+// TroubleChanges returns a line if the connection has broken or works again.
+func TroubleChanges(before, after, name string, now time.Time) []string {
+	c := changes{prefix: prefixOf(name, now)}
+	switch {
+	case after != "" && before == "":
+		c.add("trouble", "not up to date: "+after)
+	case after == "" && before != "":
+		c.add("trouble", "over")
+	}
+	return c.lines
+}
+
+// prefixOf returns the time and the name at the beginning of a line.
+func prefixOf(name string, now time.Time) string {
+	return now.UTC().Format(time.RFC3339) + " " + Clean(name) + " "
+}
+
+// changes collects lines.
+type changes struct {
+	prefix  string
+	isFirst bool
+	lines   []string
+}
+
+// add adds a line.
+func (c *changes) add(topic, text string) {
+	const most = 1024
+	if text = Clean(text); len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	c.lines = append(c.lines, c.prefix+topic+": "+text)
+}
+
+// addIfNew adds a line if the text is another than before.
+func (c *changes) addIfNew(topic, before, after string) {
+	if after != before && after != "" {
+		c.add(topic, after)
+	}
+}
+
+// stalls adds a line if a stall begins or ends, or if the progress is not known.
+func (c *changes) stalls(before, after Snapshot) {
+	was := before.condition(batchv1beta1.ConditionStalled)
+	is := after.condition(batchv1beta1.ConditionStalled)
+	if was.Status == is.Status || is.Type == "" || was.Type == "" && is.Status == metav1.ConditionFalse {
+		return
+	}
+	c.add("stalled", fmt.Sprintf("%s (%s): %s", is.Status, is.Reason, is.Message))
+}
+
+// nodes adds a line for each node that the job begins to avoid or does not avoid anymore.
+func (c *changes) nodes(was, is []batchv1beta1.AvoidedNode) {
+	has := func(nodes []batchv1beta1.AvoidedNode, name string) bool {
+		return slices.ContainsFunc(nodes, func(n batchv1beta1.AvoidedNode) bool { return n.Name == name })
+	}
+	for _, n := range is {
+		if !has(was, n.Name) {
+			c.add("avoids", fmt.Sprintf("%s (%s) until %s", n.Name, n.Reason, n.Until.UTC().Format(time.RFC3339)))
+		}
+	}
+	for _, n := range was {
+		if !has(is, n.Name) {
+			c.add("avoids", n.Name+" no longer")
+		}
+	}
+}
+
+// phaseLine returns the phase, the reason and the message of its condition.
+func (s Snapshot) phaseLine() string {
+	status := s.status()
+	text := cmp.Or(string(status.Phase), "Pending")
+	if status.Reason != "" {
+		text += " (" + status.Reason + ")"
+	}
+	if message, _, _ := strings.Cut(s.message(), "; its last output:"); message != "" {
+		text += ": " + message
+	}
+	return text
+}
+
+// replicaLine returns how many replicas are in each phase.
+func (s Snapshot) replicaLine() string {
+	phases, all := count(s.replicas())
+	if all == 0 {
+		return ""
+	}
+	texts := []string{fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], all)}
+	for _, phase := range severity {
+		if n := phases[phase]; n > 0 && phase != batchv1beta1.ReplicaPhaseRunning {
+			texts = append(texts, fmt.Sprintf("%d %s", n, strings.ToLower(string(phase))))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// progressLine returns the progress and the metrics.
+func progressLine(p *batchv1beta1.ProgressStatus) string {
+	if p == nil {
+		return ""
+	}
+	texts := []string{cmp.Or(p.Summary, "reported")}
+	for _, m := range p.Metrics {
+		texts = append(texts, m.Name+"="+m.Value)
+	}
+	return strings.Join(texts, " ")
+}
+
+// line returns the name of the queue and the place of the job in it.
+func (q Queue) line() string {
+	q.Usage = "" // it changes with the jobs of others
+	return q.summary()
+}
+
+// isInStatus reports whether the lines about the status of a job describe an event.
+func isInStatus(e Event, status *batchv1beta1.JobStatus) bool {
+	switch e.Reason {
+	case batchv1beta1.EventCreated, batchv1beta1.EventRunning, batchv1beta1.EventReplicaFailed,
+		batchv1beta1.EventRestarting, batchv1beta1.EventStalled, batchv1beta1.EventProgressing,
+		batchv1beta1.EventNodeAvoided, batchv1beta1.EventNodeAllowed, batchv1beta1.EventPaused, batchv1beta1.EventResumed,
+		batchv1beta1.EventCompleted, batchv1beta1.EventFailed:
+		return true
+	default:
+		return e.Reason == status.Reason
+	}
+}

@@ -1,0 +1,191 @@
+package screen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+const (
+	// foldFrom is the number of replicas above which a grid shows them all, and a table only those with a problem.
+	foldFrom = 8
+	// gridRows is the most rows of the grid of one type. If more are needed, each mark stands for several replicas.
+	gridRows = 8
+)
+
+// ordered returns all replicas, in the order of a folded table: by severity, and otherwise as the status has them.
+func ordered(types []replicasOf) []replica {
+	all := flat(types)
+	slices.SortStableFunc(all, func(a, b replica) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+	return all
+}
+
+// flat returns the replicas of all types.
+func flat(types []replicasOf) []replica {
+	var all []replica
+	for _, of := range types {
+		all = append(all, of.Replicas...)
+	}
+	return all
+}
+
+// rankOf returns the severity of a replica: 0 for the most severe phase.
+func rankOf(r replica) int {
+	rank := slices.Index(severity, r.Phase)
+	if rank < 0 {
+		return len(severity)
+	}
+	return rank
+}
+
+// isQuiet reports whether a replica needs no attention.
+func isQuiet(r replica) bool {
+	return !r.Ending && (r.Phase == batchv1beta1.ReplicaPhaseRunning || r.Phase == batchv1beta1.ReplicaPhaseSucceeded)
+}
+
+// replicaTable returns a table of replicas. A job of few replicas has all of them in it. Otherwise the table has the
+// replicas with a problem, the most severe first and at most the given number of rows, and counts the others.
+func replicaTable(types []replicasOf, columns, most int) []string {
+	shown := flat(types)
+	if len(shown) == 0 {
+		return nil
+	}
+	if len(shown) <= foldFrom {
+		return rows(shown, columns)
+	}
+	shown = slices.DeleteFunc(ordered(types), isQuiet)
+	if len(shown) == 0 {
+		return nil
+	}
+	if len(shown) <= most {
+		return rows(shown, columns)
+	}
+	return append(rows(shown[:most-1], columns),
+		quiet.Render(fmt.Sprintf("and %d more, see below", len(shown)-most+1)))
+}
+
+// allReplicas returns the table of all replicas.
+func allReplicas(types []replicasOf, columns int) []string { return rows(flat(types), columns) }
+
+// rows returns the table of some replicas, with a header.
+func rows(shown []replica, columns int) []string {
+	cells := [][]string{{"REPLICA", "STATE", "NODE", "RESTARTS", ""}}
+	hasDetail := false
+	for _, r := range shown {
+		cells = append(cells, []string{
+			Clean(r.Name), lookOfReplica(r.Phase).of(stateOf(r)), cmp.Or(Clean(r.Node), "-"),
+			strconv.Itoa(int(r.Restarts)), Clean(r.Detail),
+		})
+		hasDetail = hasDetail || r.Detail != ""
+	}
+	if hasDetail {
+		cells[0][4] = "DETAIL"
+	}
+	return table(cells, columns)
+}
+
+// stateOf returns the phase of a replica as a word.
+func stateOf(r replica) string {
+	if r.Ending {
+		return "Ending"
+	}
+	return Clean(string(r.Phase))
+}
+
+// table aligns cells, whose first row is the header. Cells are cut so that each column but the last has at most two
+// fifths of the width.
+func table(cells [][]string, columns int) []string {
+	widths := make([]int, len(cells[0]))
+	for _, row := range cells {
+		for i, cell := range row {
+			widths[i] = min(max(widths[i], width(cell)), max(columns*2/5, 4))
+		}
+	}
+	lines := make([]string, 0, len(cells))
+	for n, row := range cells {
+		var b strings.Builder
+		for i, cell := range row {
+			if i == len(row)-1 {
+				b.WriteString(cell)
+			} else {
+				b.WriteString(pad(fit(cell, widths[i]), widths[i]) + "  ")
+			}
+		}
+		line := fit(strings.TrimRight(b.String(), " "), columns)
+		if n == 0 {
+			line = quiet.Render(line)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// grid returns a mark for each replica: lines for each type, in groups of ten, with the index of the first replica of
+// each line. If a type has too many replicas for its lines, each mark stands for several replicas and shows the most
+// severe phase among them.
+func grid(types []replicasOf, columns int) []string {
+	labels := 0
+	for _, of := range types {
+		labels = max(labels, width(Clean(of.Type)))
+	}
+	labels = min(labels, columns/3)
+	var lines []string
+	for _, of := range types {
+		if len(of.Replicas) == 0 {
+			continue
+		}
+		digits := len(strconv.Itoa(len(of.Replicas)))
+		groups := max((columns-labels-digits-2)/11, 1)
+		perLine, each := groups*10, 1
+		for (len(of.Replicas)+each-1)/each > perLine*gridRows {
+			each++
+		}
+		label := Clean(of.Type)
+		for from := 0; from < len(of.Replicas); from += perLine * each {
+			line := pad(fit(label, labels), labels) + quiet.Render(fmt.Sprintf(" %*d ", digits, from))
+			line += marks(of.Replicas[from:min(from+perLine*each, len(of.Replicas))], each)
+			lines, label = append(lines, line), ""
+		}
+		if each > 1 {
+			lines = append(lines, quiet.Render(fmt.Sprintf("each mark is %d replicas", each)))
+		}
+	}
+	return lines
+}
+
+// marks returns the marks of replicas, in groups of ten.
+func marks(replicas []replica, each int) string {
+	var b strings.Builder
+	// Neighbors of the same phase share a style, so that a line of 200 marks has few escape sequences.
+	var run strings.Builder
+	var phase batchv1beta1.ReplicaPhase
+	flush := func() {
+		if run.Len() > 0 {
+			style := lookOfReplica(phase).style
+			if phase == batchv1beta1.ReplicaPhaseRunning { // so that the other marks stand out
+				style = quiet
+			}
+			b.WriteString(style.Render(run.String()))
+			run.Reset()
+		}
+	}
+	n := 0
+	for chunk := range slices.Chunk(replicas, each) {
+		worst := slices.MinFunc(chunk, func(a, b replica) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+		if worst.Phase != phase {
+			flush()
+			phase = worst.Phase
+		}
+		if n > 0 && n%10 == 0 {
+			run.WriteByte(' ')
+		}
+		run.WriteString(lookOfReplica(phase).mark)
+		n++
+	}
+	flush()
+	return b.String()
+}

@@ -1,0 +1,240 @@
+// Package screen draws snapshots of jobs: as a screen of a terminal, or as lines of text. All functions except Show are
+// pure. Their results are safe to print, since they have no control characters of the objects in the cluster.
+package screen
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/cli/jobs"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Snapshot is what is known of a job at one time.
+type Snapshot struct {
+	// Job is the job. After its deletion, it is the last known state.
+	Job jobs.Job
+	// Pods are the pods of the job, by name. Nil means that the user may not read them.
+	Pods map[string]Pod
+	// Events are the events of the job, newest first.
+	Events []Event
+	// Queue is the queue of the job. Nil means that the job has none, or that it is not known yet.
+	Queue *Queue
+	// TensorBoard is the URL of the TensorBoard of the job. Empty means that there is none.
+	TensorBoard string
+	// Missing names the parts that the user may not read.
+	Missing []string
+	// Trouble is why the cluster cannot be read at present. Empty means that it can.
+	Trouble string
+	// Deleted reports whether the job was deleted.
+	Deleted bool
+}
+
+// Pod is the part of a pod that a screen shows.
+type Pod struct {
+	// Node is the node that the pod is bound to. Empty means none yet.
+	Node string
+	// Reason is why the pod does not run, in one word. Empty means that it runs, or that there is no special reason.
+	Reason string
+	// Accepted is when the kubelet accepted the pod. Nil means not yet.
+	Accepted *metav1.Time
+	// Ending reports whether the pod is being deleted.
+	Ending bool
+}
+
+// Event is an event of a job.
+type Event struct {
+	// Name is the name of the object of the event.
+	Name string
+	// Type is Normal or Warning.
+	Type string
+	// Reason is why the event occurred, in one word.
+	Reason string
+	// Message describes the event.
+	Message string
+	// Time is when the event occurred last.
+	Time time.Time
+}
+
+// Queue is the queue that a job waits in, or that has admitted it.
+type Queue struct {
+	// Name is the name of the Queue, or of the LocalQueue of Kueue.
+	Name string
+	// Admitted reports whether the job is admitted. It then has no place in the queue.
+	Admitted bool
+	// Place is the place of the job among the jobs that wait, from 1. 0 means that it is not known.
+	Place int
+	// Waiting is how many jobs wait. 0 means that it is not known.
+	Waiting int
+	// Within is empty if Place and Waiting count all jobs of the queue. Otherwise it names the part that they count.
+	Within string
+	// Usage is how much of the quota is used. Empty means that it is not known.
+	Usage string
+}
+
+// status returns the status of the job.
+func (s Snapshot) status() *batchv1beta1.JobStatus { return s.Job.JobStatus() }
+
+// condition returns a condition of the job, or an empty condition if the job does not have it.
+func (s Snapshot) condition(conditionType string) metav1.Condition {
+	if c := meta.FindStatusCondition(s.status().Conditions, conditionType); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// isRunning reports whether the job trains.
+func (s Snapshot) isRunning() bool {
+	return s.condition(batchv1beta1.ConditionRunning).Status == metav1.ConditionTrue
+}
+
+// isStalled reports whether the training of the job is stalled.
+func (s Snapshot) isStalled() bool {
+	return s.condition(batchv1beta1.ConditionStalled).Status == metav1.ConditionTrue
+}
+
+// isSucceeding reports whether it is decided that the job succeeds.
+func (s Snapshot) isSucceeding() bool {
+	return s.condition(batchv1beta1.ConditionSuccessCriteriaMet).Status == metav1.ConditionTrue ||
+		s.status().Phase == batchv1beta1.JobPhaseSucceeded
+}
+
+// message returns the message of the condition that explains the phase.
+func (s Snapshot) message() string {
+	status := s.status()
+	for _, c := range status.Conditions {
+		if c.Reason == status.Reason && c.Message != "" {
+			return c.Message
+		}
+	}
+	return s.condition(batchv1beta1.ConditionRunning).Message
+}
+
+// replica is a replica of a job as a screen shows it.
+type replica struct {
+	// Name is the name without the name of the job, such as worker-0.
+	Name string
+	// Phase is the phase that the status of the job has.
+	Phase batchv1beta1.ReplicaPhase
+	// Node is the node of the replica. Empty means none.
+	Node string
+	// Restarts is how often the pod of the replica was replaced.
+	Restarts int32
+	// Detail explains the phase. Empty means that there is nothing to explain.
+	Detail string
+	// Ending reports whether the pod is being deleted.
+	Ending bool
+}
+
+// replicasOf is the replicas of one type.
+type replicasOf struct {
+	Type     string
+	Replicas []replica
+}
+
+// replicas returns the replicas of the job by type, in the order of the status.
+func (s Snapshot) replicas() []replicasOf {
+	status := s.status()
+	types := make([]replicasOf, 0, len(status.Tasks))
+	for _, task := range status.Tasks {
+		of := replicasOf{Type: task.Type, Replicas: make([]replica, 0, len(task.Replicas))}
+		for _, r := range task.Replicas {
+			pod := s.Pods[r.Name]
+			of.Replicas = append(of.Replicas, replica{
+				Name:     s.shortName(r.Name),
+				Phase:    r.Phase,
+				Node:     cmp.Or(r.Node, pod.Node),
+				Restarts: status.Attempt + r.Attempt,
+				Detail:   s.detailOf(r, pod),
+				Ending:   pod.Ending,
+			})
+		}
+		types = append(types, of)
+	}
+	return types
+}
+
+// shortName returns the name of a replica without the name of the job.
+func (s Snapshot) shortName(name string) string { return strings.TrimPrefix(name, s.Job.GetName()+"-") }
+
+// detailOf explains the phase of a replica: what its pod waits for, or how it ended.
+func (s Snapshot) detailOf(r batchv1beta1.ReplicaStatus, pod Pod) string {
+	main := s.mainContainer(r)
+	switch {
+	case pod.Ending:
+		return "its pod is being deleted"
+	case r.RestartTime != nil && r.UID == "":
+		return "restarts at " + r.RestartTime.UTC().Format("15:04:05 MST")
+	case r.Phase == batchv1beta1.ReplicaPhaseFailed && main.ExitCode != nil:
+		return exitOf(*main.ExitCode, main.Reason)
+	case r.Phase == batchv1beta1.ReplicaPhaseFailed:
+		return pod.Reason
+	case r.Phase == batchv1beta1.ReplicaPhasePending:
+		return cmp.Or(pod.Reason, main.Reason)
+	default:
+		return ""
+	}
+}
+
+// mainContainer returns the status of the main container of a replica, or an empty one if the status has none.
+func (s Snapshot) mainContainer(r batchv1beta1.ReplicaStatus) batchv1beta1.ContainerStatus {
+	for _, name := range s.Job.Kind.MainContainers {
+		for _, c := range r.Containers {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	if len(r.Containers) > 0 {
+		return r.Containers[0]
+	}
+	return batchv1beta1.ContainerStatus{}
+}
+
+// count returns how many replicas have each phase.
+func count(types []replicasOf) (phases map[batchv1beta1.ReplicaPhase]int, all int) {
+	phases = map[batchv1beta1.ReplicaPhase]int{}
+	for _, of := range types {
+		for _, r := range of.Replicas {
+			phases[r.Phase]++
+			all++
+		}
+	}
+	return phases, all
+}
+
+// nodesOf returns the number of nodes that replicas are on.
+func nodesOf(types []replicasOf) int {
+	nodes := map[string]bool{}
+	for _, of := range types {
+		for _, r := range of.Replicas {
+			if r.Node != "" && holds(r) {
+				nodes[r.Node] = true
+			}
+		}
+	}
+	return len(nodes)
+}
+
+// holds reports whether a replica holds the resources of its node.
+func holds(r replica) bool {
+	return r.Node != "" && (r.Phase == batchv1beta1.ReplicaPhasePending || r.Phase == batchv1beta1.ReplicaPhaseRunning)
+}
+
+// failures returns the failures of the job that before does not have, oldest first.
+func (s Snapshot) failures(before *batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
+	var added []batchv1beta1.ReplicaFailure
+	for _, f := range s.status().Failures {
+		isKnown := func(k batchv1beta1.ReplicaFailure) bool { return k.Replica == f.Replica && k.Time.Equal(&f.Time) }
+		if before == nil || !slices.ContainsFunc(before.Failures, isKnown) {
+			added = append(added, f)
+		}
+	}
+	slices.Reverse(added)
+	return added
+}

@@ -1,0 +1,112 @@
+package screen
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Clean returns text of the cluster without the characters that can change a terminal, or the direction or the place of
+// the text in it: control characters, escape sequences, and invisible format characters. Line breaks and tabs become
+// spaces. Other tenants can write such text into messages and names.
+func Clean(text string) string {
+	return strings.Join(strings.Fields(strings.Join(cleanLines(text), " ")), " ")
+}
+
+// cleanLines returns the lines of a text of the cluster, each of them clean. It keeps the spaces at the start of lines.
+func cleanLines(text string) []string {
+	text = ansi.Strip(strings.ToValidUTF8(text, "\uFFFD"))
+	var lines []string
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line = strings.Map(func(r rune) rune {
+			switch {
+			case r == '\t':
+				return ' '
+			case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp):
+				return -1
+			default:
+				return r
+			}
+		}, line)
+		if line = strings.TrimRightFunc(line, unicode.IsSpace); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// width returns how many columns a styled text takes.
+func width(text string) int {
+	if isASCII(text) {
+		return len(text)
+	}
+	return ansi.StringWidth(text)
+}
+
+// isASCII reports whether each byte of a text is a character that takes one column. Most texts are like this. It saves
+// most of the time that a table of hundreds of rows takes otherwise.
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// fit cuts a styled text to a number of columns.
+func fit(text string, columns int) string {
+	if len(text) <= columns && isASCII(text) {
+		return text
+	}
+	return ansi.Truncate(text, max(columns, 0), "…")
+}
+
+// pad fills a styled text with spaces to a number of columns.
+func pad(text string, columns int) string {
+	return text + strings.Repeat(" ", max(columns-width(text), 0))
+}
+
+// spread returns a line with a text at each end. If both do not fit, it cuts the text at the left. In a short line, it
+// omits the text at the right instead.
+func spread(left, right string, columns int) string {
+	const least = 20 // columns for the text at the left
+	if room := columns - width(right) - 2; right != "" && room >= least {
+		return pad(fit(left, room), room) + "  " + right
+	}
+	return fit(left, columns)
+}
+
+// wrap breaks a clean text into lines of at most the given columns. It returns at most the given number of lines, and
+// cuts the last one if the text is longer. It breaks only at spaces, unless a word is too long for a line.
+func wrap(text string, columns, most int) []string {
+	if columns < 1 || most < 1 {
+		return nil
+	}
+	var lines []string
+	for word := range strings.FieldsSeq(text) {
+		last := len(lines) - 1
+		if last >= 0 && width(lines[last])+1+width(word) <= columns {
+			lines[last] += " " + word
+			continue
+		}
+		for word != "" {
+			if len(lines) == most {
+				lines[most-1] = fit(lines[most-1]+" …", columns)
+				return lines
+			}
+			piece := ansi.Truncate(word, columns, "")
+			if piece == "" { // a character is wider than the line
+				return lines
+			}
+			lines, word = append(lines, piece), word[len(piece):]
+		}
+	}
+	return lines
+}
+
+// ago returns how long ago a time was, such as 2h5m.
+func ago(t, now time.Time) string { return duration.HumanDuration(now.Sub(t)) }

@@ -1,0 +1,165 @@
+package why
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// entry is how a reason is explained. Texts and commands can have placeholders in braces: see view.allNames. The
+// placeholder {message} is the message of the condition, and {when} is how long ago it occurred.
+type entry struct {
+	// cause are sentences that name the cause, and do is what the user can do about it.
+	cause, do string
+	// next are commands to type next. A command with a placeholder that has no value is left out.
+	next []step
+	// fix is what the user must change in the template, such as "correct the image". The command for that follows
+	// the others.
+	fix string
+	// see is a section of the documentation.
+	see string
+	// choose returns the entry to use instead. It is set if the text depends on the facts.
+	choose func(v view, c condition) entry
+}
+
+// step is a command of an entry.
+type step struct {
+	purpose, line string
+	// ofCluster reports whether the command is about no namespace, or about all of them.
+	ofCluster bool
+}
+
+// finding returns the finding about a condition. The entry comes from the first table that has the reason. If none has
+// it, the text repeats what the condition reports.
+func (v view) finding(c condition, weight weight, tables ...map[string]entry) Finding {
+	e := entry{
+		cause: "The reason of the condition " + c.name + " is " + c.reason + ": {message}.",
+		next:  []step{describeJob}, see: "docs/troubleshooting.md",
+	}
+	for _, table := range tables {
+		if found, ok := table[c.reason]; ok {
+			e = found
+			break
+		}
+	}
+	if e.choose != nil {
+		e = e.choose(v, c)
+	}
+	return Finding{
+		Object: c.object, Condition: c.name, Reason: c.reason,
+		Text: v.text(sentences(e.cause, e.do), c), Next: v.commands(e), See: e.see, weight: weight,
+	}
+}
+
+// text replaces the placeholders of a text.
+func (v view) text(text string, c condition) string {
+	message := quote(c.message)
+	if message == "" {
+		text = strings.NewReplacer(": {message}", "", " ({message})", "").Replace(text)
+	}
+	pairs := []string{"{message}", message, "{when}", v.ago(c.since)}
+	for name, value := range v.names {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// maxMessage is how many characters of a message a text quotes.
+const maxMessage = 400
+
+// quote returns a message in the form in which a sentence can end with it.
+func quote(message string) string {
+	return strings.TrimRight(short(clean(message), maxMessage), ".: ")
+}
+
+// commands returns the commands of an entry.
+func (v view) commands(e entry) []Command {
+	var pairs []string
+	for name, value := range v.names {
+		pairs = append(pairs, "{"+name+"}", Quoted(value))
+	}
+	replacer := strings.NewReplacer(pairs...)
+	var commands []Command
+	for _, s := range slices.Concat(e.next, v.fixing(e.fix)) {
+		if line := replacer.Replace(s.line); !placeholder.MatchString(line) {
+			if !s.ofCluster && v.Flags != "" {
+				line = strings.ReplaceAll(line, " && ", " "+v.Flags+" && ") + " " + v.Flags
+			}
+			commands = append(commands, Command{Purpose: v.text(s.purpose, condition{}), Line: line})
+		}
+	}
+	return commands
+}
+
+// placeholder matches a placeholder.
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// fixing returns the command by which the user changes the template of the job.
+func (v view) fixing(fix string) []step {
+	switch {
+	case fix == "":
+		return nil
+	case !v.canChange():
+		return []step{{purpose: "Delete the job. Then " + fix + ", and create it again", line: "kubectl train delete {job}"}}
+	}
+	return []step{{
+		purpose: "Pause the job, " + fix + ", and resume it",
+		line:    "kubectl train pause {job} && kubectl edit {job} && kubectl train resume {job}",
+	}}
+}
+
+// Commands that several entries have.
+var (
+	describeJob = step{purpose: "Read all conditions and events of the job", line: "kubectl describe {job}"}
+	describePod = step{purpose: "Read the whole message, and the events of the pod", line: "kubectl describe pod {pod}"}
+	listPods    = step{
+		purpose: "List the pods of the job, with their nodes",
+		line:    "kubectl get pods -o wide -l batch.tensorstack.dev/job-name={name}",
+	}
+	describeNode = step{
+		purpose: "Read what is wrong with the node", line: "kubectl describe node {node}",
+		ofCluster: true,
+	}
+	describeNodes = step{
+		purpose: "See what the nodes have, and how much of it is taken", line: "kubectl describe nodes", ofCluster: true,
+	}
+	listJobs = step{
+		purpose: "See which jobs hold resources", line: "kubectl train list -A -o wide", ofCluster: true,
+	}
+	readLogs   = step{purpose: "Read the output of the job", line: "kubectl train logs {job}"}
+	readFailed = step{
+		purpose: "Read the whole output of the replica that failed", line: "kubectl train logs {job} --failed",
+	}
+	watchJob       = step{purpose: "Watch the job until it runs", line: "kubectl train watch {job}"}
+	findController = step{
+		purpose: "See whether the controller runs",
+		line:    "kubectl get pods -A -l app.kubernetes.io/name={controller}", ofCluster: true,
+	}
+	readController = step{
+		purpose: "For an administrator: read the errors of the controller",
+		line:    "kubectl logs -n t9k-{framework} deployment/{controller} --tail=50", ofCluster: true,
+	}
+	describeGroup = step{
+		purpose: "Read what the group of the job waits for",
+		line:    "kubectl describe podgroups.scheduler.tensorstack.dev {name}",
+	}
+	listGroups = step{
+		purpose: "See which groups are in the queue, and which of them run",
+		line:    "kubectl get podgroups.scheduler.tensorstack.dev -A", ofCluster: true,
+	}
+	describeQueue = step{
+		purpose: "Read the quota of the queue, and how much of it is in use",
+		line:    "kubectl describe queues.scheduler.tensorstack.dev {queue}", ofCluster: true,
+	}
+	listQueues = step{
+		purpose: "List the queues of the cluster", line: "kubectl get queues.scheduler.tensorstack.dev", ofCluster: true,
+	}
+	describeBoard = step{purpose: "Read what the TensorBoard waits for", line: "kubectl describe tb {tensorboard}"}
+	openBoard     = step{purpose: "Open the TensorBoard", line: "kubectl train board {job}"}
+	startBoard    = step{
+		purpose: "Start the TensorBoard again",
+		line:    `kubectl patch tb {tensorboard} --type=merge -p '{"spec": {"suspend": false}}'`,
+	}
+	jobEventsOf = step{purpose: "Read the events of the job", line: "kubectl events --for {job}"}
+	podEventsOf = step{purpose: "Read the events of the pod", line: "kubectl events --for pod/{replica}"}
+)

@@ -1,0 +1,360 @@
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Limits of the output that an explanation shows.
+const (
+	maxLines = 10
+	maxLine  = 160
+)
+
+// output returns the last lines of output of the replica that failed, if the explanation is about this failure and the
+// program itself failed.
+func (v view) output() []string {
+	failure := v.lastFailure()
+	isShown := v.endedByFailure() || !v.status.Decided() && v.is(batchv1beta1.ConditionReplicaFailure)
+	if failure == nil || !isShown || failure.ExitCode == nil || neverRan(failure.Reason) ||
+		v.Job.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	lines := slices.DeleteFunc(strings.Split(failure.Message, "\n"), func(line string) bool {
+		return strings.TrimSpace(cleanLine(line)) == ""
+	})
+	return lines[max(0, len(lines)-maxLines):]
+}
+
+// neverRan reports whether a reason of the kubelet means that the program could not be started.
+func neverRan(reason string) bool { return reason == "StartError" || reason == "ContainerCannotRun" }
+
+// who returns the replica that failed last, with its rank and its node, as the subject of a sentence.
+func (v view) who() string {
+	failure := v.lastFailure()
+	who := "Replica " + failure.Replica
+	var facts []string
+	if failure.Rank != nil {
+		facts = append(facts, fmt.Sprintf("rank %d", *failure.Rank))
+	}
+	if failure.Node != "" {
+		facts = append(facts, "on node "+failure.Node)
+	}
+	if len(facts) > 0 {
+		who += " (" + strings.Join(facts, ", ") + ")"
+	}
+	return who
+}
+
+// failedWithError returns the entry of a program that ended with an error.
+func failedWithError(v view, _ condition) entry {
+	e := entry{cause: "{who} failed: {message}.", next: []step{readFailed}, see: seeFailed}
+	failure := v.lastFailure()
+	if failure == nil || failure.ExitCode == nil {
+		e.next = append(e.next, podEventsOf)
+		return e
+	}
+	code := *failure.ExitCode
+	switch {
+	case failure.RankSignal != "":
+		e.cause = fmt.Sprintf("{who} ended because its process was ended by %s%s.", clean(failure.RankSignal),
+			meaningOfSignal(failure.RankSignal))
+		return e
+	case failure.RankExitCode != nil:
+		code = *failure.RankExitCode
+	}
+	e.cause = fmt.Sprintf("{who} ended with exit code %d%s.", code, meaningOfCode(code))
+	return e
+}
+
+// signals have the meaning of signals that often end a training, by their number.
+var signals = []struct {
+	number        int32
+	name, meaning string
+}{
+	{2, "SIGINT", "somebody interrupted it"},
+	{4, "SIGILL", "the program uses instructions that the CPU of the node does not have"},
+	{6, "SIGABRT", "the program aborted itself, often because of a failed check in C++ or CUDA code"},
+	{7, "SIGBUS", "often the shared memory /dev/shm was too small for the workers of a data loader"},
+	{8, "SIGFPE", "the program divided by zero in native code"},
+	{9, "SIGKILL", "it was killed from outside, for example at the end of a grace period or because the node had no " +
+		"memory left"},
+	{11, "SIGSEGV", "a segmentation fault, which is an error in native code"},
+	{15, "SIGTERM", "something outside asked it to end"},
+}
+
+// meaningOfSignal returns what a signal means, as the rest of a sentence.
+func meaningOfSignal(name string) string {
+	for _, s := range signals {
+		if s.name == name {
+			return ": " + s.meaning
+		}
+	}
+	return ""
+}
+
+// meaningOfCode returns what an exit code means, as the rest of a sentence.
+func meaningOfCode(code int32) string {
+	switch code {
+	case 1:
+		return ", an error of the program"
+	case 2:
+		return ", which programs use for a wrong command line, such as an unknown option or a script that does not exist"
+	case 126:
+		return ": the command of the container is not a program that can run"
+	case 127:
+		return ": the command of the container is not in the image"
+	}
+	for _, s := range signals {
+		if code == 128+s.number {
+			return fmt.Sprintf(" (%s): %s", s.name, s.meaning)
+		}
+	}
+	return ""
+}
+
+// outOfMemory returns the entry of a container that used more memory than its limit.
+func outOfMemory(v view, _ condition) entry {
+	e := entry{
+		cause: "{who} was killed because it used more memory than its limit" + v.memoryLimit() + ".",
+		do:    "Use less memory, for example with a smaller batch or fewer workers of the data loader, or raise the limit.",
+		next:  []step{readFailed}, fix: "raise resources.limits.memory", see: seeFailed,
+	}
+	return e
+}
+
+// memoryLimit returns the memory limit of the replica that failed, as part of a sentence.
+func (v view) memoryLimit() string {
+	failure := v.lastFailure()
+	if failure == nil {
+		return ""
+	}
+	var containers []corev1.Container
+	if pod := v.pod(failure.Replica); pod != nil { // its limit can come from a LimitRange
+		containers = pod.Spec.Containers
+	} else if role := v.roleOf(failure.Replica); role != nil && role.Template != nil {
+		containers = role.Template.Spec.Containers
+	}
+	main := framework.MainContainer(v.Job.Kind.MainContainers, containers)
+	if main == nil {
+		return ""
+	}
+	limit, ok := main.Resources.Limits[corev1.ResourceMemory]
+	if !ok {
+		return ". The template sets no limit, so it is that of the namespace or of the node"
+	}
+	return " of " + limit.String()
+}
+
+// deviceUnhealthy returns the entry of a replica that lost a device.
+func deviceUnhealthy(v view, _ condition) entry {
+	devices := "a device, such as a GPU,"
+	if failure := v.lastFailure(); failure != nil && len(failure.Devices) > 0 {
+		var names []string
+		for _, d := range failure.Devices[:min(len(failure.Devices), 3)] {
+			names = append(names, clean(d.Resource)+" "+clean(d.ID))
+		}
+		devices = "device " + listed(names)
+		if more := len(failure.Devices) - len(names); more > 0 {
+			devices += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return entry{
+		cause: fmt.Sprintf("{who} failed because the kubelet reports %s as unhealthy.", devices),
+		do: sentences("This is no failure of the program, and the restart does not count.", v.willAvoid(),
+			"Report the device to an administrator."),
+		next: []step{describeNode, listPods}, see: seeBadNodes,
+	}
+}
+
+// deviceTainted returns the entry of a replica that lost a device because of a taint.
+func deviceTainted(v view, _ condition) entry {
+	return entry{
+		cause: "{who} lost a device, such as a GPU, because the device has a taint with the effect NoExecute.",
+		do: sentences("This is no failure of the program.", v.willAvoid(),
+			"An administrator can find the device in the ResourceClaim of the pod."),
+		next: []step{{purpose: "List the claims for devices", line: "kubectl get resourceclaims"}, describeNode},
+		see:  seeBadNodes,
+	}
+}
+
+// nodeLost returns the entry of a replica that was lost with its node.
+func nodeLost(v view, _ condition) entry {
+	return entry{
+		cause: "{who} was lost with its node, which does not answer, is gone, or has a taint with the effect NoExecute.",
+		do:    sentences("This is no failure of the program.", v.willAvoid()),
+		next:  []step{describeNode, podEventsOf}, see: seeBadNodes,
+	}
+}
+
+// willAvoid returns the sentence about what follows from another failure of the node. It is empty if the job already
+// avoids nodes.
+func (v view) willAvoid() string {
+	if len(v.status.AvoidedNodes) > 0 {
+		return ""
+	}
+	return "After the second time, new pods of the job avoid the node."
+}
+
+// deadlineExceeded returns the entry of a job that took too long.
+func deadlineExceeded(_ view, c condition) entry {
+	return entry{
+		cause: sentence(c.message) + ". The time in which it waits for resources counts, too.",
+		do:    "Delete the job, and create it again with a longer runPolicy.activeDeadlineSeconds.",
+		next:  []step{readLogs, deleteToRepeat}, see: seeFailed,
+	}
+}
+
+// permanentFailure returns the entry of a failure that the restart policy does not restart.
+func permanentFailure(v view, _ condition) entry {
+	because := "Its restart policy {policy} does not restart it after such a failure."
+	switch v.names["policy"] {
+	case string(batchv1beta1.RestartPolicyNever):
+		because = "Its restart policy Never restarts no replica that failed."
+	case string(batchv1beta1.RestartPolicyExitCode):
+		because = "Its restart policy ExitCode restarts only after the exit codes 130, 137, 138 and 143."
+	}
+	return entry{
+		cause: because, do: "Fix the cause, delete the job, and create it again.",
+		next: []step{readFailed, deleteToRepeat}, see: seeFailed,
+	}
+}
+
+// otherFailure returns the entry of a failure with a reason that only the kubelet has.
+func (v view) otherFailure() entry {
+	e := entry{
+		cause: fmt.Sprintf("{who} failed (%s): {message}.", clean(v.lastFailure().Reason)),
+		next:  []step{readFailed, podEventsOf}, see: seeFailed,
+	}
+	if neverRan(v.lastFailure().Reason) {
+		e.cause = "{who} could not start its program: " + startWords(firstLine(v.lastFailure().Message)) + "."
+		e.next = []step{podEventsOf}
+		e.do = "Check the command in the template, and whether the image has it."
+		e.fix = "correct the command"
+	}
+	return e
+}
+
+// restarting returns the entry of a job that replaces replicas.
+func restarting(_ view, c condition) entry {
+	return entry{
+		cause: "Replica " + quote(withoutCount(c.message)) + ".",
+		do:    "The job continues automatically. The delay grows with each restart.",
+		next:  []step{readFailed, watchJob}, see: seePending,
+	}
+}
+
+// finishing returns the entry of a job that has ended except for some pods.
+func finishing(_ view, c condition) entry {
+	e := entry{
+		cause: "Some of its pods still run, and are ending or being deleted.",
+		do:    "If a pod stays, its node does not answer, or a webhook rejects its deletion.",
+		next:  []step{listPods}, see: seeEnding,
+	}
+	if overdue, _, ok := strings.Cut(strings.TrimPrefix(c.message, "waiting for overdue "), " to end"); ok &&
+		strings.HasPrefix(c.message, "waiting for overdue ") {
+		e.cause = fmt.Sprintf("Its end waits for %s, which should have ended before.", clean(overdue))
+		e.do = "The node does not answer, or a webhook rejects the deletion of the pod. Ask an administrator to check " +
+			"the node."
+	}
+	return e
+}
+
+// noProgress returns the entry of a training that is stalled.
+func noProgress(v view, c condition) entry {
+	e := entry{
+		cause: sentence(c.message) + ".",
+		next: []step{
+			{purpose: "Read the output of all replicas, not only of the leader", line: "kubectl train logs {job}"},
+			listPods,
+		}, see: seeStalled,
+	}
+	if p := v.status.Progress; p != nil && p.Replica != "" {
+		e.cause += " Replica " + clean(p.Replica) + " reports the progress, and often waits for another one that hangs."
+	}
+	if silent := v.notReady(); len(silent) > 0 {
+		e.cause += fmt.Sprintf(" Not ready: %s.", listed(silent))
+	}
+	e.do = "If an evaluation or a checkpoint takes this long, the deadline is too short: raise it in runPolicy."
+	return e
+}
+
+// notReady returns the replicas whose pods run but are not ready, with their nodes. At most three are named.
+func (v view) notReady() []string {
+	var names []string
+	for _, pod := range v.Pods {
+		isReady := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		if pod.Status.Phase != corev1.PodRunning || isReady || pod.DeletionTimestamp != nil {
+			continue
+		}
+		name := pod.Name
+		if pod.Spec.NodeName != "" {
+			name += " on node " + pod.Spec.NodeName
+		}
+		names = append(names, name)
+	}
+	if len(names) > 3 {
+		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
+	}
+	return names
+}
+
+// replicasRunning returns the entry of a job that runs.
+func replicasRunning(v view, _ condition) entry {
+	running, all := v.counts()
+	e := entry{cause: fmt.Sprintf("Its replicas run or have ended (%d of %d)", running, all), see: seeRunning}
+	if a := v.status.Aggregate; a != nil && a.Running == all {
+		e.cause = fmt.Sprintf("All %d replicas run", all)
+	}
+	if p := v.status.Progress; p != nil && p.Summary != "" {
+		e.cause += ", and the training is at " + quote(p.Summary)
+		if p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.After(v.Now) {
+			e.cause += ", which leaves about " + v.in(p.EstimatedCompletionTime.Time)
+		}
+	}
+	e.cause += "."
+	if silent := v.notReady(); len(silent) > 0 {
+		e.cause += fmt.Sprintf(" Not ready, perhaps because the node does not answer: %s.", listed(silent))
+	}
+	e.next = []step{
+		{purpose: "Follow the output of the job", line: "kubectl train logs {job} -f"},
+		{purpose: "Watch the job", line: "kubectl train watch {job}"},
+	}
+	return e
+}
+
+// firstLine returns the first line of a text that is not empty.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// sentence returns a message as the beginning of a sentence: cleaned, with a capital letter and without a full stop.
+func sentence(message string) string {
+	message = quote(message)
+	if message == "" {
+		return "No reason is given"
+	}
+	return strings.ToUpper(message[:1]) + message[1:]
+}
+
+// withoutCount returns the message of the condition Running without the number of replicas at its beginning.
+func withoutCount(message string) string {
+	before, after, ok := strings.Cut(message, " replicas are not running yet: ")
+	if ok && strings.Trim(before, "0123456789 of") == "" {
+		return after
+	}
+	return message
+}

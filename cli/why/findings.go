@@ -1,0 +1,504 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// findings returns what is known about the state of the job, the most important first among those of the same weight.
+func (v view) findings() []Finding {
+	findings := v.aboutTheStart()
+	findings = append(findings, v.aboutConditions()...)
+	findings = append(findings, v.aboutFailures()...)
+	findings = append(findings, v.aboutNodes()...)
+	findings = append(findings, v.aboutLimits()...)
+	findings = append(findings, v.aboutEvents()...)
+	findings = append(findings, v.aboutTheQueue()...)
+	return append(findings, v.aboutTheTensorBoard()...)
+}
+
+// patience is how long a controller can take to write the status of a new job.
+const patience = time.Minute
+
+// aboutTheStart returns the findings about a job that no controller handles, or that is being deleted.
+func (v view) aboutTheStart() []Finding {
+	c := condition{object: v.Job.Ref(), name: "Status"}
+	var e entry
+	switch age := v.Now.Sub(v.Job.GetCreationTimestamp().Time); {
+	case v.Job.GetDeletionTimestamp() != nil:
+		c.reason = "Deleting"
+		e = entry{
+			cause: fmt.Sprintf("It still exists because of %s.", cmp.Or(finalizersOf(v.Job), "a finalizer")),
+			do:    "It is gone when its pods have ended. If a pod stays, its node does not answer.",
+			next:  []step{listPods, describeJob}, see: seeEnding,
+		}
+	case !v.spec.RunsHere() && !v.spec.RunsElsewhere():
+		c.reason = "ManagedByOther"
+		e = entry{
+			cause: fmt.Sprintf("Its spec.managedBy is %s, so the {controller} leaves the job to the controller of that name.",
+				clean(string(v.spec.ManagedBy))),
+			do:   "Ask those who run that controller. The field cannot be changed.",
+			next: []step{describeJob, jobEventsOf}, see: seeMultiKueue,
+		}
+	case len(v.status.Conditions) > 0:
+		return nil
+	case age < patience:
+		c.reason = "New"
+		e = entry{
+			cause: "It is new, and the controller writes its status within seconds.",
+			next:  []step{watchJob, findController}, see: seePending,
+		}
+	default:
+		c.reason = "NoController"
+		e = v.noController()
+	}
+	return []Finding{v.made(c, main, e)}
+}
+
+// noController returns the entry of a job that has no status for too long.
+func (v view) noController() entry {
+	e := entry{
+		cause: "No controller handles the job: either the {controller} does not run, or it does not watch the namespace " +
+			"{namespace}.",
+		do:   "Ask an administrator to check its pod and its flag --namespace.",
+		next: []step{findController, jobEventsOf, readController}, see: seeControllers,
+	}
+	if len(v.Controllers) == 0 {
+		return e
+	}
+	isReady := func(pod corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}
+	first := v.Controllers[0]
+	e.cause = fmt.Sprintf("No controller handles the job. The pod %s of the {controller} in namespace %s is not ready.",
+		first.Name, first.Namespace)
+	if i := slices.IndexFunc(v.Controllers, isReady); i >= 0 {
+		first = v.Controllers[i]
+		e.cause = fmt.Sprintf("The {controller} runs in namespace %s, but has not handled the job. It might be limited to "+
+			"another namespace than {namespace} by its flag --namespace, or it lacks permissions.", first.Namespace)
+	}
+	e.do = "Ask an administrator to read its log."
+	e.next = []step{{
+		purpose: "For an administrator: read the errors of the controller",
+		line:    fmt.Sprintf("kubectl logs -n %s %s --tail=50", first.Namespace, first.Name), ofCluster: true,
+	}, findController}
+	return e
+}
+
+// finalizersOf returns the finalizers of an object for a sentence.
+func finalizersOf(object metav1.Object) string {
+	if names := object.GetFinalizers(); len(names) > 0 {
+		return "its finalizers " + strings.Join(names, " and ")
+	}
+	return ""
+}
+
+// made returns the finding with an entry that is in no table.
+func (v view) made(c condition, weight weight, e entry) Finding {
+	return v.finding(c, weight, map[string]entry{c.reason: e})
+}
+
+// decisive returns the type of the condition that explains the phase.
+func (v view) decisive() string {
+	for _, end := range []string{
+		batchv1beta1.ConditionCompleted, batchv1beta1.ConditionFailed, batchv1beta1.ConditionSuccessCriteriaMet,
+		batchv1beta1.ConditionFailureTarget, batchv1beta1.ConditionPaused,
+	} {
+		if v.is(end) {
+			return end
+		}
+	}
+	initialized, running := v.find(batchv1beta1.ConditionInitialized), v.find(batchv1beta1.ConditionRunning)
+	switch {
+	case running != nil && running.Reason == batchv1beta1.ReasonPausing:
+		return batchv1beta1.ConditionRunning
+	case initialized != nil && initialized.Status == metav1.ConditionFalse, running == nil:
+		return batchv1beta1.ConditionInitialized
+	case v.is(batchv1beta1.ConditionRunning) && v.is(batchv1beta1.ConditionStalled):
+		return batchv1beta1.ConditionStalled
+	}
+	return batchv1beta1.ConditionRunning
+}
+
+// aboutConditions returns the findings about the conditions of the job.
+func (v view) aboutConditions() []Finding {
+	tables := map[string][]map[string]entry{
+		batchv1beta1.ConditionInitialized:        {initialized},
+		batchv1beta1.ConditionRunning:            {running, paused, podGroups, initialized},
+		batchv1beta1.ConditionStalled:            {stalled},
+		batchv1beta1.ConditionPaused:             {paused},
+		batchv1beta1.ConditionSuccessCriteriaMet: {ended},
+		batchv1beta1.ConditionFailureTarget:      {ended},
+		batchv1beta1.ConditionCompleted:          {ended},
+		batchv1beta1.ConditionFailed:             {ended},
+		batchv1beta1.ConditionReplicaFailure:     {failures, ended, running, paused},
+	}
+	decisive := v.decisive()
+	var findings []Finding
+	for _, c := range v.status.Conditions {
+		weight := quiet
+		switch {
+		case c.Type == decisive && v.Job.GetDeletionTimestamp() == nil:
+			weight = main
+		case c.Type == batchv1beta1.ConditionStalled && c.Status == metav1.ConditionUnknown && v.status.Phase ==
+			batchv1beta1.JobPhaseRunning:
+			weight = note
+		case c.Type == batchv1beta1.ConditionRunning && decisive == batchv1beta1.ConditionFailureTarget,
+			c.Type == batchv1beta1.ConditionRunning && decisive == batchv1beta1.ConditionSuccessCriteriaMet:
+			weight = note // which pods still run
+		}
+		findings = append(findings, v.finding(condition{
+			object: v.Job.Ref(), name: c.Type, reason: c.Reason, message: c.Message, since: c.LastTransitionTime.Time,
+		}, weight, tables[c.Type]...))
+	}
+	return findings
+}
+
+// aboutFailures returns the finding about the last failure of a replica.
+func (v view) aboutFailures() []Finding {
+	failure := v.lastFailure()
+	if failure == nil {
+		return nil
+	}
+	weight := quiet
+	switch {
+	case v.Job.GetDeletionTimestamp() != nil:
+	case v.endedByFailure(), v.isRestarting():
+		weight = root
+	case v.status.Decided() || v.spec.RunMode.Pausing():
+	case v.is(batchv1beta1.ConditionReplicaFailure) || v.Now.Sub(failure.Time.Time) < recently:
+		weight = note
+	}
+	c := condition{
+		object: v.Job.Ref(), name: "Failure", reason: failure.Reason, message: firstLine(failure.Message),
+		since: failure.Time.Time,
+	}
+	found := v.finding(c, weight, failures, map[string]entry{c.reason: v.otherFailure()})
+	if weight == note {
+		found.Text = sentences("Its last failure was "+v.ago(c.since)+".", found.Text)
+	}
+	return []Finding{found}
+}
+
+// recently is how long a past event is worth a sentence.
+const recently = time.Hour
+
+// endedByFailure reports whether the failure of a replica ended the job.
+func (v view) endedByFailure() bool {
+	for _, end := range []string{batchv1beta1.ConditionFailed, batchv1beta1.ConditionFailureTarget} {
+		if c := v.find(end); c != nil && c.Status == metav1.ConditionTrue {
+			return c.Reason == batchv1beta1.ReasonBackoffLimitExceeded || c.Reason == batchv1beta1.ReasonPermanentFailure
+		}
+	}
+	return false
+}
+
+// isRestarting reports whether the job replaces replicas after a failure, and nothing keeps their pods from starting.
+func (v view) isRestarting() bool {
+	return v.status.Phase == batchv1beta1.JobPhasePending && v.is(batchv1beta1.ConditionReplicaFailure) &&
+		!v.status.Decided() && slices.Contains([]string{
+		batchv1beta1.ReasonRestarting, batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending,
+	}, v.status.Reason)
+}
+
+// aboutNodes returns the finding about the nodes that the job avoids.
+func (v view) aboutNodes() []Finding {
+	if len(v.status.AvoidedNodes) == 0 {
+		return nil
+	}
+	oldest := v.status.AvoidedNodes[0]
+	nodes := "node " + oldest.Name
+	if more := len(v.status.AvoidedNodes) - 1; more > 0 {
+		nodes = fmt.Sprintf("%d nodes, among them %s,", more+1, oldest.Name)
+	}
+	weight := note
+	if v.status.Decided() || v.spec.RunMode.Pausing() {
+		weight = quiet
+	}
+	return []Finding{v.made(condition{object: v.Job.Ref(), name: "AvoidedNodes", reason: oldest.Reason}, weight, entry{
+		cause: fmt.Sprintf("New pods of the job avoid %s until %s, because replicas failed there twice (%s).", nodes,
+			v.at(oldest.Until.Time), oldest.Reason),
+		next: []step{{
+			purpose: "Read what is wrong with the node", line: "kubectl describe node " + Quoted(clean(oldest.Name)),
+			ofCluster: true,
+		}}, see: seeBadNodes,
+	})}
+}
+
+// aboutLimits returns the findings about the times of the job, and about what its status lacks.
+func (v view) aboutLimits() []Finding {
+	var findings []Finding
+	add := func(reason string, e entry) {
+		findings = append(findings, v.made(condition{object: v.Job.Ref(), name: "Status", reason: reason}, note, e))
+	}
+	if deadline, ok := policy.Deadline(v.spec.RunPolicy, v.status.StartTime); ok && !v.status.Decided() &&
+		deadline.Sub(v.Now) < recently {
+		add("DeadlineNear", entry{
+			cause: fmt.Sprintf("It fails in %s, at %s, unless it has ended by then (runPolicy.activeDeadlineSeconds).",
+				v.in(deadline), v.at(deadline)),
+			next: []step{{purpose: "Raise runPolicy.activeDeadlineSeconds", line: "kubectl edit {job}"}}, see: seeFailed,
+		})
+	}
+	if expiry, ok := policy.Expiry(v.spec.RunPolicy, v.status.CompletionTime); ok {
+		add("Expires", entry{
+			cause: fmt.Sprintf("It is deleted in %s, with its pods and their logs (runPolicy.ttlSecondsAfterFinished).",
+				v.in(expiry)),
+			next: []step{{purpose: "Keep the job longer: change ttlSecondsAfterFinished", line: "kubectl edit {job}"}},
+			see:  seeSucceeded,
+		})
+	}
+	if v.isStale() {
+		add("NotObserved", entry{
+			cause: "The controller has not handled the last change of the job yet.",
+			do:    "If this does not change, the controller does not run.",
+			next:  []step{findController}, see: seeControllers,
+		})
+	}
+	if v.spec.RunMode.Debugging() && v.status.Phase == batchv1beta1.JobPhaseRunning {
+		add("DebugMode", entry{
+			cause: "It is in debug mode: its replicas idle until you start the training by hand.",
+			next:  []step{{purpose: "Open a shell in the leader", line: "kubectl train debug {job}"}}, see: seeRunModes,
+		})
+	}
+	if v.spec.RunsElsewhere() {
+		add("RunsElsewhere", entry{
+			cause: "MultiKueue runs it in another cluster, where its pods and logs are." + v.otherCluster(),
+			next:  []step{describeWorkload}, see: seeMultiKueue,
+		})
+	}
+	if v.status.Omitted != "" {
+		add("Omitted", entry{
+			cause: "Its status is not complete: " + quote(v.status.Omitted) + ".", next: []step{listPods}, see: seePending,
+		})
+	}
+	return findings
+}
+
+// isStale reports whether the status is older than the spec.
+func (v view) isStale() bool {
+	return v.status.ObservedGeneration != 0 && v.status.ObservedGeneration < v.Job.GetGeneration() &&
+		!v.status.Decided() && v.spec.RunsHere()
+}
+
+// otherCluster names the cluster in which MultiKueue runs the job, as far as the admission checks show it.
+func (v view) otherCluster() string {
+	if v.Workload == nil {
+		return ""
+	}
+	for _, check := range v.Workload.Status.AdmissionChecks {
+		if check.Message != "" {
+			return " It reports: " + quote(check.Message) + "."
+		}
+	}
+	return ""
+}
+
+// aboutEvents returns the findings about the events of the job and its pods: the last one with each reason.
+func (v view) aboutEvents() []Finding {
+	newest := map[string]corev1.Event{}
+	for _, e := range v.Events {
+		_, ofJob := jobEvents[e.Reason]
+		_, ofPod := queuedPodEvents[e.Reason]
+		isOfJob := e.InvolvedObject.Kind == v.Job.Kind.Kind
+		if last, ok := newest[e.Reason]; (ofJob && isOfJob || ofPod && !isOfJob) && (!ok || seen(last).Before(seen(e))) {
+			newest[e.Reason] = e
+		}
+	}
+	var findings []Finding
+	for _, e := range slices.SortedFunc(maps.Values(newest), func(a, b corev1.Event) int {
+		return cmp.Or(seen(b).Compare(seen(a)), cmp.Compare(a.Reason, b.Reason))
+	}) {
+		weight := quiet
+		isOver := v.status.Finished()
+		switch e.Reason {
+		case batchv1beta1.EventNoEffect:
+			weight = note
+		case batchv1beta1.EventReplicaFailed, batchv1beta1.EventStopped, schedulerv1beta1.EventMaxDuration:
+			if !isOver && v.Now.Sub(seen(e)) < recently {
+				weight = note
+			}
+		}
+		findings = append(findings, v.finding(condition{
+			object: strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name, name: "Event", reason: e.Reason,
+			message: e.Message, since: seen(e),
+		}, weight, jobEvents, queuedPodEvents))
+	}
+	return findings
+}
+
+// aboutTheQueue returns the findings about the PodGroup and the Queue of the job.
+func (v view) aboutTheQueue() []Finding {
+	var findings []Finding
+	if v.PodGroup != nil {
+		for _, c := range v.PodGroup.Status.Conditions {
+			findings = append(findings, v.finding(condition{
+				object: "podgroup/" + v.PodGroup.Name, name: c.Type, reason: c.Reason, message: c.Message,
+				since: c.LastTransitionTime.Time,
+			}, quiet, podGroups))
+		}
+	}
+	if v.Queue != nil {
+		for _, c := range v.Queue.Status.Conditions {
+			findings = append(findings, v.finding(condition{
+				object: "queue/" + v.Queue.Name, name: c.Type, reason: c.Reason, message: c.Message,
+				since: c.LastTransitionTime.Time,
+			}, quiet, queues))
+		}
+	}
+	return findings
+}
+
+// boardTroubles are the reasons of a TensorBoard that are worth a sentence: it does not run until somebody acts.
+var boardTroubles = []string{
+	tensorboardv1beta1.ReasonCulled, tensorboardv1beta1.ReasonClaimNotReady, tensorboardv1beta1.ReasonClaimExclusive,
+	tensorboardv1beta1.ReasonCrashing, tensorboardv1beta1.ReasonProbeFailed, tensorboardv1beta1.ReasonFetchFailed,
+	batchv1beta1.ReasonNotInstalled, batchv1beta1.ReasonReadFailed, batchv1beta1.ReasonUpdateFailed,
+	batchv1beta1.ReasonDeleteFailed, batchv1beta1.ReasonUnschedulable, batchv1beta1.ReasonImagePull,
+	batchv1beta1.ReasonContainerConfig, batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed,
+	schedulerv1beta1.ReasonQueueNotFound, schedulerv1beta1.ReasonQueueClosed,
+	schedulerv1beta1.ReasonNamespaceNotSelected, schedulerv1beta1.ReasonQuotaExceeded,
+	schedulerv1beta1.ReasonEngineNotReady, schedulerv1beta1.ReasonPriorityClassMismatch,
+}
+
+// aboutTheTensorBoard returns the findings about the TensorBoard of the job.
+func (v view) aboutTheTensorBoard() []Finding {
+	var findings []Finding
+	add := func(c condition, tables ...map[string]entry) {
+		weight := quiet
+		if slices.Contains(boardTroubles, c.reason) && !slices.ContainsFunc(findings, func(f Finding) bool {
+			return f.Reason == c.reason
+		}) {
+			weight = note
+		}
+		findings = append(findings, v.finding(c, weight, tables...))
+	}
+	if s := v.boardStatus(); s != nil && s.Reason != "" {
+		add(condition{object: v.Job.Ref(), name: "status.tensorboard", reason: s.Reason, message: s.Note}, tensorBoard)
+	}
+	if v.TensorBoard == nil {
+		return findings
+	}
+	for _, c := range v.TensorBoard.Status.Conditions {
+		add(condition{
+			object: "tensorboard/" + v.TensorBoard.Name, name: c.Type, reason: c.Reason, message: c.Message,
+			since: c.LastTransitionTime.Time,
+		}, tableOf(c.Type))
+	}
+	return findings
+}
+
+// tableOf returns the table with the reasons of a condition of a TensorBoard.
+func tableOf(conditionType string) map[string]entry {
+	if conditionType == tensorboardv1beta1.ConditionReady {
+		return tensorBoard
+	}
+	return tensorBoardUse
+}
+
+// lead returns the first sentence: the state of the job.
+func (v view) lead() string {
+	job := v.Job.Ref()
+	replicas := v.howMany()
+	since := func(conditionType string) string {
+		if c := v.find(conditionType); c != nil {
+			return v.ago(c.LastTransitionTime.Time)
+		}
+		return "a while ago"
+	}
+	switch {
+	case v.Job.GetDeletionTimestamp() != nil:
+		return fmt.Sprintf("%s was deleted %s.", job, v.ago(v.Job.GetDeletionTimestamp().Time))
+	case len(v.status.Conditions) == 0:
+		return fmt.Sprintf("%s was created %s and has no status.", job, v.ago(v.Job.GetCreationTimestamp().Time))
+	case v.status.Phase == batchv1beta1.JobPhaseSucceeded:
+		return fmt.Sprintf("%s succeeded %s%s.", job, since(batchv1beta1.ConditionCompleted), v.took())
+	case v.status.Phase == batchv1beta1.JobPhaseFailed:
+		return fmt.Sprintf("%s failed %s%s.", job, since(batchv1beta1.ConditionFailed), v.took())
+	case v.is(batchv1beta1.ConditionSuccessCriteriaMet):
+		return fmt.Sprintf("%s has succeeded, and its other pods are ending.", job)
+	case v.is(batchv1beta1.ConditionFailureTarget):
+		return fmt.Sprintf("%s has failed, and its pods are ending.", job)
+	case v.is(batchv1beta1.ConditionPaused):
+		return fmt.Sprintf("%s was paused %s.", job, since(batchv1beta1.ConditionPaused))
+	case v.status.Reason == batchv1beta1.ReasonPausing:
+		return fmt.Sprintf("%s is being paused.", job)
+	case v.status.Phase == batchv1beta1.JobPhaseRunning && v.is(batchv1beta1.ConditionStalled):
+		return fmt.Sprintf("%s runs, but its training stalled %s.", job, since(batchv1beta1.ConditionStalled))
+	case v.status.Phase == batchv1beta1.JobPhaseRunning:
+		return fmt.Sprintf("%s has run for %s.", job, strings.TrimSuffix(since(batchv1beta1.ConditionRunning), " ago"))
+	case v.isRestarting():
+		return fmt.Sprintf("%s restarts after a failure%s: %s.", job, v.restarts(), replicas)
+	case v.status.Phase == batchv1beta1.JobPhaseResuming:
+		return fmt.Sprintf("%s was resumed and waits: %s.", job, replicas)
+	case v.status.RunningTime != nil:
+		return fmt.Sprintf("%s has run before and waits: %s.", job, replicas)
+	}
+	return fmt.Sprintf("%s waits: %s.", job, replicas)
+}
+
+// howMany returns how many replicas run, as part of a sentence.
+func (v view) howMany() string {
+	running, all := v.counts()
+	if all == 1 {
+		return fmt.Sprintf("%d of 1 replica runs", running)
+	}
+	return fmt.Sprintf("%d of %d replicas run", running, all)
+}
+
+// restarts returns how many restarts have counted, as part of a sentence.
+func (v view) restarts() string {
+	limit := ptr.Deref(v.spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
+	if v.status.BackoffCount == 0 || limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (restart %d of at most %d)", v.status.BackoffCount, limit)
+}
+
+// took returns how long a finished job was active, for a sentence.
+func (v view) took() string {
+	if v.status.StartTime == nil || v.status.CompletionTime == nil {
+		return ""
+	}
+	return fmt.Sprintf(", after %s", strings.TrimSuffix(view{Facts: Facts{Now: v.status.CompletionTime.Time}}.ago(
+		v.status.StartTime.Time), " ago"))
+}
+
+// gaps returns the sentence about the objects that cannot be read.
+func (v view) gaps() string {
+	if len(v.NotRead) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("This leaves out %s, which you may not read.", listed(v.NotRead))
+}
+
+// listed joins words to a list for a sentence.
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// boardStatus returns the status of the TensorBoard in the status of the job, or nil.
+func (v view) boardStatus() *batchv1beta1.DependentStatus {
+	if owner, ok := v.Job.Job.(framework.TensorBoardJob); ok {
+		return owner.TensorBoardStatus()
+	}
+	return nil
+}

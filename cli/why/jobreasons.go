@@ -1,0 +1,268 @@
+package why
+
+import (
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Sections of the documentation.
+const (
+	seePending     = "docs/troubleshooting.md#pending"
+	seeRunning     = "docs/troubleshooting.md#running"
+	seeStalled     = "docs/troubleshooting.md#stalled"
+	seePaused      = "docs/troubleshooting.md#paused"
+	seeResuming    = "docs/troubleshooting.md#resuming"
+	seeEnding      = "docs/troubleshooting.md#ending"
+	seeSucceeded   = "docs/troubleshooting.md#succeeded"
+	seeFailed      = "docs/troubleshooting.md#failed"
+	seeBoard       = "docs/troubleshooting.md#a-tensorboard"
+	seeQueue       = "docs/troubleshooting.md#a-job-in-a-queue"
+	seeControllers = "docs/troubleshooting.md#the-controllers"
+	seeBadNodes    = "docs/bad-nodes.md#when-a-node-is-avoided"
+	seeKueue       = "docs/kueue.md#what-happens-to-a-job"
+	seeMultiKueue  = "docs/kueue.md#jobs-in-other-clusters"
+	seeProgress    = "docs/progress.md#stalls"
+	seeElastic     = "docs/elastic.md"
+	seeEvents      = "docs/reference/jobs.md#reasons-of-the-events-of-a-job"
+	seeRunModes    = "docs/run-modes.md#pause-and-resume"
+)
+
+// noReplicas is the entry of a job without replicas.
+var noReplicas = entry{
+	cause: "Every type of the job has 0 replicas, so nothing can run.",
+	do:    "Set the number of replicas of a type.",
+	fix:   "set replicas of a type to 1 or more", see: seePending,
+}
+
+// initialized has the reasons of the condition Initialized. The reasons of dependents can occur, too.
+var initialized = map[string]entry{
+	batchv1beta1.ReasonAccepted: {
+		cause: "The controller has accepted the job, and creates its replicas when they are needed.",
+		next:  []step{listPods}, see: seePending,
+	},
+	batchv1beta1.ReasonNoReplicas: noReplicas,
+	batchv1beta1.ReasonInvalidTemplate: {
+		cause: "No pod can be made from the template of the job: {message}.",
+		next:  []step{describeJob}, fix: "correct the template as the message describes", see: seePending,
+	},
+	batchv1beta1.ReasonNameConflict: {choose: nameConflict},
+	batchv1beta1.ReasonCreateFailed: {choose: createFailed},
+	batchv1beta1.ReasonUpdateFailed: notPermitted,
+	batchv1beta1.ReasonReadFailed:   notPermitted,
+	batchv1beta1.ReasonNotInstalled: {choose: notInstalled},
+	batchv1beta1.ReasonDeleteFailed: notPermitted,
+	batchv1beta1.ReasonAdmissionChangedPod: {
+		cause: "A webhook or a policy of the cluster changes labels that the controllers need: {message}.",
+		do: "Ask an administrator to leave these labels alone, or to exempt the namespace {namespace}. " +
+			"The job then continues automatically.",
+		next: []step{describeJob, {
+			purpose: "For an administrator: list the webhooks that change pods",
+			line:    "kubectl get mutatingwebhookconfigurations", ofCluster: true,
+		}}, see: seePending,
+	},
+}
+
+// notPermitted is the entry of a controller that lacks a permission.
+var notPermitted = entry{
+	cause: "The controller cannot read or change an object that the job needs: {message}.",
+	do:    "An administrator must give the controller the ClusterRole that was shipped with it.",
+	next:  []step{describeJob, readController}, see: seePending,
+}
+
+// running has the reasons of the condition Running. The reasons of PodGroups and of Initialized can occur, too.
+var running = map[string]entry{
+	batchv1beta1.ReasonReplicasRunning:  {choose: replicasRunning},
+	batchv1beta1.ReasonPartiallyRunning: {choose: partiallyRunning},
+	batchv1beta1.ReasonTooFewReplicas: {
+		cause: "The job is elastic, but too few replicas are left: {message}.",
+		do:    "How the leader {leader} ends decides how the job ends.",
+		next:  []step{readFailed, readLogs}, see: seePending,
+	},
+	batchv1beta1.ReasonQueued: {choose: queued},
+	batchv1beta1.ReasonCreating: {
+		cause: "The controller is creating the pods of the job, which takes seconds.",
+		do:    "If this does not change, the controller does not run.",
+		next:  []step{watchJob, findController}, see: seePending,
+	},
+	batchv1beta1.ReasonUnschedulable:   {choose: unschedulable},
+	batchv1beta1.ReasonImagePull:       {choose: imagePull},
+	batchv1beta1.ReasonContainerConfig: {choose: containerConfig},
+	batchv1beta1.ReasonPending:         {choose: starting},
+	batchv1beta1.ReasonRestarting:      {choose: restarting},
+	batchv1beta1.ReasonFinishing:       {choose: finishing},
+	batchv1beta1.ReasonFinished: {
+		cause: "The job has finished: {message}.",
+		do:    "A finished job cannot be restarted. Delete it, and create it again.",
+		next:  []step{readLogs, {purpose: "Delete the job", line: "kubectl train delete {job}"}}, see: seeFailed,
+	},
+	batchv1beta1.ReasonNoReplicas: noReplicas,
+}
+
+// stalled has the reasons of the condition Stalled.
+var stalled = map[string]entry{
+	batchv1beta1.ReasonNoProgress: {choose: noProgress},
+	batchv1beta1.ReasonProgressUnknown: {
+		cause: "It is not known whether the training makes progress, because the controller cannot read it: {message}.",
+		do:    "A NetworkPolicy or a service mesh might not let the controller reach the pod.",
+		next: []step{
+			{purpose: "Read the log of the sidecar that receives the progress", line: "kubectl logs {leader} -c progress"},
+			{purpose: "See which network policies the namespace has", line: "kubectl get networkpolicies"},
+		}, see: seeStalled,
+	},
+	batchv1beta1.ReasonProgressing: {
+		cause: "The training was stalled, and is within its deadlines again.",
+		next:  []step{readLogs}, see: seeProgress,
+	},
+	batchv1beta1.ReasonNotRunning: {
+		cause: "The training was stalled, and does not run anymore.",
+		next:  []step{readLogs}, see: seeProgress,
+	},
+}
+
+// paused has the reasons of the condition Paused, and of Running while the job is paused.
+var paused = map[string]entry{
+	batchv1beta1.ReasonPausing: {
+		cause: "Its pods are being deleted ({message}). Each has the grace period of its template to save its work.",
+		do:    "If a pod stays longer, its node does not answer.",
+		next:  []step{listPods}, see: seePaused,
+	},
+	batchv1beta1.ReasonPaused: {
+		cause: "No pod of the job is left, and the job keeps its history.",
+		do:    "It runs again when you resume it.",
+		next:  []step{{purpose: "Let the job run again", line: "kubectl train resume {job}"}}, see: seePaused,
+	},
+	batchv1beta1.ReasonResumed: {
+		cause: "The job was paused before, and has been resumed.",
+		next:  []step{watchJob}, see: seeResuming,
+	},
+}
+
+// ended has the reasons of the conditions SuccessCriteriaMet, FailureTarget, Completed and Failed.
+var ended = map[string]entry{
+	batchv1beta1.ReasonLeaderSucceeded: {
+		cause: "Its leader {leader} ended with exit code 0.",
+		next:  []step{readLogs}, see: seeSucceeded,
+	},
+	batchv1beta1.ReasonBackoffLimitExceeded: {
+		cause: "No restart is left, because runPolicy.backoffLimit is {limit}.",
+		do:    "Fix the cause, delete the job, and create it again.",
+		next: []step{readFailed, {
+			purpose: "Read the other failures of the job", line: "kubectl describe {job}",
+		}, deleteToRepeat}, see: seeFailed,
+	},
+	batchv1beta1.ReasonPermanentFailure: {choose: permanentFailure},
+	batchv1beta1.ReasonMaxDurationExceeded: {
+		cause: "The pods of the job were on nodes for as long as the queue allows: {message}.",
+		do: "A job that saves checkpoints can continue from them. Delete the job, and create it again. " +
+			"An administrator can raise spec.maxDuration of the queue.",
+		next: []step{readLogs, describeQueue, deleteToRepeat}, see: seeFailed,
+	},
+	batchv1beta1.ReasonDeadlineExceeded: {choose: deadlineExceeded},
+}
+
+// deleteToRepeat deletes a job that has finished.
+var deleteToRepeat = step{
+	purpose: "Delete the job, to create it again", line: "kubectl train delete {job}",
+}
+
+// failures has the reasons of the condition ReplicaFailure and of status.failures.
+var failures = map[string]entry{
+	batchv1beta1.ReasonError:     {choose: failedWithError},
+	batchv1beta1.ReasonOOMKilled: {choose: outOfMemory},
+	batchv1beta1.ReasonPreempted: {
+		cause: "{who} had to make room for a pod of a higher priority.",
+		do: "This is no failure of the program. To be preempted less often, use a queue or a PriorityClass of a " +
+			"higher priority.",
+		next: []step{podEventsOf, listJobs}, see: seeFailed,
+	},
+	batchv1beta1.ReasonEvicted: {
+		cause: "{who} was evicted: {message}.",
+		do: "Its node is being drained or is short of a resource, or the pod wrote more to its local disk than its limit " +
+			"of ephemeral storage allows.",
+		next: []step{podEventsOf, describeNode}, see: seeFailed,
+	},
+	batchv1beta1.ReasonNodeLost: {choose: nodeLost},
+	batchv1beta1.ReasonNodeShutdown: {
+		cause: "{who} ended because its node was shut down.",
+		do:    "This is no failure of the program.",
+		next:  []step{describeNode, podEventsOf}, see: seeFailed,
+	},
+	batchv1beta1.ReasonDeviceUnhealthy: {choose: deviceUnhealthy},
+	batchv1beta1.ReasonDeviceTainted:   {choose: deviceTainted},
+	batchv1beta1.ReasonDisrupted: {
+		cause: "{who} was ended by Kubernetes: {message}.",
+		do:    "This is no failure of the program.",
+		next:  []step{podEventsOf, describeNode}, see: seeFailed,
+	},
+	batchv1beta1.ReasonDeleted: {
+		cause: "The pod of replica {replica} was deleted by somebody or by another controller.",
+		do:    "Such a restart does not count towards runPolicy.backoffLimit.",
+		next:  []step{podEventsOf, listPods}, see: seeFailed,
+	},
+	batchv1beta1.ReasonCompleted: {
+		cause: "Replica {replica} ended with exit code 0, and its restart policy Always starts it again.",
+		do:    "If it must not run again, use the restart policy OnFailure.",
+		next:  []step{readLogs}, fix: "set restartPolicy to OnFailure", see: seeFailed,
+	},
+	batchv1beta1.ReasonNoProgress: {
+		cause: "Replica {replica} stalled, and runPolicy.progressPolicy is Restart: {message}.",
+		do:    "To look at the pods that hang, set runPolicy.progressPolicy to Notify.",
+		next:  []step{readLogs, {purpose: "Change runPolicy.progressPolicy", line: "kubectl edit {job}"}}, see: seeStalled,
+	},
+	batchv1beta1.ReasonRecovered: {
+		cause: "A replica had failed, and all replicas run again.",
+		next:  []step{readFailed}, see: seeRunning,
+	},
+}
+
+// jobEvents has the reasons of the events of a job.
+var jobEvents = map[string]entry{
+	batchv1beta1.EventCreated: {
+		cause: "Replicas were created {when}: {message}.", next: []step{listPods}, see: seeEvents,
+	},
+	batchv1beta1.EventRunning: {
+		cause: "The job began to run {when}: {message}.", next: []step{readLogs}, see: seeEvents,
+	},
+	batchv1beta1.EventNoEffect: {
+		cause: "A part of the spec has no effect: {message}.",
+		next:  []step{{purpose: "Read the spec of the job", line: "kubectl get {job} -o yaml"}}, see: seePending,
+	},
+	batchv1beta1.EventReplicaFailed: {
+		cause: "The job continues without a replica that failed {when}: {message}.", next: []step{readFailed}, see: seeEvents,
+	},
+	batchv1beta1.EventRestarting: {
+		cause: "The last restart was {when}: {message}.", next: []step{readFailed}, see: seeEvents,
+	},
+	batchv1beta1.EventStalled: {
+		cause: "The training stalled {when}: {message}.", next: []step{readLogs}, see: seeStalled,
+	},
+	batchv1beta1.EventProgressing: {
+		cause: "The training reported progress again {when}.", next: []step{readLogs}, see: seeProgress,
+	},
+	batchv1beta1.EventNodeAvoided: {
+		cause: "The job began to avoid a node {when}: {message}.", next: []step{describeNodes}, see: seeBadNodes,
+	},
+	batchv1beta1.EventNodeAllowed: {
+		cause: "The job stopped avoiding a node {when}: {message}.", next: []step{describeNodes}, see: seeBadNodes,
+	},
+	batchv1beta1.EventScaled: {
+		cause: "The job was scaled {when}: {message}.", next: []step{listPods}, see: seeElastic,
+	},
+	batchv1beta1.EventPaused: {
+		cause: "The job was paused {when}.",
+		next:  []step{{purpose: "Let the job run again", line: "kubectl train resume {job}"}}, see: seeRunModes,
+	},
+	batchv1beta1.EventResumed: {
+		cause: "The job was resumed {when}.", next: []step{watchJob}, see: seeRunModes,
+	},
+	batchv1beta1.EventStopped: {
+		cause: "Its replicas were stopped {when}: {message}.",
+		do:    "They start again when the job is admitted again.",
+		next:  []step{describeWorkload, jobEventsOf}, see: seeKueue,
+	},
+	batchv1beta1.EventCompleted: {
+		cause: "The job succeeded {when}.", next: []step{readLogs}, see: seeSucceeded,
+	},
+	batchv1beta1.EventFailed: {
+		cause: "The job failed {when}: {message}.", next: []step{readFailed}, see: seeFailed,
+	},
+}

@@ -1,0 +1,312 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// view is the facts about a job, with the values that texts and commands name.
+type view struct {
+	Facts
+
+	status *batchv1beta1.JobStatus
+	spec   framework.JobSpec
+	// stuck is the container or the pod that keeps the job from running. Nil means that none is known.
+	stuck *stuck
+	// names are the values of the placeholders of texts and commands.
+	names map[string]string
+}
+
+// newView returns the view of the facts.
+func newView(facts Facts) view {
+	v := view{Facts: facts, status: facts.Job.JobStatus(), spec: facts.Job.Spec()}
+	v.Pods = slices.SortedFunc(slices.Values(facts.Pods), func(a, b corev1.Pod) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	v.stuck = v.findStuck()
+	v.names = v.allNames()
+	return v
+}
+
+// allNames returns the values of the placeholders, as texts can show them. A value that is not known is missing.
+func (v view) allNames() map[string]string {
+	leader, template := v.leader()
+	names := map[string]string{
+		"job": v.Job.Ref(), "name": v.Job.GetName(), "namespace": v.Job.GetNamespace(), "kind": v.Job.Kind.Kind,
+		"controller": v.Job.Kind.Controller,
+		"framework":  strings.TrimSuffix(v.Job.Kind.Controller, "-controller"), "leader": leader, "pod": leader,
+		"replica": leader, "who": "A replica",
+		"queue":  v.Job.GetLabels()[kueuev1beta2.LabelQueueName],
+		"limit":  fmt.Sprint(ptr.Deref(v.spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)),
+		"policy": string(v.policyOf(leader)), "tensorboard": v.Job.GetName(), "workload": v.workloadName(),
+	}
+	if scheduler := v.spec.T9kScheduler(); scheduler != nil {
+		names["queue"] = scheduler.Queue
+	}
+	if template != nil {
+		if main := framework.MainContainer(v.Job.Kind.MainContainers, template.Spec.Containers); main != nil {
+			names["container"], names["image"] = main.Name, main.Image
+		}
+	}
+	if waiting := v.waitingReplicas(); len(waiting) > 0 {
+		names["pod"] = waiting[0]
+	}
+	if failure := v.lastFailure(); failure != nil {
+		names["replica"], names["node"], names["who"] = failure.Replica, failure.Node, v.who()
+		names["policy"] = string(v.policyOf(failure.Replica))
+	}
+	if s := v.stuck; s != nil {
+		names["pod"], names["container"], names["image"] = s.pod.Name, cmp.Or(s.container, names["container"]),
+			cmp.Or(s.image, names["image"])
+	}
+	for name, value := range names {
+		names[name] = short(clean(value), maxName)
+	}
+	maps.DeleteFunc(names, func(_, value string) bool { return value == "" })
+	return names
+}
+
+// maxName is how many characters of a name a text shows. No object has a longer name, but an image can.
+const maxName = 253
+
+// condition is a condition, or another place of a status that has a reason.
+type condition struct {
+	object, name, reason, message string
+	since                         time.Time
+}
+
+// find returns a condition of the job. It is nil if the status does not have it.
+func (v view) find(conditionType string) *metav1.Condition {
+	return meta.FindStatusCondition(v.status.Conditions, conditionType)
+}
+
+// is reports whether a condition of the job is True.
+func (v view) is(conditionType string) bool {
+	return meta.IsStatusConditionTrue(v.status.Conditions, conditionType)
+}
+
+// leader returns the name of the leader and its template. They are empty for a job without replicas.
+func (v view) leader() (string, *corev1.PodTemplateSpec) {
+	for _, role := range v.spec.Roles {
+		if role.Replicas > 0 {
+			return framework.MemberName(v.Job.GetName(), role.Type, 0), role.Template
+		}
+	}
+	return "", nil
+}
+
+// roleOf returns the role of a replica, or nil.
+func (v view) roleOf(replica string) *framework.Role {
+	for i, role := range v.spec.Roles {
+		index, ok := strings.CutPrefix(replica, v.Job.GetName()+"-"+role.Type+"-")
+		if ok && index != "" && strings.Trim(index, "0123456789") == "" {
+			return &v.spec.Roles[i]
+		}
+	}
+	return nil
+}
+
+// policyOf returns the restart policy of a replica.
+func (v view) policyOf(replica string) batchv1beta1.RestartPolicy {
+	if role := v.roleOf(replica); role != nil {
+		return role.RestartPolicy
+	}
+	return ""
+}
+
+// pod returns the pod of a replica, or nil.
+func (v view) pod(replica string) *corev1.Pod {
+	i := slices.IndexFunc(v.Pods, func(p corev1.Pod) bool { return p.Name == replica })
+	if i < 0 {
+		return nil
+	}
+	return &v.Pods[i]
+}
+
+// waitingReplicas returns the names of the replicas that the status shows as not running.
+func (v view) waitingReplicas() []string {
+	var names []string
+	for _, task := range v.status.Tasks {
+		for _, r := range task.Replicas {
+			switch r.Phase {
+			case batchv1beta1.ReplicaPhaseCreating, batchv1beta1.ReplicaPhasePending, batchv1beta1.ReplicaPhaseFailed:
+				names = append(names, r.Name)
+			default:
+			}
+		}
+	}
+	return names
+}
+
+// counts returns how many replicas run or have succeeded, and how many there are.
+func (v view) counts() (running, all int32) {
+	if a := v.status.Aggregate; a != nil {
+		running = a.Running + a.Succeeded
+		return running, running + a.Creating + a.Pending + a.Failed + a.Deleted + a.Unknown
+	}
+	for _, role := range v.spec.Roles {
+		all += role.Replicas
+	}
+	return 0, all
+}
+
+// lastFailure returns the last failure of a replica, or nil.
+func (v view) lastFailure() *batchv1beta1.ReplicaFailure {
+	if len(v.status.Failures) == 0 {
+		return nil
+	}
+	return &v.status.Failures[0]
+}
+
+// workloadName returns the name of the Workload of the job, or an empty string.
+func (v view) workloadName() string {
+	if v.Workload != nil {
+		return v.Workload.Name
+	}
+	if v.Job.GetLabels()[kueuev1beta2.LabelQueueName] != "" {
+		return v.Job.GetName()
+	}
+	return ""
+}
+
+// canChange reports whether a pause lets the user change the templates of the job.
+func (v view) canChange() bool {
+	return !v.status.Decided() && !v.spec.RunMode.Debugging() && v.spec.RunsHere()
+}
+
+// ago returns how long ago a time was, such as "5m ago".
+func (v view) ago(t time.Time) string {
+	return duration.HumanDuration(max(0, v.Now.Sub(t))) + " ago"
+}
+
+// in returns how far ahead a time is, such as "5m".
+func (v view) in(t time.Time) string { return duration.HumanDuration(max(0, t.Sub(v.Now))) }
+
+// at returns a time of the day, and the date if it is not today.
+func (v view) at(t time.Time) string {
+	t = t.UTC()
+	if t.Format(time.DateOnly) == v.Now.UTC().Format(time.DateOnly) {
+		return t.Format("15:04 UTC")
+	}
+	return t.Format("2006-01-02 15:04 UTC")
+}
+
+// stuck is a pod that does not run.
+type stuck struct {
+	pod *corev1.Pod
+	// reason is the reason in the status of a job, and word the reason that the kubelet gives.
+	reason, word string
+	// container and image are those of the container that waits. They are empty if the pod has no node.
+	container, image string
+	// message is that of the scheduler or the kubelet.
+	message string
+	// others is how many other pods wait for the same reason.
+	others int
+}
+
+// findStuck returns the pod that keeps the job from running, preferably one that cannot start without help.
+func (v view) findStuck() *stuck {
+	var found *stuck
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		isDone := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if isDone || pod.DeletionTimestamp != nil || v.hasStarted(pod) {
+			continue
+		}
+		s := stuckOf(pod)
+		switch {
+		case found == nil || found.reason == batchv1beta1.ReasonPending && s.reason != batchv1beta1.ReasonPending:
+			found = s
+		case found.reason == s.reason:
+			found.others++
+		}
+	}
+	return found
+}
+
+// stuckOf returns why a pod does not run.
+func stuckOf(pod *corev1.Pod) *stuck {
+	reason, _ := policy.WhyPending(pod)
+	s := &stuck{pod: pod, reason: reason}
+	if reason == batchv1beta1.ReasonUnschedulable {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				s.word, s.message = c.Reason, c.Message
+			}
+		}
+		return s
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting != nil && reason != batchv1beta1.ReasonPending && isCauseOf(reason, waiting.Reason) {
+			s.container, s.word, s.message = status.Name, waiting.Reason, waiting.Message
+			break
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == s.container {
+			s.image = c.Image
+		}
+	}
+	return s
+}
+
+// isCauseOf reports whether a waiting container with the kubelet's reason has the reason in the status of a job.
+func isCauseOf(reason, word string) bool {
+	probe := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: word}},
+	}}}}
+	got, _ := policy.WhyPending(probe)
+	return got == reason
+}
+
+// hasStarted reports whether the main container of a pod runs or has ended.
+func (v view) hasStarted(pod *corev1.Pod) bool {
+	main := framework.MainContainer(v.Job.Kind.MainContainers, pod.Spec.Containers)
+	return main != nil && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == main.Name && s.State.Waiting == nil && (s.State.Running != nil || s.State.Terminated != nil)
+	})
+}
+
+// eventOf returns the newest event of an object with one of the reasons, or nil.
+func (v view) eventOf(object string, reasons ...string) *corev1.Event {
+	var newest *corev1.Event
+	for i := range v.Events {
+		e := &v.Events[i]
+		if e.InvolvedObject.Name == object && slices.Contains(reasons, e.Reason) &&
+			(newest == nil || seen(*newest).Before(seen(*e))) {
+			newest = e
+		}
+	}
+	return newest
+}
+
+// seen returns when an event occurred last.
+func seen(e corev1.Event) time.Time {
+	last := e.LastTimestamp.Time
+	if e.Series != nil && e.Series.LastObservedTime.After(last) {
+		last = e.Series.LastObservedTime.Time
+	}
+	if e.EventTime.After(last) {
+		last = e.EventTime.Time
+	}
+	if last.IsZero() {
+		last = e.CreationTimestamp.Time
+	}
+	return last
+}
