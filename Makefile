@@ -6,7 +6,8 @@ SHELL := /bin/bash
 MODULES     := $(shell hack/modules.sh) test
 FRAMEWORKS  := $(shell hack/modules.sh framework)
 CONTROLLERS := $(shell hack/modules.sh framework controller)
-$(if $(and $(FRAMEWORKS),$(CONTROLLERS)),,$(error versions.yaml cannot be read by hack/modules.sh))
+CLIENT      := $(shell hack/modules.sh client)
+$(if $(and $(FRAMEWORKS),$(CONTROLLERS),$(CLIENT)),,$(error versions.yaml cannot be read by hack/modules.sh))
 BIN         := $(CURDIR)/bin
 FOCUS       ?=
 ATTACKS     ?=
@@ -69,6 +70,7 @@ tidy: ## Tidy the go.mod of every module
 	hack/tidy.sh $(MODULES)
 	cd hack/tools && GOWORK=off go mod tidy
 	cd hack/cosign && GOWORK=off go mod tidy
+	cd hack/krew && GOWORK=off go mod tidy
 	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
@@ -84,16 +86,20 @@ verify: generate tidy lint ## Generate, tidy and lint; fail if that changes the 
 images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into bin/ [PLATFORMS="linux/amd64 linux/arm64"]
 	hack/images.sh "$(PLATFORMS)" $(CONTROLLERS)
 
+.PHONY: client
+client: ## Build kubectl train for all platforms, and pack it for users, in bin/client
+	hack/client.sh $(CLIENT) $(BIN)/client
+
 .PHONY: charts
 charts: $(BIN)/helm $(BIN)/kustomize ## Build a Helm chart of each controller in bin/charts
 	hack/charts.sh $(CONTROLLERS)
 
 .PHONY: release
 release: $(BIN)/helm $(BIN)/kustomize ## Show the changes of a release of a module, or make the release [MODULE=pytorch VERSION=v0.2.0 DRY_RUN=true]
-	cd hack/tools && GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
+	cd hack/tools && GOTOOLCHAIN=$$(../build.sh --toolchain) GOWORK=off go run ./release -root $(CURDIR) -module "$(MODULE)" -version "$(VERSION)" -dry-run=$(DRY_RUN)
 
 .PHONY: sign
-sign: ## Sign the files, the image and the provenance of a release with a cosign key [MODULE=pytorch KEY=cosign.key]
+sign: ## Sign the files, the provenance and the image of a release with a cosign key [MODULE=pytorch KEY=cosign.key]
 	cd hack/tools && GOWORK=off go build -o $(BIN)/sign ./sign
 	$(BIN)/sign -module "$(MODULE)" -key "$(KEY)"
 
@@ -101,7 +107,7 @@ sign: ## Sign the files, the image and the provenance of a release with a cosign
 
 .PHONY: test
 # The first three packages read files that Go's test cache does not track.
-test: $(BIN)/localcluster $(BIN)/cosign charts ## Run the unit and integration tests of every module
+test: $(BIN)/localcluster $(BIN)/cosign $(BIN)/krew $(BIN)/validate-krew-manifest charts ## Run the unit and integration tests of every module
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
 		go test -count=1 ./test/repository ./test/mutants ./test/upgrade & uncached=$$!; status=0; \
 		go test -p $(PACKAGES) -timeout 30m $$(go list $(MODULES:%=./%/...) | grep -vE '/test/(repository|mutants|style|upgrade)$$') || status=1; \
@@ -133,7 +139,7 @@ outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module from a mo
 	hack/outside.sh
 
 .PHONY: e2e
-e2e: images charts $(BIN)/ginkgo ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch"] (all: half an hour)
+e2e: images charts $(BIN)/ginkgo $(BIN)/kubectl-train ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch"] (all: half an hour)
 	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: ci
@@ -174,8 +180,16 @@ $(BIN)/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
 $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/golangci-lint $(BIN)/helm $(BIN)/kustomize: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ $(PACKAGE)
 
+# kubectl finds the program and the script for completion in the PATH. They are the same as in a release.
+$(BIN)/kubectl-train: FORCE
+	hack/build.sh $(CLIENT) $(BIN)/native
+	cp $(BIN)/native/kubectl-train $(CLIENT)/kubectl_complete-train $(BIN)
+
 $(BIN)/cosign: FORCE
 	cd hack/cosign && GOWORK=off go build -o $@ github.com/sigstore/cosign/v3/cmd/cosign
+
+$(BIN)/krew $(BIN)/validate-krew-manifest: $(BIN)/%: FORCE
+	cd hack/krew && GOWORK=off go build -o $@ sigs.k8s.io/krew/cmd/$*
 
 # Vale parses Go with a C library.
 $(BIN)/vale: FORCE

@@ -31,9 +31,13 @@ while read -r path version; do
 	go build ./...
 	go test -short -vet=all -timeout 20m ./... </dev/null
 	diff "$cache/taken/$module.mod" go.mod || { echo "Error: the go.mod of $module lacks dependencies: run make tidy" >&2; exit 1; }
-	if [ -d "cmd/$module-controller" ]; then
-		(cd / && GOBIN=$cache/taken/bin go install "$path/cmd/$module-controller@$version")
-		"$cache/taken/bin/$module-controller" --version | grep -F " version $version "
+	if [ -d cmd ]; then
+		program=$(ls cmd)
+		(cd / && GOBIN=$cache/taken/bin go install "$path/cmd/$program@$version")
+		case $program in
+		kubectl-*) "$cache/taken/bin/$program" version --client ;;
+		*) "$cache/taken/bin/$program" --version ;;
+		esac | grep -F " $version "
 	fi
 	echo "$path $version: $((SECONDS - started)) s"
 done <<<"$packed"

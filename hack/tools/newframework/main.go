@@ -214,13 +214,17 @@ func (f framework) register() error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Sprintf("  %s: {version: v0.1.0, role: %s, common: %s, kit: %s}\n", f.name, versions.Framework,
-		modules.Modules[model].Common, modules.Modules[model].Kit)
+	var line strings.Builder
+	fmt.Fprintf(&line, "  %s: {version: v0.1.0, role: %s", f.name, versions.Framework)
+	for _, required := range modules.RequiredBy(model) {
+		fmt.Fprintf(&line, ", %s: %s", required, modules.Modules[model].Requires[required])
+	}
+	line.WriteString("}\n")
 	frameworks := modules.Names(versions.Framework)
 	last := regexp.MustCompile(`(?m)^  ` + frameworks[len(frameworks)-1] + `: .*\n`)
 	at := last.FindIndex(content)
 	if at == nil {
 		return errors.New("versions.yaml has no framework on a separate line")
 	}
-	return os.WriteFile(file, append(content[:at[1]:at[1]], append([]byte(line), content[at[1]:]...)...), 0o644)
+	return os.WriteFile(file, append(content[:at[1]:at[1]], append([]byte(line.String()), content[at[1]:]...)...), 0o644)
 }

@@ -17,6 +17,7 @@ func newRoot(t *testing.T) string {
 	root := t.TempDir()
 	for name, content := range map[string]string{
 		"versions.yaml": "modules:\n  common: {version: v0.1.0, role: library}\n" +
+			"  kit: {version: v0.3.0, role: library, common: v0.1.0}\n" +
 			"  tensorflow: {version: v0.4.0, role: framework, common: v0.2.0, kit: v0.3.0}\n" +
 			"  scheduler: {version: v0.1.0, role: controller, common: v0.2.0}\nkubernetes: {}\n",
 		"tensorflow/go.mod": "module tensorstack.dev/jobs/tensorflow\n",
@@ -47,7 +48,9 @@ func TestTheNewFrameworkIsRegisteredAfterTheLastFramework(t *testing.T) {
 	if diff := cmp.Diff([]string{"tensorflow", "jax"}, file.Names(versions.Framework)); diff != "" {
 		t.Errorf("unexpected frameworks (-want +got):\n%s", diff)
 	}
-	want := versions.Module{Version: "v0.1.0", Role: versions.Framework, Common: "v0.2.0", Kit: "v0.3.0"}
+	want := versions.Module{
+		Version: "v0.1.0", Role: versions.Framework, Requires: map[string]string{"common": "v0.2.0", "kit": "v0.3.0"},
+	}
 	if diff := cmp.Diff(want, file.Modules["jax"]); diff != "" {
 		t.Errorf("unexpected module (-want +got):\n%s", diff)
 	}

@@ -50,14 +50,14 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// As in go.work, the current files of a library are used for every version of it that a module requires.
-	for _, required := range released.Modules {
-		for _, library := range versions.Libraries {
-			m := module.Version{Path: versions.Prefix + library, Version: required.Requires(library)}
-			if m.Version == "" || slices.Contains(packed, m) {
+	// As in go.work, the current files of a module are used for every version of it that another module requires.
+	for _, user := range released.Modules {
+		for required, version := range user.Requires {
+			m := module.Version{Path: versions.Prefix + required, Version: version}
+			if slices.Contains(packed, m) {
 				continue
 			}
-			if err := packModule(root, library, m, output); err != nil {
+			if err := packModule(root, required, m, output); err != nil {
 				return nil, fmt.Errorf("packing %s: %w", m, err)
 			}
 		}

@@ -85,7 +85,7 @@ func controllersOf(modules versions.File) []string {
 
 // usedModules returns the use block of go.work.
 func usedModules(modules versions.File) string {
-	names := append(modules.Names(versions.Library, versions.Framework, versions.Controller), "test")
+	names := append(modules.Names(), "test")
 	slices.Sort(names)
 	return "use (\n\t./" + strings.Join(names, "\n\t./") + "\n)"
 }
@@ -113,12 +113,12 @@ func imageStages(modules versions.File) string {
 	return stages.String()
 }
 
-// codeOwners returns the lines of CODEOWNERS, one for common and one for each controller.
+// codeOwners returns the lines of CODEOWNERS, one for common, one for each controller and one for each client.
 func codeOwners(modules versions.File) string {
 	teams := map[string]string{versions.Common: "maintainers"}
 	folders := []string{versions.Common}
 	width := 0
-	for _, name := range controllersOf(modules) {
+	for _, name := range modules.Names(versions.Framework, versions.Controller, versions.Client) {
 		teams[name] = name
 		folders = append(folders, name)
 		width = max(width, len(name)+len("//"))

@@ -103,6 +103,29 @@ func TestANewFrameworkIsInEveryList(t *testing.T) {
 	}
 }
 
+// A client has neither an image nor manifests.
+func TestANewClientIsInTheListsOfModulesAndOwners(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	before := copyLists(t, folder)
+	const added = "  console: {version: v0.1.0, role: client, common: v0.1.0, pytorch: v0.1.0}\n"
+	changed := strings.Replace(before["versions.yaml"], "kubernetes:", added+"kubernetes:", 1)
+	if err := os.WriteFile(filepath.Join(folder, "versions.yaml"), []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(folder); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"go.work": "\t./console\n", ".github/CODEOWNERS": "/console/     @tensorstack/jobs-console\n",
+	}
+	for _, l := range lists {
+		if diff := cmp.Diff(want[l.file], addedLines(t, filepath.Join(folder, l.file), before[l.file])); diff != "" {
+			t.Errorf("unexpected new lines in %s (-want +got):\n%s", l.file, diff)
+		}
+	}
+}
+
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -39,16 +39,12 @@ func datedChangelog(content, version, date string) (dated, entries string, err e
 	return content[:found[0][0]] + fmt.Sprintf("## %s (%s)", version, date) + content[start:], entries, nil
 }
 
-// pinned sets the versions of a module in versions.yaml. It does not change anything else in the file.
+// pinned sets the version of a module in versions.yaml, and the versions that it requires. It does not change anything
+// else in the file.
 func pinned(content, module string, to versions.Module) (string, error) {
 	values := map[string]string{"version": to.Version}
-	for _, library := range versions.Libraries {
-		values[library] = to.Requires(library)
-	}
+	maps.Copy(values, to.Requires)
 	for key, value := range values {
-		if value == "" {
-			continue
-		}
 		var document yaml.Node
 		if err := yaml.Unmarshal([]byte(content), &document); err != nil {
 			return "", fmt.Errorf("reading versions.yaml: %w", err)
@@ -92,44 +88,42 @@ func tagged(manifest, module, version string) (string, error) {
 	return image.ReplaceAllString(manifest, "${1}"+version), nil
 }
 
-// requiring sets the versions of libraries in a go.mod to the versions that a module requires.
+// requiring sets the versions of other modules in a go.mod to the versions that a module requires.
 func requiring(goMod string, to versions.Module) (string, error) {
 	file, err := modfile.Parse("go.mod", []byte(goMod), nil)
 	if err != nil {
 		return "", err
 	}
-	for _, library := range versions.Libraries {
-		if version := to.Requires(library); version != "" {
-			if err := file.AddRequire(versions.Prefix+library, version); err != nil {
-				return "", err
-			}
+	for name, version := range to.Requires {
+		if err := file.AddRequire(versions.Prefix+name, version); err != nil {
+			return "", err
 		}
 	}
 	formatted, err := file.Format()
 	return string(formatted), err
 }
 
-// required returns the version of a library that a go.mod requires. It is empty if go.mod does not require the library.
-func required(goMod, library string) (string, error) {
+// required returns the version of a module that a go.mod requires. It is empty if go.mod does not require the module.
+func required(goMod, module string) (string, error) {
 	file, err := modfile.ParseLax("go.mod", []byte(goMod), nil)
 	if err != nil {
 		return "", err
 	}
 	for _, r := range file.Require {
-		if r.Mod.Path == versions.Prefix+library {
+		if r.Mod.Path == versions.Prefix+module {
 			return r.Mod.Version, nil
 		}
 	}
 	return "", nil
 }
 
-// replacing makes go.work replace the required versions of a library with its folder, and no other versions.
-func replacing(goWork, library string, required map[string]bool) (string, error) {
+// replacing makes go.work replace the required versions of a module with its folder, and no other versions.
+func replacing(goWork, module string, required map[string]bool) (string, error) {
 	file, err := modfile.ParseWork("go.work", []byte(goWork), nil)
 	if err != nil {
 		return "", err
 	}
-	path := versions.Prefix + library
+	path := versions.Prefix + module
 	var old []string
 	for _, r := range file.Replace {
 		if r.Old.Path == path {
@@ -137,11 +131,11 @@ func replacing(goWork, library string, required map[string]bool) (string, error)
 		}
 	}
 	if len(old) == 0 {
-		return "", fmt.Errorf("go.work does not replace %s", library)
+		return "", fmt.Errorf("go.work does not replace %s", module)
 	}
-	// New lines are added after existing lines of the library, so drop old lines last.
+	// New lines are added after existing lines of the module, so drop old lines last.
 	for _, version := range slices.Sorted(maps.Keys(required)) {
-		if err := file.AddReplace(path, version, "./"+library, ""); err != nil {
+		if err := file.AddReplace(path, version, "./"+module, ""); err != nil {
 			return "", err
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
 
+// versionsOf has the versions that a module requires.
+type versionsOf = map[string]string
+
 // outcome compares the result of an edit with the wanted one.
 func outcome(t *testing.T, got string, err error, want, wantError string) {
 	t.Helper()
@@ -71,11 +74,13 @@ func TestPinned(t *testing.T) {
 		want, wantError string
 	}{
 		"a module gets its version and the version of common": {
-			content: content, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0"},
+			content: content, module: "pytorch",
+			to:   versions.Module{Version: "v0.10.0", Requires: versionsOf{"common": "v0.2.0"}},
 			want: strings.Replace(content, "{version: v0.1.0, common: v0.1.0}", "{version: v0.10.0, common: v0.2.0}", 1),
 		},
 		"a module that is tested with kit also gets the version of kit": {
-			content: withKit, module: "pytorch", to: versions.Module{Version: "v0.10.0", Common: "v0.2.0", Kit: "v0.3.0"},
+			content: withKit, module: "pytorch",
+			to:   versions.Module{Version: "v0.10.0", Requires: versionsOf{"common": "v0.2.0", "kit": "v0.3.0"}},
 			want: strings.Replace(withKit, pytorch, "{version: v0.10.0, common: v0.2.0, kit: v0.3.0}", 1),
 		},
 		"common gets only its version": {
@@ -129,7 +134,8 @@ func TestRequiring(t *testing.T) {
 	t.Parallel()
 	const goMod = "module tensorstack.dev/jobs/pytorch\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.37.1 // pinned\n" +
 		"\ttensorstack.dev/jobs/common v0.1.0\n\ttensorstack.dev/jobs/kit v0.1.0\n)\n"
-	got, err := requiring(goMod, versions.Module{Version: "v0.3.0", Common: "v0.2.0", Kit: "v0.4.0"})
+	got, err := requiring(goMod,
+		versions.Module{Version: "v0.3.0", Requires: versionsOf{"common": "v0.2.0", "kit": "v0.4.0"}})
 	newer := strings.NewReplacer("common v0.1.0", "common v0.2.0", "kit v0.1.0", "kit v0.4.0")
 	outcome(t, got, err, newer.Replace(goMod), "")
 	version, err := required(got, "common")

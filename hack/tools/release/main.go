@@ -1,6 +1,6 @@
-// Release makes a release of one module: it dates the changelog, pins the versions, renders the manifests and the
-// chart, commits and tags. It does not push. A dry run, which is the default, only shows the changes and renders the
-// files.
+// Release makes a release of one module: it dates the changelog, pins the versions, commits, makes the files for users,
+// and tags. These files are the manifests and the chart of a controller, or the archives of a client. Release does not
+// push. A dry run, which is the default, only shows the changes and makes the files.
 //
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //
@@ -41,6 +41,7 @@ func main() {
 	flag.StringVar(&r.module, "module", "", "module to release")
 	flag.StringVar(&r.version, "version", "", "version of the release")
 	flag.BoolVar(&r.dry, "dry-run", true, "only show the changes of the release")
+	flag.StringVar(&r.platforms, "platforms", "", "platforms of a client (default: all platforms of hack/client.sh)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := r.run(ctx)
@@ -52,9 +53,9 @@ func main() {
 }
 
 type release struct {
-	root, module, version, date string
-	dry                         bool
-	out, warnings               io.Writer
+	root, module, version, date, platforms string
+	dry                                    bool
+	out, warnings                          io.Writer
 
 	// tree is the Git worktree in which the release is made.
 	tree string
@@ -62,6 +63,8 @@ type release struct {
 }
 
 func (r *release) tag() string { return r.module + "/" + r.version }
+
+func (r *release) role() versions.Role { return r.pins.Modules[r.module].Role }
 
 func (r *release) run(ctx context.Context) (err error) {
 	if r.root, err = filepath.Abs(r.root); err != nil {
@@ -97,11 +100,18 @@ func (r *release) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	files, err := r.render(ctx)
-	if err != nil {
+	if _, err := r.git(ctx, r.tree, "add", "--all"); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.tree, "add", "--all"); err != nil {
+	var commit string
+	if !r.dry {
+		// The programs of a client contain the ID of the commit.
+		if commit, err = r.commit(ctx); err != nil {
+			return err
+		}
+	}
+	files, err := r.render(ctx)
+	if err != nil {
 		return err
 	}
 	message := fmt.Sprintf("%s %s\n\n%s\n", r.module, r.version, entries)
@@ -113,8 +123,7 @@ func (r *release) run(ctx context.Context) (err error) {
 		fmt.Fprintf(r.out, "%s\n\nIt would be tagged %s:\n\n%s\n%s", diff, r.tag(), message, written(files))
 		return errors.Join(obstacles...)
 	}
-	commit, err := r.commit(ctx, message)
-	if err != nil {
+	if err := r.merge(ctx, commit, message); err != nil {
 		return err
 	}
 	statement, err := r.provenance(commit, files)
@@ -185,11 +194,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
 		found = append(found, fmt.Errorf("%s is less than %s, the version in versions.yaml", r.version, pinned))
 	}
-	for _, library := range versions.Libraries {
-		if r.pins.Modules[r.module].Requires(library) == "" {
-			continue
-		}
-		obstacle, err := r.libraryObstacle(ctx, library)
+	for _, required := range r.pins.RequiredBy(r.module) {
+		obstacle, err := r.requiredObstacle(ctx, required)
 		if err != nil {
 			return nil, err
 		}
@@ -200,23 +206,23 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	return found, nil
 }
 
-// libraryObstacle returns the reason why a module that requires a library cannot be released, or nil. Users of the
-// module get the tagged version of the library, so the library must be the same in this repository.
-func (r *release) libraryObstacle(ctx context.Context, library string) (obstacle, err error) {
-	tag := library + "/" + r.pins.Modules[library].Version
+// requiredObstacle returns the reason why a module that requires another module cannot be released, or nil. Users of
+// the module get the tagged version of the required one, so that must be the same in this repository.
+func (r *release) requiredObstacle(ctx context.Context, required string) (obstacle, err error) {
+	tag := required + "/" + r.pins.Modules[required].Version
 	tags, err := r.git(ctx, r.root, "tag", "--list", tag)
 	if err != nil {
 		return nil, err
 	}
 	if tags == "" {
-		return fmt.Errorf("%s, which the module requires, is not released: release %s first", tag, library), nil
+		return fmt.Errorf("%s, which the module requires, is not released: release %s first", tag, required), nil
 	}
-	changed, err := r.git(ctx, r.root, "diff", "--name-only", tag, "HEAD", "--", library)
+	changed, err := r.git(ctx, r.root, "diff", "--name-only", tag, "HEAD", "--", required)
 	if err != nil {
 		return nil, err
 	}
 	if changed != "" {
-		return fmt.Errorf("%s has changed since %s: release %s first\n%s", library, tag, library, changed), nil
+		return fmt.Errorf("%s has changed since %s: release %s first\n%s", required, tag, required, changed), nil
 	}
 	return nil, nil
 }
@@ -229,22 +235,15 @@ func (r *release) edit() (entries string, err error) {
 	}); err != nil {
 		return "", err
 	}
-	to := r.pins.Modules[r.module]
-	to.Version = r.version
-	if to.Common != "" {
-		to.Common = r.pins.Modules[versions.Common].Version
-	}
-	if to.Kit != "" {
-		to.Kit = r.pins.Modules[versions.Kit].Version
+	to := versions.Module{Version: r.version, Requires: map[string]string{}}
+	for _, required := range r.pins.RequiredBy(r.module) {
+		to.Requires[required] = r.pins.Modules[required].Version
 	}
 	if err := r.change("versions.yaml",
 		func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
 		return "", err
 	}
-	if r.module == versions.Common {
-		return entries, nil
-	}
-	if !versions.IsLibrary(r.module) {
+	if r.role().HasController() {
 		tag := func(content string) (string, error) { return tagged(content, r.module, r.version) }
 		for _, manifest := range []string{"config/controller/kustomization.yaml", "config/controller.yaml"} {
 			if err := r.change(r.module+"/"+manifest, tag); err != nil {
@@ -258,25 +257,25 @@ func (r *release) edit() (entries string, err error) {
 	)
 }
 
-// replaceRequired makes go.work replace each version of a library that a module requires, and no other version.
+// replaceRequired makes go.work replace each version of a module that another module requires, and no other version.
 func (r *release) replaceRequired(goWork string) (string, error) {
-	for _, library := range versions.Libraries {
-		found, err := r.requiredOf(library)
+	for _, name := range r.pins.Names() {
+		found, err := r.requiredOf(name)
 		if err != nil {
 			return "", err
 		}
 		if len(found) == 0 {
 			continue
 		}
-		if goWork, err = replacing(goWork, library, found); err != nil {
+		if goWork, err = replacing(goWork, name, found); err != nil {
 			return "", err
 		}
 	}
 	return goWork, nil
 }
 
-// requiredOf returns the versions of a library that modules require.
-func (r *release) requiredOf(library string) (map[string]bool, error) {
+// requiredOf returns the versions of a module that other modules require.
+func (r *release) requiredOf(name string) (map[string]bool, error) {
 	files, err := filepath.Glob(filepath.Join(r.tree, "*/go.mod"))
 	if err != nil {
 		return nil, err
@@ -287,7 +286,7 @@ func (r *release) requiredOf(library string) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		version, err := required(string(content), library)
+		version, err := required(string(content), name)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
@@ -311,16 +310,12 @@ func (r *release) change(name string, change func(string) (string, error)) error
 	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
-// components returns the folders in deploy that install a module. The keys are the names of the rendered manifests.
+// components returns the folders in deploy that install a controller. The keys are the names of the rendered manifests.
 func components(module string) map[string]string {
-	switch {
-	case versions.IsLibrary(module):
-		return nil
-	case module == "scheduler": // there is one for each engine
+	if module == "scheduler" { // there is one for each engine
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
-	default:
-		return map[string]string{module: module}
 	}
+	return map[string]string{module: module}
 }
 
 // artifacts is the folder for the files that users get with a release.
@@ -332,6 +327,30 @@ func (r *release) render(ctx context.Context) (files []string, err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
+	switch role := r.role(); {
+	case role.HasController():
+		if files, err = r.manifests(folder); err != nil {
+			return nil, err
+		}
+		chart, err := r.chart(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, chart)
+	case role == versions.Client:
+		if files, err = r.client(ctx, folder); err != nil {
+			return nil, err
+		}
+	}
+	archive, err := r.archive(folder)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, archive), nil
+}
+
+// manifests writes the manifests of a controller into a folder and returns the names of the files.
+func (r *release) manifests(folder string) (files []string, err error) {
 	parts := components(r.module)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		source := filepath.Join(r.tree, "deploy", parts[name])
@@ -349,18 +368,7 @@ func (r *release) render(ctx context.Context) (files []string, err error) {
 		}
 		files = append(files, file)
 	}
-	if !versions.IsLibrary(r.module) {
-		chart, err := r.chart(ctx, folder)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, chart)
-	}
-	archive, err := r.archive(folder)
-	if err != nil {
-		return nil, err
-	}
-	return append(files, archive), nil
+	return files, nil
 }
 
 // archive writes the module into a folder, in the format of a module proxy, and returns the name of the file.
@@ -411,21 +419,47 @@ func (r *release) chart(ctx context.Context, folder string) (name string, err er
 	return name, os.WriteFile(filepath.Join(folder, name), content, 0o644)
 }
 
-// commit commits the release in the worktree, merges it into the branch that is checked out, and tags it. It returns
-// the ID of the commit.
-func (r *release) commit(ctx context.Context, message string) (head string, err error) {
+// client builds the program of a client for its platforms, and writes the files for users into a folder. It returns the
+// names of the files.
+func (r *release) client(ctx context.Context, folder string) (files []string, err error) {
+	built := filepath.Join(filepath.Dir(r.tree), "client")
+	args := append([]string{r.module, built}, strings.Fields(r.platforms)...)
+	if _, err := r.command(ctx, r.tree, "hack/client.sh", args...); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(built)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(built, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(folder, entry.Name()), content, 0o644); err != nil {
+			return nil, err
+		}
+		files = append(files, entry.Name())
+	}
+	return files, nil
+}
+
+// commit commits the release in the worktree, where no branch is checked out. It returns the ID of the commit.
+func (r *release) commit(ctx context.Context) (head string, err error) {
 	subject := fmt.Sprintf("Release %s %s", r.module, r.version)
 	if _, err := r.git(ctx, r.tree, "commit", "--quiet", "--allow-empty", "--message", subject); err != nil {
 		return "", err
 	}
-	if head, err = r.git(ctx, r.tree, "rev-parse", "HEAD"); err != nil {
-		return "", err
+	return r.git(ctx, r.tree, "rev-parse", "HEAD")
+}
+
+// merge merges the commit of the release into the branch that is checked out, and tags it.
+func (r *release) merge(ctx context.Context, commit, message string) error {
+	if _, err := r.git(ctx, r.root, "merge", "--quiet", "--ff-only", commit); err != nil {
+		return err
 	}
-	if _, err := r.git(ctx, r.root, "merge", "--quiet", "--ff-only", head); err != nil {
-		return "", err
-	}
-	_, err = r.git(ctx, r.root, "tag", "--annotate", r.tag(), "--message", message, head)
-	return head, err
+	_, err := r.git(ctx, r.root, "tag", "--annotate", r.tag(), "--message", message, commit)
+	return err
 }
 
 func (r *release) git(ctx context.Context, folder string, args ...string) (string, error) {

@@ -162,6 +162,61 @@ Warning: nothing is signed. If you have the key, run: make sign MODULE=pytorch K
 	}
 }
 
+// A client is built from the modules that it requires, and the program contains the commit of the release.
+func TestReleaseOfAClientAfterItsFrameworks(t *testing.T) {
+	t.Parallel()
+	root := copied(t)
+	sh(t, root, "for module in common kit tensorflow deepspeed; do git tag $module/v0.1.0; done")
+	if _, err := run(t, release{root: root, module: "pytorch", version: "v0.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	platform := "linux/" + runtime.GOARCH
+	out, err := run(t, release{root: root, module: "cli", version: "v0.1.0", platforms: platform})
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := "kubectl-train_v0.1.0_linux_" + runtime.GOARCH
+	want := strings.ReplaceAll(`git push origin cli/v0.1.0
+
+Written: bin/release/kubectl-train_v0.1.0_checksums.txt
+Written: bin/release/ARCHIVE.cdx.json
+Written: bin/release/ARCHIVE.tar.gz
+Written: bin/release/train.yaml
+Written: bin/release/cli-v0.1.0.zip
+Written: bin/release/cli-v0.1.0.provenance.json
+Warning: nothing is signed. If you have the key, run: make sign MODULE=cli KEY=cosign.key
+`, "ARCHIVE", archive)
+	if !strings.HasSuffix(out, want) {
+		t.Errorf("the output does not end with the files and the warning that nothing is signed:\n%s", out)
+	}
+	want = strings.TrimSpace(`
++## v0.1.0 (2026-12-24)
++tensorstack.dev/jobs/pytorch v0.2.0
++tensorstack.dev/jobs/pytorch v0.2.0 => ./pytorch
++cli: {version: v0.1.0, role: client, common: v0.1.0, pytorch: v0.2.0, tensorflow: v0.1.0, deepspeed: v0.1.0}`)
+	if diff := cmp.Diff(want,
+		sh(t, root, "git diff -U0 pytorch/v0.2.0 cli/v0.1.0 | grep '^+[^+]' | sed 's/^+[\t ]*/+/'")); diff != "" {
+		t.Errorf("unexpected changes (-want +got):\n%s", diff)
+	}
+	commit := sh(t, root, "git rev-parse 'cli/v0.1.0^{commit}'")
+	content := sh(t, root, "cd bin/release; sha256sum --check --quiet kubectl-train_v0.1.0_checksums.txt; "+
+		"tar xzf "+archive+".tar.gz kubectl-train; grep --count "+commit+" kubectl-train")
+	if content != "1" {
+		t.Errorf("the program does not contain the commit %s: %s", commit, content)
+	}
+	statement, err := os.ReadFile(filepath.Join(root, "bin/release/cli-v0.1.0.provenance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build, subjects, err := provenance.Read(statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if build.Commit != commit || len(subjects) != 5 {
+		t.Errorf("the provenance has the commit %s and %d files, want %s and 5", build.Commit, len(subjects), commit)
+	}
+}
+
 // checkProvenance checks that the provenance of pytorch v0.2.0 has its files and the tagged commit.
 func checkProvenance(t *testing.T, root string) {
 	t.Helper()
@@ -320,6 +375,10 @@ func TestReleaseRefuses(t *testing.T) {
 		{
 			name: "a module whose version of kit is not released", before: "git tag -f common/v0.1.0", module: "pytorch",
 			version: "v0.2.0", want: "release kit first",
+		},
+		{
+			name: "a client whose version of a framework is not released", before: "git tag kit/v0.1.0", module: "cli",
+			version: "v0.2.0", want: "release pytorch first",
 		},
 		{
 			name: "a version that is released already", module: "common", version: "v0.1.0",

@@ -1,5 +1,5 @@
 // Sign signs the release of one module: the files that `make release` writes, the image and the SBOM that `make images`
-// builds, and the provenance of both. It needs no network, because it does not use a transparency log.
+// builds for a controller, and the provenance of both. It needs no network, because it does not use a transparency log.
 //
 //	sign -module pytorch -key cosign.key
 //
@@ -48,6 +48,7 @@ type signing struct {
 	out               io.Writer
 
 	signer signature.Signer
+	role   versions.Role
 	// version and commit are the version of the release and the ID of the tagged commit.
 	version, commit string
 }
@@ -73,7 +74,7 @@ func (s *signing) run(ctx context.Context) error {
 	}
 	var img *image
 	var built artifact
-	if !versions.IsLibrary(s.module) {
+	if s.role.HasController() {
 		var sbom *artifact
 		if img, built, sbom, err = s.built(); err != nil {
 			return err
@@ -131,7 +132,7 @@ func (s *signing) findRelease(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("versions.yaml has no module %q: set MODULE to one of its modules", s.module)
 	}
-	s.version = pinned.Version
+	s.role, s.version = pinned.Role, pinned.Version
 	tag := s.module + "/" + s.version
 	cmd := exec.CommandContext(ctx, "git", "rev-parse", "--quiet", "--verify", "refs/tags/"+tag+"^{commit}")
 	cmd.Dir = s.root

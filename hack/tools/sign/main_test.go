@@ -115,7 +115,8 @@ func newRelease(t *testing.T, platforms ...string) (root, key string) {
 	root, keys := t.TempDir(), t.TempDir()
 	keyPair(t, keys)
 	write(t, root, "versions.yaml", "modules:\n  common: {version: v0.2.0, role: library}\n"+
-		"  pytorch: {version: v0.2.0, role: framework, common: v0.2.0}\n")
+		"  pytorch: {version: v0.2.0, role: framework, common: v0.2.0}\n"+
+		"  cli: {version: v0.2.0, role: client, pytorch: v0.2.0}\n")
 	write(t, root, ".gitignore", "bin/\n")
 	sh(t, root, `
 		git init -q -b main
@@ -125,6 +126,7 @@ func newRelease(t *testing.T, platforms ...string) (root, key string) {
 		git commit -qm 'Release pytorch v0.2.0'
 		git tag --annotate --message 'pytorch v0.2.0' pytorch/v0.2.0
 		git tag common/v0.2.0
+		git tag cli/v0.2.0
 		git commit -q --allow-empty -m 'Release another one'`)
 	released(t, root, provenance.Build{
 		Type: provenance.Release, Module: "pytorch", Version: version,
@@ -468,23 +470,34 @@ func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	})
 }
 
-// A library has no image.
-func TestLibraryIsSignedWithoutAnImage(t *testing.T) {
+// Libraries and clients have no image.
+func TestOnlyControllersAreSignedWithAnImage(t *testing.T) {
 	t.Parallel()
-	root, key := newRelease(t, "linux/amd64")
-	released(t, root, provenance.Build{
-		Type: provenance.Release, Module: "common", Version: version, Commit: commitOf(t, root), GoVersion: runtime.Version(),
-	}, "common-v0.2.0.zip")
-	var out bytes.Buffer
-	s := signing{root: root, module: "common", key: key, password: password, out: &out}
-	if err := s.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := `Written: bin/release/common-v0.2.0.zip.sigstore.json
-Written: bin/release/common-v0.2.0.provenance.sigstore.json
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("unexpected output (-want +got):\n%s", diff)
+	for module, file := range map[string]string{
+		"common": "common-v0.2.0.zip", "cli": "kubectl-train_v0.2.0_linux_amd64.tar.gz",
+	} {
+		t.Run(module, func(t *testing.T) {
+			t.Parallel()
+			root, key := newRelease(t, "linux/amd64")
+			released(t, root, provenance.Build{
+				Type: provenance.Release, Module: module, Version: version, Commit: commitOf(t, root), GoVersion: runtime.Version(),
+			}, file)
+			var out bytes.Buffer
+			s := signing{root: root, module: module, key: key, password: password, out: &out}
+			if err := s.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			provenance := "bin/release/" + module + "-v0.2.0.provenance.sigstore.json"
+			want := "Written: bin/release/" + file + ".sigstore.json\nWritten: " + provenance + "\n"
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
+			const ok = "Verified OK"
+			check(t, root, strings.TrimSuffix(key, "key")+"pub", false, []verification{
+				{name: "the file", args: verifyBlob("bin/release/"+file, "bin/release/"+file), want: ok},
+				{name: "its provenance", args: verifyProvenance("bin/release/"+file, provenance), want: ok},
+			})
+		})
 	}
 }
 

@@ -2,7 +2,9 @@
 package modules
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ const (
 	Library    = "library"
 	Framework  = "framework"
 	Controller = "controller"
+	Client     = "client"
 )
 
 // File is the content of versions.yaml.
@@ -33,11 +36,20 @@ type Range struct{ Oldest, Newest string }
 
 // Module is a module in versions.yaml.
 type Module struct {
-	Version string `json:"version"`
-	Role    string `json:"role"`
-	// Common and Kit are the versions of these modules that the module requires. Empty means that it does not require one.
-	Common string `json:"common,omitempty"`
-	Kit    string `json:"kit,omitempty"`
+	Version, Role string
+	// Requires has the versions of the other modules that the module requires, by their names.
+	Requires map[string]string
+}
+
+// UnmarshalJSON reads a module from an object that has the version and the role next to the required versions.
+func (m *Module) UnmarshalJSON(content []byte) error {
+	var fields map[string]string
+	if err := json.Unmarshal(content, &fields); err != nil {
+		return err
+	}
+	m.Version, m.Role, m.Requires = fields["version"], fields["role"], fields
+	maps.DeleteFunc(m.Requires, func(name, _ string) bool { return name == "version" || name == "role" })
+	return nil
 }
 
 // Read reads the versions.yaml of the repository at root. It returns an error if a module has no role or an unknown
@@ -52,18 +64,19 @@ func Read(root string) (File, error) {
 		return File{}, fmt.Errorf("reading versions.yaml: %w", err)
 	}
 	for name, module := range f.Modules {
-		if roles := []string{Library, Framework, Controller}; !slices.Contains(roles, module.Role) {
+		if roles := []string{Library, Framework, Controller, Client}; !slices.Contains(roles, module.Role) {
 			return File{}, fmt.Errorf("versions.yaml: the role of %s is %q, want one of %q", name, module.Role, roles)
 		}
 	}
 	return f, nil
 }
 
-// Names returns the names of the modules that have one of the roles, in alphabetical order.
+// Names returns the names of the modules that have one of the roles, or of all modules if no role is given, in
+// alphabetical order.
 func (f File) Names(roles ...string) []string {
 	var names []string
 	for name, module := range f.Modules {
-		if slices.Contains(roles, module.Role) {
+		if len(roles) == 0 || slices.Contains(roles, module.Role) {
 			names = append(names, name)
 		}
 	}

@@ -3,6 +3,7 @@ package versions
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -15,15 +16,6 @@ const Prefix = "tensorstack.dev/jobs/"
 // Common is the module that all other modules are built on.
 const Common = "common"
 
-// Kit is the module with the test tools for frameworks.
-const Kit = "kit"
-
-// Libraries are the modules that others require, in the order in which they are released.
-var Libraries = []string{Common, Kit}
-
-// IsLibrary reports whether a module is a library and not a controller.
-func IsLibrary(module string) bool { return slices.Contains(Libraries, module) }
-
 // Role is the purpose of a module.
 type Role string
 
@@ -35,24 +27,41 @@ const (
 	Framework Role = "framework"
 	// Controller is any other controller.
 	Controller Role = "controller"
+	// Client is a program that users run on their machine.
+	Client Role = "client"
 )
 
-var roles = []Role{Library, Framework, Controller}
+var roles = []Role{Library, Framework, Controller, Client}
+
+// HasController reports whether a module with this role has a controller: an image, manifests and a chart.
+func (r Role) HasController() bool { return r == Framework || r == Controller }
 
 // File is the content of versions.yaml.
 type File struct {
 	// Modules are the modules by name.
 	Modules map[string]Module `yaml:"modules"`
 
-	// names are the names of the modules, in the order of the file.
+	// names are the names of the modules, in the order of the file. A module comes after the modules that it requires.
 	names []string
 }
 
-// Names returns the names of the modules with one of the roles, in the order of the file.
+// Names returns the names of the modules with one of the roles, or of all modules if no role is given. They are in the
+// order of the file, which is the order in which the modules are released.
 func (f File) Names(roles ...Role) []string {
 	var names []string
 	for _, name := range f.names {
-		if slices.Contains(roles, f.Modules[name].Role) {
+		if len(roles) == 0 || slices.Contains(roles, f.Modules[name].Role) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// RequiredBy returns the names of the modules that a module requires, in the order in which they are released.
+func (f File) RequiredBy(module string) []string {
+	var names []string
+	for _, name := range f.names {
+		if f.Modules[module].Requires[name] != "" {
 			names = append(names, name)
 		}
 	}
@@ -65,26 +74,12 @@ type Module struct {
 	Version string `yaml:"version"`
 	// Role is the role of the module.
 	Role Role `yaml:"role"`
-	// Common is the version of common that the module requires. Empty for common itself.
-	Common string `yaml:"common,omitempty"`
-	// Kit is the version of kit that the module requires. Empty if it does not require kit.
-	Kit string `yaml:"kit,omitempty"`
+	// Requires has the versions of the other modules that the module requires, by their names.
+	Requires map[string]string `yaml:",inline"`
 }
 
-// Requires returns the version of a library that the module requires. It is empty if the module does not require it.
-func (m Module) Requires(library string) string {
-	switch library {
-	case Common:
-		return m.Common
-	case Kit:
-		return m.Kit
-	default:
-		return ""
-	}
-}
-
-// Read reads versions.yaml. It returns an error if the file cannot be read, or if a module has no role or an unknown
-// role.
+// Read reads versions.yaml. It returns an error if the file cannot be read, if a module has no role or an unknown role,
+// or if a module requires a module that does not come before it.
 func Read(file string) (File, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -104,6 +99,12 @@ func Read(file string) (File, error) {
 		name := order.Modules.Content[i].Value
 		if role := f.Modules[name].Role; !slices.Contains(roles, role) {
 			return File{}, fmt.Errorf("%s: the role of %s is %q, want one of %q", file, name, role, roles)
+		}
+		for _, required := range slices.Sorted(maps.Keys(f.Modules[name].Requires)) {
+			if !slices.Contains(f.names, required) {
+				return File{}, fmt.Errorf("%s: %s requires %s, which is not one of the modules before it: %q",
+					file, name, required, f.names)
+			}
 		}
 		f.names = append(f.names, name)
 	}
