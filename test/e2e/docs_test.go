@@ -85,7 +85,7 @@ func stepsOf(document, section string) []step {
 // onlyReads reports whether the command only reads. A reader might have to repeat it until it prints the
 // documented output.
 func (s step) onlyReads() bool {
-	return slices.ContainsFunc([]string{"get", "logs", "describe"}, func(verb string) bool {
+	return slices.ContainsFunc([]string{"get", "logs", "describe", "train why"}, func(verb string) bool {
 		return strings.HasPrefix(s.command, "kubectl "+verb+" ")
 	})
 }

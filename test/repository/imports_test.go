@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tensorstack.dev/jobs/test/internal/modules"
 )
 
 // testLibraries are the libraries that only tests can import. A go.mod does not show their importers, because
@@ -34,12 +36,12 @@ func imports(packages []string, library string) bool {
 	})
 }
 
-// list returns the packages of common and of the modules of all controllers.
+// list returns the packages of common and of the modules of all controllers and clients.
 func list(t *testing.T) []listedPackage {
 	t.Helper()
 	args := []string{"list", "-json=ImportPath,Deps,TestImports,XTestImports", "./common/..."}
-	for _, controller := range readVersions(t).Controllers() {
-		args = append(args, "./"+controller+"/...")
+	for _, module := range readVersions(t).Names(modules.Framework, modules.Controller, modules.Client) {
+		args = append(args, "./"+module+"/...")
 	}
 	command := exec.CommandContext(t.Context(), "go", args...)
 	command.Dir = filepath.Join("..", "..")
@@ -68,7 +70,7 @@ func list(t *testing.T) []listedPackage {
 	return listed
 }
 
-func TestNoControllerImportsATestLibrary(t *testing.T) {
+func TestNoProgramImportsATestLibrary(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for _, p := range list(t) {

@@ -60,8 +60,12 @@ func TestVersionsMatchTheModules(t *testing.T) {
 				break
 			}
 		}
-		required := requirements(t, module)
-		found.Common, found.Kit = required["tensorstack.dev/jobs/common"], required["tensorstack.dev/jobs/kit"]
+		found.Requires = map[string]string{}
+		for path, version := range requirements(t, module) {
+			if required, ok := strings.CutPrefix(path, "tensorstack.dev/jobs/"); ok {
+				found.Requires[required] = version
+			}
+		}
 		got[module] = found
 		if _, err := os.Stat(filepath.Join(root, module, "config/controller")); err != nil {
 			continue
@@ -81,9 +85,14 @@ func TestModulesScriptPrintsTheModules(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(root, "hack/modules.sh")
 	for _, roles := range [][]string{
-		{modules.Library}, {modules.Framework}, {modules.Controller}, {modules.Framework, modules.Controller},
+		{modules.Library},
+		{modules.Framework},
+		{modules.Controller},
+		{modules.Client},
+		{modules.Framework, modules.Controller},
+		{},
 	} {
-		output, err := exec.CommandContext(t.Context(), program, roles...).Output()
+		output, err := exec.CommandContext(t.Context(), program, roles...).Output() // no role means all modules
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,141 @@
+// Package faults puts a proxy with faults between a program and the API server.
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Fault is a fault at a write.
+type Fault int
+
+const (
+	// None forwards the write.
+	None Fault = iota
+	// Fail answers with an internal error. The API server does not get the write.
+	Fail
+	// Lose forwards the write, and loses the answer.
+	Lose
+	// Down loses this request, and refuses all later connections. The API server gets nothing anymore.
+	Down
+)
+
+// Proxy is a proxy of the API server. It counts the writes: requests that change something, and commands in containers.
+type Proxy struct {
+	// Before is called with each write and its number, from 1, before the API server gets it. It returns a fault. Nil
+	// means no faults.
+	Before func(number int, write string) Fault
+	// After is called when the API server has answered a write, and before the program gets the answer. It can be nil.
+	After func(number int, write string)
+
+	server *httptest.Server
+	config *rest.Config
+
+	mu     sync.Mutex
+	writes []string
+}
+
+// Start starts the proxy of an API server, until the end of the test.
+func (p *Proxy) Start(t testing.TB, config *rest.Config) {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.config = config
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		// Commands in containers upgrade the connection, which HTTP/2 cannot.
+		Transport: &http.Transport{
+			TLSClientConfig: settings, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+		},
+		FlushInterval: -1, // watches and logs are streams
+	}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(proxy, w, r) }))
+	t.Cleanup(p.server.CloseClientConnections)
+}
+
+// serve answers a request.
+func (p *Proxy) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request) {
+	number, write := p.count(r)
+	if write == "" {
+		proxy.ServeHTTP(w, r)
+		return
+	}
+	fault := None
+	if p.Before != nil {
+		fault = p.Before(number, write)
+	}
+	switch fault {
+	case None:
+		if p.After == nil || strings.HasSuffix(write, "/exec") {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		p.After(number, write)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // the program can be gone
+	case Fail:
+		http.Error(w, "the proxy has a fault", http.StatusInternalServerError)
+	case Lose:
+		// The API server gets the write even if the program does not wait for the answer.
+		proxy.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
+		panic(http.ErrAbortHandler)
+	case Down:
+		_ = p.server.Listener.Close() // it can be closed already
+		p.server.CloseClientConnections()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// count counts a request if it is a write, and returns its number and the write. The write is empty if it is none.
+func (p *Proxy) count(r *http.Request) (number int, write string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/exec") {
+		write = r.Method + " " + r.URL.Path
+		p.writes = append(p.writes, write)
+	}
+	return len(p.writes), write
+}
+
+// Writes returns the writes so far, such as "POST /api/v1/namespaces/a/configmaps".
+func (p *Proxy) Writes() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.writes...)
+}
+
+// Kubeconfig writes a kubeconfig file for the proxy, and returns its path.
+func (p *Proxy) Kubeconfig(t testing.TB) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: p.server.URL}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	config.CurrentContext = "proxy"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
