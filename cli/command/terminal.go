@@ -16,16 +16,11 @@ type terminal struct{ in, out int }
 
 // terminalOf returns the terminal of the streams, or nil if one of them is no terminal.
 func terminalOf(in io.Reader, out io.Writer) *terminal {
-	input, isFile := in.(*os.File)
-	output, isFileToo := out.(*os.File)
-	if !isFile || !isFileToo {
+	input, output := ttyOf(in), ttyOf(out)
+	if input == nil || output == nil {
 		return nil
 	}
-	t := &terminal{in: int(input.Fd()), out: int(output.Fd())}
-	if !term.IsTerminal(t.in) || !term.IsTerminal(t.out) {
-		return nil
-	}
-	return t
+	return &terminal{in: int(input.Fd()), out: int(output.Fd())}
 }
 
 // raw calls act while the terminal passes on every key, such as Ctrl-C.

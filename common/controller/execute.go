@@ -353,7 +353,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	setToken(pod, rand.Text())
+	setToken(pod, rand.Text)
 	asked := maps.Clone(pod.Labels)
 	err = r.createOwned(ctx, job, pod)
 	if r.isRelabelled(job, err) {
@@ -370,10 +370,10 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	return nil
 }
 
-// setToken sets the token of a pod that can report the progress of the training.
-func setToken(pod *corev1.Pod, token string) {
+// setToken sets a new token of a pod that can report the progress of the training.
+func setToken(pod *corev1.Pod, newToken func() string) {
 	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
-		pod.Annotations[batchv1beta1.AnnotationProgressToken] = token
+		pod.Annotations[batchv1beta1.AnnotationProgressToken] = newToken()
 	}
 }
 

@@ -107,7 +107,7 @@ func previewPods[J framework.Job](
 		if pod, err = creates[i].Build(); err != nil {
 			return nil, err
 		}
-		setToken(pod, unknownToken)
+		setToken(pod, func() string { return unknownToken })
 		objects = append(objects, pod)
 	}
 	return objects, nil
