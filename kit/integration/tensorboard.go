@@ -195,7 +195,8 @@ func (c *Cluster[J]) finish(ctx context.Context, job J) {
 	GinkgoHelper()
 	c.runAll(ctx, job)
 	Eventually(ctx, c.Phase(ctx, job)).Should(Equal(batchv1beta1.JobPhaseRunning))
-	for _, name := range c.PodNames(ctx, job) {
+	// The first pod is the leader. It exits last, since the controller deletes running workers once the leader succeeded.
+	for _, name := range slices.Backward(c.PodNames(ctx, job)) {
 		c.Exit(ctx, job, name, 0, "")
 	}
 	Eventually(ctx, func() []string { return c.EventReasons(ctx, job) }).Should(ContainElement("Completed"))
