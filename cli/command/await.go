@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // patience is how long a command waits before it prints what it waits for.
@@ -62,7 +63,7 @@ func (n *narrator) run() {
 			if latest == "" || latest == printed || now.Sub(quietSince) < patience {
 				continue
 			}
-			_, _ = fmt.Fprintln(n.out, "Waiting:", printable(latest))
+			_, _ = fmt.Fprintln(n.out, "Waiting:", printable.Text(latest))
 			if n.hint != "" {
 				_, _ = fmt.Fprintln(n.out, n.hint)
 				n.hint = ""
@@ -122,7 +123,7 @@ func explainWait(err error, timeout time.Duration, done, waitsFor string) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, errTimeout):
-		return fmt.Errorf("%s, but timed out after %s: %s", done, timeout, printable(waitsFor))
+		return fmt.Errorf("%s, but timed out after %s: %s", done, timeout, printable.Text(waitsFor))
 	case errors.Is(err, context.Canceled):
 		return failure{error: fmt.Errorf("interrupted: %s, and this command no longer waits", done), code: exitInterrupted}
 	case errors.Is(err, jobs.ErrFailed):

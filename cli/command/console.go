@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
-	"unicode"
 
 	"charm.land/bubbles/v2/progress"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // console prints the log of a training to out, and messages to errOut. If errOut is a terminal, a status line stays
@@ -43,7 +43,7 @@ func ttyOf(stream any) *os.File {
 // log prints a line of the log of a training, without its line break.
 func (s *console) log(line string) {
 	if s.clean {
-		line = printableLine(line)
+		line = printable.Text(line)
 	}
 	s.above(func() { fmt.Fprintln(s.out, line) })
 }
@@ -52,11 +52,7 @@ func (s *console) log(line string) {
 func (s *console) message(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.terminal != nil {
-		lines := strings.Split(text, "\n")
-		for i, line := range lines {
-			lines[i] = printableLine(line)
-		}
-		text = strings.Join(lines, "\n")
+		text = printable.Text(text)
 	}
 	s.above(func() { fmt.Fprintln(s.errOut, text) })
 }
@@ -121,19 +117,4 @@ func (s *console) bar(fraction float64) string {
 	bar := progress.New(
 		progress.WithWidth(width), progress.WithoutPercentage(), progress.WithFillCharacters('█', '░'))
 	return bar.ViewAs(max(0, min(1, fraction)))
-}
-
-// printableLine returns a line without the characters and sequences that control a terminal. Of a line that rewrites
-// itself, such as the bar of a program, it returns the last state.
-func printableLine(line string) string {
-	line = strings.TrimRight(line, "\r")
-	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
-		line = line[i+1:]
-	}
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return -1
-		}
-		return r
-	}, ansi.Strip(line))
 }

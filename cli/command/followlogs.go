@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -168,7 +169,7 @@ func (e *environment) followReplica(
 			return nil
 		case last != "":
 			_, _ = fmt.Fprintf(e.ErrOut, "%s was restarted: attempt %s\n", replica.Name,
-				printable(pod.Labels[batchv1beta1.LabelAttempt]))
+				printable.Text(pod.Labels[batchv1beta1.LabelAttempt]))
 		}
 		narrator.tell("")
 		streamed, stop := context.WithCancelCause(ctx)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -162,7 +163,7 @@ func (e *environment) printLog(
 	}
 	if state := waitingState(pod, container); state != "" {
 		return fmt.Errorf("%s has no output yet: %s. To follow it from its start, add -f; kubectl train why %s explains "+
-			"what it waits for", replica.Name, printable(state), job.Ref())
+			"what it waits for", replica.Name, printable.Text(state), job.Ref())
 	}
 	err := reader.print(ctx, pod, container, refuseLost(out.withPrefix(o.prefix(job, replica))), true)
 	if errors.Is(err, errLogLost) {
@@ -209,12 +210,12 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: kubectl train why %s explains the "+
 			"state of the job", replica.Name, job.Ref(), job.Ref())
 	}
-	described := printable(describeFailure(failure, time.Now()))
+	described := printable.Text(describeFailure(failure, time.Now()))
 	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s.\n", described)
 	if err != nil || failure.Message == "" {
 		return err
 	}
-	_, err = fmt.Fprintln(e.Out, printable(failure.Message))
+	_, err = fmt.Fprintln(e.Out, printable.Text(failure.Message))
 	return err
 }
 

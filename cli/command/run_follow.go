@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -108,7 +109,7 @@ func (f *runFollower) run(ctx context.Context) error {
 		message = failed.Message
 	}
 	return failure{code: exitJobFailed, error: fmt.Errorf("%s has failed after %s: %s\nTo see why: kubectl train why %s",
-		ref, durationOf(final), printableLines(message), ref)}
+		ref, durationOf(final), printable.Text(message), ref)}
 }
 
 // see shows a state of the job. It prints the log of each new leader.
@@ -161,12 +162,12 @@ func (f *runFollower) statusLine(job jobs.Job) string {
 	if progress == nil || progress.Percent == nil {
 		return line
 	}
-	line += fmt.Sprintf("  %s %s", f.screen.bar(float64(*progress.Percent)/100), printableLine(progress.Summary))
+	line += fmt.Sprintf("  %s %s", f.screen.bar(float64(*progress.Percent)/100), printable.Text(progress.Summary))
 	if end := progress.EstimatedCompletionTime; end != nil {
 		line += "  done in " + duration.HumanDuration(time.Until(end.Time))
 	}
 	for _, metric := range progress.Metrics {
-		line += fmt.Sprintf("  %s %s", printableLine(metric.Name), printableLine(metric.Value))
+		line += fmt.Sprintf("  %s %s", printable.Text(metric.Name), printable.Text(metric.Value))
 	}
 	return line
 }
@@ -258,13 +259,4 @@ func (f *runFollower) printLines(stream io.Reader, last time.Time) time.Time {
 			return last
 		}
 	}
-}
-
-// printableLines returns a text without characters that control a terminal.
-func printableLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = printableLine(line)
-	}
-	return strings.Join(lines, "\n")
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/why"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
@@ -106,7 +107,7 @@ func (e *environment) typedFlags() string {
 		{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}, {"-n", e.flags.Namespace},
 	} {
 		if flag.value != nil && *flag.value != "" {
-			typed = append(typed, flag.name+" "+why.Quoted(*flag.value))
+			typed = append(typed, flag.name+" "+printable.Quoted(*flag.value))
 		}
 	}
 	return strings.Join(typed, " ")

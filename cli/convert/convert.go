@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kyaml "sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // Options changes what is converted.
@@ -121,7 +123,7 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 	root := document.Content[0]
 	text := func(path string) string {
 		if _, value := find(root, path); value != nil {
-			return printable(value.Value)
+			return printable.Escaped(value.Value)
 		}
 		return ""
 	}

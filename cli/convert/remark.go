@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // Effect is the effect of a conversion on a field of Kubeflow.
@@ -47,7 +47,7 @@ func (r Remark) String() string {
 	if r.Value != "" {
 		text += ": " + r.Value
 	}
-	return printable(text + ". " + r.Text)
+	return printable.Escaped(text + ". " + r.Text)
 }
 
 // maxValue is the number of characters of a value in a remark.
@@ -71,23 +71,8 @@ func valueOf(value any) string {
 	return text
 }
 
-// printable returns a text of a manifest without line breaks and control characters, so that it can be neither more
-// than a comment in YAML nor an escape sequence in a terminal.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
-}
-
 // printableError returns an error without the line breaks and control characters of a manifest.
-func printableError(err error) error { return errors.New(printable(err.Error())) }
+func printableError(err error) error { return errors.New(printable.Escaped(err.Error())) }
 
 // conversion collects what happens to the fields of one object.
 type conversion struct {

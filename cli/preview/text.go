@@ -3,8 +3,9 @@ package preview
 import (
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // style is how the summary of a pod is written. 0 means no limit.
@@ -35,7 +36,7 @@ func (s style) shellLine(words []string) string {
 		if s.line > 0 && b.Len() > s.line {
 			return b.String() + " " + cut
 		}
-		word = s.shortened(shellWord(word))
+		word = s.shortened(printable.Quoted(printable.EscapedLines(word)))
 		n := utf8.RuneCountInString(word)
 		switch {
 		case b.Len() == 0:
@@ -51,36 +52,6 @@ func (s style) shellLine(words []string) string {
 	}
 	return b.String()
 }
-
-// shellWord quotes a word for a shell if necessary.
-func shellWord(word string) string {
-	isPlain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_=+:,./@%^", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(printable(word), "'", `'\''`) + "'"
-}
-
-// printable returns a text with its control characters escaped, except line breaks and tabs. They could change what the
-// terminal shows.
-func printable(text string) string {
-	if strings.IndexFunc(text, isUnprintable) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if isUnprintable(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func isUnprintable(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 
 // cut stands for a part of a text that is too long.
 const cut = "[...]"

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -87,8 +88,8 @@ func beside(left []string, columns int, right []string) []string {
 
 // head returns what the job is, its phase and reason, and how long this is so.
 func (s Snapshot) head(columns int, now time.Time) []string {
-	title := strong.Render(Clean(s.Job.GetName())) + "  " +
-		quiet.Render(s.Job.Kind.Kind+" in namespace "+Clean(s.Job.GetNamespace()))
+	title := strong.Render(printable.Line(s.Job.GetName())) + "  " +
+		quiet.Render(s.Job.Kind.Kind+" in namespace "+printable.Line(s.Job.GetNamespace()))
 	return []string{spread(title, quiet.Render(s.since(now)), columns), s.state(), ""}
 }
 
@@ -99,14 +100,14 @@ func (s Snapshot) state() string {
 		return bad.Bold(true).Render("✗ Deleted") + "  the job no longer exists"
 	}
 	look := lookOfJob(status.Phase)
-	text := look.style.Bold(true).Render(look.mark + " " + cmp.Or(Clean(string(status.Phase)), "Pending"))
+	text := look.style.Bold(true).Render(look.mark + " " + cmp.Or(printable.Line(string(status.Phase)), "Pending"))
 	if s.isStalled() {
 		return text + waits.Bold(true).Render(" ▲ stalled") + "  the training makes no progress"
 	}
 	if s.Job.Spec().RunMode.Debugging() && s.isRunning() {
 		return text + "  debug mode: every replica idles"
 	}
-	switch reason := Clean(status.Reason); reason {
+	switch reason := printable.Line(status.Reason); reason {
 	case "":
 		return text + "  no controller has written the status yet"
 	case batchv1beta1.ReasonReplicasRunning:
@@ -144,7 +145,7 @@ func (s Snapshot) since(now time.Time) string {
 // foot returns the keys, or the problem of the connection.
 func foot(trouble string, now time.Time) string {
 	if trouble != "" {
-		return bad.Render("▲ not up to date: ") + Clean(trouble)
+		return bad.Render("▲ not up to date: ") + printable.Line(trouble)
 	}
 	return quiet.Render(now.Format("15:04:05") + "  ↑↓ scroll  q quit")
 }
@@ -155,7 +156,7 @@ func (s Snapshot) next() string {
 		s.isRunning() && !s.isStalled() {
 		return ""
 	}
-	return fmt.Sprintf("kubectl train why -n %s %s", Clean(s.Job.GetNamespace()), Clean(s.Job.Ref()))
+	return fmt.Sprintf("kubectl train why -n %s %s", printable.Line(s.Job.GetNamespace()), printable.Line(s.Job.Ref()))
 }
 
 // alerts returns what the job waits for or died of, and an empty line if there is something.
@@ -164,7 +165,7 @@ func (s Snapshot) alerts(v View, now time.Time) []string {
 	most := min(max(v.Height/6, 2), 8)
 	var lines []string
 	alert := func(mark lipgloss.Style, text string) { // wrap returns no lines for an empty text
-		for _, line := range wrap(Clean(text), v.Width-2, most) {
+		for _, line := range wrap(printable.Line(text), v.Width-2, most) {
 			lines = append(lines, mark.Render("│ ")+line)
 		}
 	}
@@ -233,10 +234,10 @@ func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string
 		fact("Avoids", avoided...)
 	}
 	if s.TensorBoard != "" {
-		fact("TensorBoard", Clean(s.TensorBoard))
+		fact("TensorBoard", printable.Line(s.TensorBoard))
 	}
 	if len(s.Missing) > 0 {
-		fact("Not shown", Clean(strings.Join(s.Missing, ", ")))
+		fact("Not shown", printable.Line(strings.Join(s.Missing, ", ")))
 	}
 	return lines
 }
@@ -261,7 +262,7 @@ func (s Snapshot) progress(p batchv1beta1.ProgressStatus, columns int, now time.
 		texts = append(texts, text)
 	}
 	for _, m := range p.Metrics {
-		texts = append(texts, quiet.Render(Clean(m.Name)+" ")+Clean(m.Value))
+		texts = append(texts, quiet.Render(printable.Line(m.Name)+" ")+printable.Line(m.Value))
 	}
 	if last := p.LastReportTime; last != nil && !s.status().Finished() {
 		style := quiet
@@ -354,7 +355,7 @@ func (s Snapshot) restarts() string {
 
 // summary returns the name of the queue, the place of the job in it, and its usage.
 func (q Queue) summary() string {
-	text := Clean(q.Name)
+	text := printable.Line(q.Name)
 	switch {
 	case q.Admitted:
 		text += ", admitted"
@@ -366,10 +367,10 @@ func (q Queue) summary() string {
 		text += fmt.Sprintf(", %s", plural(q.Waiting, "job")) + " waiting"
 	}
 	if q.Within != "" && !q.Admitted && cmp.Or(q.Place, q.Waiting) > 0 {
-		text += " " + Clean(q.Within)
+		text += " " + printable.Line(q.Within)
 	}
 	if q.Usage != "" {
-		text += quiet.Render("  " + Clean(q.Usage))
+		text += quiet.Render("  " + printable.Line(q.Usage))
 	}
 	return text
 }
@@ -381,7 +382,7 @@ func (s Snapshot) avoided(now time.Time) []string {
 	lines := make([]string, 0, min(len(nodes), most))
 	for i := range nodes[:min(len(nodes), most)] {
 		n := nodes[len(nodes)-1-i] // the newest first
-		line := fmt.Sprintf("%s %s", Clean(n.Name), quiet.Render(inWordsOfNode(n.Reason)))
+		line := fmt.Sprintf("%s %s", printable.Line(n.Name), quiet.Render(inWordsOfNode(n.Reason)))
 		if n.Until.After(now) {
 			line += quiet.Render(", for another " + ago(now, n.Until.Time))
 		}
@@ -404,7 +405,7 @@ func (s Snapshot) lastFailure(columns, most int, now time.Time) []string {
 		fit(bad.Render("✗ ")+s.howFailed(f), columns),
 	}
 	var output []string
-	for _, line := range cleanLines(f.Message) {
+	for _, line := range outputLines(f.Message) {
 		output = append(output, strings.Split(ansi.Wrap(line, max(columns-2, 1), ""), "\n")...)
 	}
 	for _, line := range output[max(len(output)-most, 0):] {
@@ -425,7 +426,7 @@ func (s Snapshot) recentEvents(columns int, now time.Time) []string {
 			style = waits
 		}
 		lines = append(lines, fit(quiet.Render(pad(ago(e.Time, now), 6))+
-			style.Render(pad(Clean(e.Reason), 14))+" "+Clean(e.Message), columns))
+			style.Render(pad(printable.Line(e.Reason), 14))+" "+printable.Line(e.Message), columns))
 	}
 	return lines
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -31,7 +32,7 @@ const notesFrom = 110
 func Table(j Jobs, v View, now time.Time) Page {
 	where := "all namespaces"
 	if j.Namespace != "" {
-		where = "namespace " + Clean(j.Namespace)
+		where = "namespace " + printable.Line(j.Namespace)
 	}
 	p := Page{foot: foot(j.Trouble, now)}
 	title := strong.Render("Jobs") + quiet.Render("  "+j.summary())
@@ -50,14 +51,14 @@ func Table(j Jobs, v View, now time.Time) Page {
 	if j.Namespace == "" {
 		cells[0] = append([]string{"NAMESPACE"}, cells[0]...)
 		for i, job := range items {
-			cells[i+1] = append([]string{Clean(job.GetNamespace())}, cells[i+1]...)
+			cells[i+1] = append([]string{printable.Line(job.GetNamespace())}, cells[i+1]...)
 		}
 	}
 	lines := table(cells, v.Width)
 	p.head = append(p.head, lines[0])
 	p.body = lines[1:]
 	for _, missing := range j.Missing {
-		p.body = append(p.body, quiet.Render("Not shown: "+Clean(missing)))
+		p.body = append(p.body, quiet.Render("Not shown: "+printable.Line(missing)))
 	}
 	return p
 }
@@ -90,24 +91,24 @@ func (j Jobs) summary() string {
 func row(job jobs.Job, columns int, now time.Time) []string {
 	s, status := Snapshot{Job: job}, job.JobStatus()
 	look := lookOfJob(status.Phase)
-	phase := look.of(cmp.Or(Clean(string(status.Phase)), "Pending"))
+	phase := look.of(cmp.Or(printable.Line(string(status.Phase)), "Pending"))
 	if s.isStalled() {
 		phase = waits.Render("▲ Stalled")
 	}
 	progress := quiet.Render("-")
 	if p := status.Progress; p != nil {
-		progress = cmp.Or(Clean(p.Summary), "-")
+		progress = cmp.Or(printable.Line(p.Summary), "-")
 		if p.Percent != nil {
 			progress = fmt.Sprintf("%s %3d%%", bar(*p.Percent, min(columns/16, 12)), *p.Percent)
 		}
 	}
 	cells := []string{
-		Clean(job.Ref()), phase, cmp.Or(Clean(status.Ready), "-"), progress,
+		printable.Line(job.Ref()), phase, cmp.Or(printable.Line(status.Ready), "-"), progress,
 		fmt.Sprintf("%d/%d", status.BackoffCount,
 			ptr.Deref(job.Spec().RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)),
 	}
 	if columns < notesFrom {
-		return append(cells, Clean(s.shortNote(now)))
+		return append(cells, printable.Line(s.shortNote(now)))
 	}
 	return append(cells, ago(job.GetCreationTimestamp().Time, now), s.note(now))
 }
@@ -130,14 +131,14 @@ func (s Snapshot) shortNote(now time.Time) string {
 
 // note returns shortNote with the explanation.
 func (s Snapshot) note(now time.Time) string {
-	text, status := Clean(s.shortNote(now)), s.status()
+	text, status := printable.Line(s.shortNote(now)), s.status()
 	switch {
 	case s.isStalled():
-		return text + quiet.Render("  "+Clean(s.condition(batchv1beta1.ConditionStalled).Message))
+		return text + quiet.Render("  "+printable.Line(s.condition(batchv1beta1.ConditionStalled).Message))
 	case status.Phase == batchv1beta1.JobPhaseFailed && s.explains(status.Reason):
 		return text + quiet.Render("  "+s.howFailed(status.Failures[0]))
-	case text != "" && text == Clean(status.Reason):
-		return text + quiet.Render("  "+Clean(s.message()))
+	case text != "" && text == printable.Line(status.Reason):
+		return text + quiet.Render("  "+printable.Line(s.message()))
 	default:
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -26,7 +27,7 @@ func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []str
 	was, is := before.status(), after.status()
 	for _, f := range after.failures(was) {
 		text := after.howFailed(f)
-		if output := cleanLines(f.Message); len(output) > 0 {
+		if output := outputLines(f.Message); len(output) > 0 {
 			text += " | " + output[len(output)-1]
 		}
 		c.add("failure", text)
@@ -83,7 +84,7 @@ func TroubleChanges(before, after, name string, now time.Time) []string {
 
 // prefixOf returns the time and the name at the beginning of a line.
 func prefixOf(name string, now time.Time) string {
-	return now.UTC().Format(time.RFC3339) + " " + Clean(name) + " "
+	return now.UTC().Format(time.RFC3339) + " " + printable.Line(name) + " "
 }
 
 // changes collects lines.
@@ -96,7 +97,7 @@ type changes struct {
 // add adds a line.
 func (c *changes) add(topic, text string) {
 	const most = 1024
-	if text = Clean(text); len(text) > most {
+	if text = printable.Line(text); len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	c.lines = append(c.lines, c.prefix+topic+": "+text)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -77,8 +78,8 @@ func rows(shown []replica, columns int) []string {
 	hasDetail := false
 	for _, r := range shown {
 		cells = append(cells, []string{
-			Clean(r.Name), lookOfReplica(r.Phase).of(stateOf(r)), cmp.Or(Clean(r.Node), "-"),
-			strconv.Itoa(int(r.Restarts)), Clean(r.Detail),
+			printable.Line(r.Name), lookOfReplica(r.Phase).of(stateOf(r)), cmp.Or(printable.Line(r.Node), "-"),
+			strconv.Itoa(int(r.Restarts)), printable.Line(r.Detail),
 		})
 		hasDetail = hasDetail || r.Detail != ""
 	}
@@ -93,7 +94,7 @@ func stateOf(r replica) string {
 	if r.Ending {
 		return "Ending"
 	}
-	return Clean(string(r.Phase))
+	return printable.Line(string(r.Phase))
 }
 
 // table aligns cells, whose first row is the header. Cells are cut so that each column but the last has at most two
@@ -130,7 +131,7 @@ func table(cells [][]string, columns int) []string {
 func grid(types []replicasOf, columns int) []string {
 	labels := 0
 	for _, of := range types {
-		labels = max(labels, width(Clean(of.Type)))
+		labels = max(labels, width(printable.Line(of.Type)))
 	}
 	labels = min(labels, columns/3)
 	var lines []string
@@ -144,7 +145,7 @@ func grid(types []replicasOf, columns int) []string {
 		for (len(of.Replicas)+each-1)/each > perLine*gridRows {
 			each++
 		}
-		label := Clean(of.Type)
+		label := printable.Line(of.Type)
 		for from := 0; from < len(of.Replicas); from += perLine * each {
 			line := pad(fit(label, labels), labels) + quiet.Render(fmt.Sprintf(" %*d ", digits, from))
 			line += marks(of.Replicas[from:min(from+perLine*each, len(of.Replicas))], each)

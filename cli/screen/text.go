@@ -1,41 +1,19 @@
 package screen
 
 import (
+	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
-// Clean returns text of the cluster without the characters that can change a terminal, or the direction or the place of
-// the text in it: control characters, escape sequences, and invisible format characters. Line breaks and tabs become
-// spaces. Other tenants can write such text into messages and names.
-func Clean(text string) string {
-	return strings.Join(strings.Fields(strings.Join(cleanLines(text), " ")), " ")
-}
-
-// cleanLines returns the lines of a text of the cluster, each of them clean. It keeps the spaces at the start of lines.
-func cleanLines(text string) []string {
-	text = ansi.Strip(strings.ToValidUTF8(text, "\uFFFD"))
-	var lines []string
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		line = strings.Map(func(r rune) rune {
-			switch {
-			case r == '\t':
-				return ' '
-			case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp):
-				return -1
-			default:
-				return r
-			}
-		}, line)
-		if line = strings.TrimRightFunc(line, unicode.IsSpace); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+// outputLines returns the lines of the output of a program that are not blank.
+func outputLines(output string) []string {
+	return slices.DeleteFunc(printable.Lines(output), func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
 // width returns how many columns a styled text takes.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -59,7 +60,7 @@ func inWords(reason string) string {
 		return words[reason]
 	}
 	var b strings.Builder
-	for i, r := range Clean(reason) {
+	for i, r := range printable.Line(reason) {
 		if i > 0 && unicode.IsUpper(r) {
 			b.WriteByte(' ')
 		}
@@ -101,7 +102,7 @@ func (s Snapshot) howFailed(f batchv1beta1.ReplicaFailure) string {
 	if !f.Counted {
 		how = append(how, "not counted")
 	}
-	return Clean(who + ": " + strings.Join(how, ", "))
+	return printable.Line(who + ": " + strings.Join(how, ", "))
 }
 
 // inWordsOfNode returns why a job avoids a node, in a few words.
@@ -114,6 +115,6 @@ func inWordsOfNode(reason string) string {
 	case batchv1beta1.ReasonDeviceTainted:
 		return "had tainted devices twice"
 	default:
-		return Clean(reason)
+		return printable.Line(reason)
 	}
 }

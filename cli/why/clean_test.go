@@ -9,63 +9,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
-
-func TestClean(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ text, want string }{
-		"colors are removed":              {"\x1b[1;31mred\x1b[0m", "red"},
-		"a title of the terminal":         {"a\x1b]0;title\x07b", "ab"},
-		"a title that does not end":       {"a\x1b]0;title", "a"},
-		"lines become one line":           {"a\n\tb\r\nc", "a b c"},
-		"a change of the direction":       {"a\u202eb\u2066c", "abc"},
-		"control characters of one byte":  {"a\x00\x08\x7f\u009bb", "ab"},
-		"text that is not UTF-8":          {"a\xffb", "a?b"},
-		"letters of all languages remain": {"Bücher 書籍 كتب", "Bücher 書籍 كتب"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, clean(tc.text)); diff != "" {
-				t.Errorf("unexpected text (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestCleanLine(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ line, want string }{
-		"the indentation of a traceback remains":     {"    raise ValueError()", "    raise ValueError()"},
-		"a tab becomes spaces":                       {"\tx", "    x"},
-		"of a progress bar, the last state is shown": {"10%\r50%\r100%\r", "100%"},
-		"colors are removed":                         {"  \x1b[31mred\x1b[0m", "  red"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, cleanLine(tc.line)); diff != "" {
-				t.Errorf("unexpected line (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestQuoted(t *testing.T) {
-	t.Parallel()
-	for word, want := range map[string]string{
-		"digits": "digits", "/home/me/.kube/config": "/home/me/.kube/config", "": "''", "$(reboot)": "'$(reboot)'",
-		"it's": `'it'\''s'`, "a; b": "'a; b'",
-	} {
-		if got := Quoted(word); got != want {
-			t.Errorf("%q is quoted as %s, want %s", word, got, want)
-		}
-	}
-}
 
 // hostile has texts that others could write into the objects of a job.
 var hostile = []string{

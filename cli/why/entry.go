@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // entry is how a reason is explained. Texts and commands can have placeholders in braces: see view.allNames. The
@@ -69,14 +71,14 @@ const maxMessage = 400
 
 // quote returns a message in the form in which a sentence can end with it.
 func quote(message string) string {
-	return strings.TrimRight(short(clean(message), maxMessage), ".: ")
+	return strings.TrimRight(printable.Shortened(clean(message), maxMessage), ".: ")
 }
 
 // commands returns the commands of an entry.
 func (v view) commands(e entry) []Command {
 	var pairs []string
 	for name, value := range v.names {
-		pairs = append(pairs, "{"+name+"}", Quoted(value))
+		pairs = append(pairs, "{"+name+"}", printable.Quoted(value))
 	}
 	replacer := strings.NewReplacer(pairs...)
 	var commands []Command

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
@@ -235,7 +236,7 @@ func (v view) aboutNodes() []Finding {
 		cause: fmt.Sprintf("New pods of the job avoid %s until %s, because replicas failed there twice (%s).", nodes,
 			v.at(oldest.Until.Time), oldest.Reason),
 		next: []step{{
-			purpose: "Read what is wrong with the node", line: "kubectl describe node " + Quoted(clean(oldest.Name)),
+			purpose: "Read what is wrong with the node", line: "kubectl describe node " + printable.Quoted(clean(oldest.Name)),
 			ofCluster: true,
 		}}, see: seeBadNodes,
 	})}

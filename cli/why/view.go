@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
@@ -75,7 +76,7 @@ func (v view) allNames() map[string]string {
 			cmp.Or(s.image, names["image"])
 	}
 	for name, value := range names {
-		names[name] = short(clean(value), maxName)
+		names[name] = printable.Shortened(clean(value), maxName)
 	}
 	maps.DeleteFunc(names, func(_, value string) bool { return value == "" })
 	return names

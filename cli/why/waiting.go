@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -244,7 +245,7 @@ func starting(v view, c condition) entry {
 			e.cause = fmt.Sprintf("Pod {pod} runs its init container %s%s.", clean(status.Name), v.sameFor())
 			e.do = "The training begins when the init container has ended."
 			e.next = []step{
-				{purpose: "Read its output", line: "kubectl logs {pod} -c " + Quoted(clean(status.Name))},
+				{purpose: "Read its output", line: "kubectl logs {pod} -c " + printable.Quoted(clean(status.Name))},
 				describePod,
 			}
 			return e

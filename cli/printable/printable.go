@@ -1,0 +1,82 @@
+// Package printable makes texts that others wrote safe to print. Other tenants can write escape sequences and control
+// characters into messages, names and the output of programs, to change a terminal or to pretend to be another text.
+package printable
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Line returns a text as one line that can be printed: without escape sequences, control characters and invisible
+// format characters, and with one space for each run of white space.
+func Line(s string) string { return strings.Join(strings.Fields(strings.Join(Lines(s), " ")), " ") }
+
+// Text returns a text that can be printed, with its lines.
+func Text(s string) string { return strings.Join(Lines(s), "\n") }
+
+// Lines returns the lines of a text in a form that can be printed: without escape sequences, control characters and
+// invisible format characters, and with four spaces for each tab. Of a line that rewrites itself, such as a progress
+// bar, it returns the last state.
+func Lines(s string) []string {
+	lines := strings.Split(ansi.Strip(strings.ToValidUTF8(s, string(unicode.ReplacementChar))), "\n")
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		line = line[strings.LastIndexByte(line, '\r')+1:]
+		lines[i] = strings.Map(visible, strings.ReplaceAll(line, "\t", "    "))
+	}
+	return lines
+}
+
+// visible returns a character, or -1 if it can change a terminal, or the direction or the place of the text in it.
+func visible(r rune) rune {
+	if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp) {
+		return -1
+	}
+	return r
+}
+
+// Escaped returns a text as one line in which every character that cannot be printed is escaped as in a string of Go.
+// It is for texts that must stay exact, such as the fields of a manifest.
+func Escaped(s string) string { return escaped(s, unicode.IsPrint) }
+
+// EscapedLines is like Escaped, but keeps line breaks and tabs.
+func EscapedLines(s string) string {
+	return escaped(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
+}
+
+// escaped returns a text in which the characters that are not kept are escaped.
+func escaped(s string, isKept func(rune) bool) string {
+	var b strings.Builder
+	for _, r := range s {
+		if isKept(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// Quoted returns a word as one word of a shell.
+func Quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// plainWord matches words that no shell changes.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:=@%+,-]+$`)
+
+// Shortened returns a text of at most the given number of characters. It ends in "..." if it was longer.
+func Shortened(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return strings.TrimSpace(string([]rune(s)[:most-3])) + "..."
+}

@@ -1,0 +1,71 @@
+package printable_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/cli/printable"
+)
+
+func TestTextsArePrintable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, printable, line string }{
+		"plain text stays":          {"epoch  1 loss 0.5 ✓", "epoch  1 loss 0.5 ✓", "epoch 1 loss 0.5 ✓"},
+		"letters of all languages":  {"Bücher 書籍 كتب", "Bücher 書籍 كتب", "Bücher 書籍 كتب"},
+		"the indentation remains":   {"a:\n    b\n\tc\n", "a:\n    b\n    c\n", "a: b c"},
+		"blank lines remain":        {"a\n\nb", "a\n\nb", "a b"},
+		"colors are removed":        {"\x1b[1;31mred\x1b[0m", "red", "red"},
+		"a title of the terminal":   {"a\x1b]0;title\x07b", "ab", "ab"},
+		"a title that does not end": {"a\x1b]0;title", "a", "a"},
+		"a write to the clipboard":  {"a\x1b]52;c;YQ==\x1b\\b", "ab", "ab"},
+		"control characters":        {"a\x00\x07\x08\x7fb", "ab", "ab"},
+		"8-bit control characters":  {"a\u009b2Jb", "a2Jb", "a2Jb"},
+		"a change of the direction": {"a\u202eb\u2066c", "abc", "abc"},
+		"line breaks of Unicode":    {"a\u2028b\u2029c", "abc", "abc"},
+		"text that is not UTF-8":    {"a\xffb", "a\uFFFDb", "a\uFFFDb"},
+		"a progress bar":            {"10%\r50%\r100%\r\ndone", "100%\ndone", "100% done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.printable, printable.Text(test.text)); diff != "" {
+				t.Errorf("unexpected lines (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.line, printable.Line(test.text)); diff != "" {
+				t.Errorf("unexpected line (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTextsAreEscaped(t *testing.T) {
+	t.Parallel()
+	const original = "a 'é'\n\tb\x1b[2J\u202e\xff"
+	if diff := cmp.Diff(`a 'é'\n\tb\x1b[2J\u202e`+"\uFFFD", printable.Escaped(original)); diff != "" {
+		t.Errorf("unexpected line (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("a 'é'\n\tb\\x1b[2J\\u202e\uFFFD", printable.EscapedLines(original)); diff != "" {
+		t.Errorf("unexpected lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"digits": "digits", "/home/me/.kube/config": "/home/me/.kube/config", "": "''", "$(reboot)": "'$(reboot)'",
+		"it's": `'it'\''s'`, "a; b": "'a; b'",
+	} {
+		if got := printable.Quoted(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	for original, want := range map[string]string{"éééé": "éééé", "ééééé": "é..."} {
+		if got := printable.Shortened(original, 4); got != want {
+			t.Errorf("%q is shortened to %q, want %q", original, got, want)
+		}
+	}
+}
