@@ -60,11 +60,7 @@ A TensorBoard that nobody uses is suspended after a time. --resume starts it aga
 
 // board forwards a port to the TensorBoard of a job until the context ends.
 func (e *environment) board(ctx context.Context, name string, o boardOptions) error {
-	c, err := e.connect()
-	if err != nil {
-		return err
-	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -104,11 +104,7 @@ func (e *environment) change(
 	if err != nil {
 		return err
 	}
-	c, err := e.connect()
-	if err != nil {
-		return err
-	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}

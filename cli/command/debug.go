@@ -78,11 +78,7 @@ Debug mode can be chosen only when a job is created: set spec.runMode.debug.enab
 
 // debug runs a command, or a shell if it is empty, in a replica of a job in debug mode.
 func (e *environment) debug(ctx context.Context, name string, command []string, o debugOptions) error {
-	c, err := e.connect()
-	if err != nil {
-		return err
-	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}

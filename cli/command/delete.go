@@ -78,11 +78,7 @@ func (e *environment) delete(ctx context.Context, name string, d deletion) error
 	if d.output != "" && d.output != "name" {
 		return fmt.Errorf("--output is %q, but must be name", d.output)
 	}
-	c, err := e.connect()
-	if err != nil {
-		return err
-	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}

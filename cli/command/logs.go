@@ -88,11 +88,7 @@ processes of all ranks.`,
 
 // logs prints the output of the replicas of a job that the options select.
 func (e *environment) logs(ctx context.Context, name string, o logOptions) error {
-	c, err := e.connect()
-	if err != nil {
-		return err
-	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}

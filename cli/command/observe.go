@@ -19,7 +19,7 @@ import (
 
 // reconnectDelays are the delays before a lost watch is started again.
 func reconnectDelays() wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5, Cap: 30 * time.Second}
+	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 4, Cap: 8 * time.Second}
 }
 
 // observe calls seen with the objects that match, by name: first as they are, and again after each change. It returns
@@ -29,12 +29,12 @@ func (c *cluster) observe(
 	ctx context.Context, list client.ObjectList, seen func(map[string]client.Object) (bool, error),
 	options ...client.ListOption,
 ) error {
-	delays, connected := reconnectDelays(), false
+	delays := reconnectDelays()
 	var done bool
 	var end error
 	for {
 		stopped, err := c.observeOnce(ctx, list, options, func(objects map[string]client.Object) bool {
-			delays, connected = reconnectDelays(), true
+			delays = reconnectDelays()
 			done, end = seen(objects)
 			return done || end != nil
 		})
@@ -43,7 +43,7 @@ func (c *cluster) observe(
 			return end
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && (!connected || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)):
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err):
 			return err
 		case err != nil:
 			select {

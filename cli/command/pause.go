@@ -29,8 +29,8 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
 				check: jobs.CheckPause,
-				patch: func(jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, mergePatch(true, "spec", "runMode", "pause", "enabled"), nil
+				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
+					return types.MergePatchType, pausePatch(job), nil
 				},
 				goal: jobs.IsPaused,
 				done: "the job is being paused",
@@ -40,4 +40,12 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
 	flags.add(cmd)
 	waiting.add(cmd, "all pods of the job are gone")
 	return cmd
+}
+
+// pausePatch returns the merge patch that pauses a job, but no other job of the same name.
+func pausePatch(job jobs.Job) []byte {
+	return mergePatch(map[string]any{
+		"metadata": map[string]any{"uid": job.GetUID()},
+		"spec":     map[string]any{"runMode": map[string]any{"pause": map[string]any{"enabled": true}}},
+	})
 }

@@ -2,6 +2,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -84,6 +85,16 @@ func (e *environment) connect() (*cluster, error) {
 		return nil, err
 	}
 	return &cluster{WithWatch: c, config: config, namespace: namespace}, nil
+}
+
+// connectTo returns the cluster, and the job with a name in the namespace of the user.
+func (e *environment) connectTo(ctx context.Context, name string) (*cluster, jobs.Job, error) {
+	c, err := e.connect()
+	if err != nil {
+		return nil, jobs.Job{}, err
+	}
+	job, err := jobs.Find(ctx, c, c.namespace, name)
+	return c, job, err
 }
 
 // failure is an error with an exit code of its own.

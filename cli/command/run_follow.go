@@ -1,38 +1,32 @@
 package command
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 )
 
 // follow prints the log of the leader of a job and the reasons why the job waits, until the job ends. After an
 // interrupt, it asks what to do with the job.
 func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
-	clients, err := kubernetes.NewForConfig(c.config)
+	reader, err := newLogReader(c, job.GetNamespace(), logOptions{follow: true, tail: -1})
 	if err != nil {
 		return err
 	}
-	f := &runFollower{cluster: c, screen: s, pods: clients, job: job}
+	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var result error
@@ -64,7 +58,7 @@ type runFollower struct {
 	*cluster
 
 	screen *console
-	pods   kubernetes.Interface
+	reader *logReader
 	job    jobs.Job
 
 	// last is the last message about the state of the job.
@@ -80,18 +74,20 @@ const logDelay = 10 * time.Second
 // run follows the job until it ends. It returns an error if the job has failed.
 func (f *runFollower) run(ctx context.Context) error {
 	ref := f.job.Ref()
-	var final jobs.Job
-	err := jobs.Follow(ctx, f.cluster, f.job.Kind, f.job.GetNamespace(), f.job.GetName(), f.job.GetUID(),
-		func(job jobs.Job) bool {
-			final = job
-			f.see(ctx, job)
-			return job.JobStatus().Finished()
-		})
-	if apierrors.IsNotFound(err) {
+	isDeleted, final := false, f.job
+	err := f.observeJob(ctx, f.job, func(now *jobs.Job) (bool, error) {
+		if isDeleted = now == nil; isDeleted {
+			return true, nil
+		}
+		final = *now
+		f.see(ctx, final)
+		return final.JobStatus().Finished(), nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w. %s", err, goesOn(f.job))
+	case isDeleted:
 		return fmt.Errorf("%s was deleted", ref)
-	}
-	if err != nil {
-		return err
 	}
 	if f.logs != nil {
 		select {
@@ -123,11 +119,11 @@ func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 		f.screen.message("%s", message)
 	}
 	f.screen.setStatus(f.statusLine(job))
-	leader, uid, started := leaderOf(job)
-	if !started || uid == f.logged {
+	leader, pod, isStarted := leaderOf(job)
+	if !isStarted || pod.UID == f.logged {
 		return
 	}
-	f.logged = uid
+	f.logged = pod.UID
 	before, done := f.logs, make(chan struct{})
 	f.logs = done
 	go func() {
@@ -135,7 +131,13 @@ func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 		if before != nil {
 			<-before
 		}
-		f.printLog(ctx, leader, uid)
+		err := f.reader.print(ctx, pod, leader.MainContainer, func(line []byte) error {
+			f.screen.log(string(bytes.TrimSuffix(line, []byte("\n"))))
+			return nil
+		}, true)
+		if err != nil && ctx.Err() == nil {
+			f.screen.message("The log of %s cannot be read: %v", pod.Name, err)
+		}
 	}()
 }
 
@@ -172,91 +174,22 @@ func (f *runFollower) statusLine(job jobs.Job) string {
 	return line
 }
 
-// leaderOf returns the name and the UID of the leader's pod, and whether its main container has started.
-func leaderOf(job jobs.Job) (name string, uid types.UID, started bool) {
-	name = leaderName(job)
+// leaderOf returns the leader of a job and its pod, and reports whether the main container of the pod has started.
+func leaderOf(job jobs.Job) (leader jobs.Replica, pod *corev1.Pod, isStarted bool) {
+	leader, err := job.Leader()
+	if err != nil {
+		return leader, nil, false // an invalid job
+	}
 	for _, task := range job.JobStatus().Tasks {
 		for _, replica := range task.Replicas {
-			if replica.Name != name {
+			if replica.Name != leader.Name {
 				continue
 			}
-			for _, c := range replica.Containers {
-				if c.Name == job.Kind.MainContainers[0] && c.State != batchv1beta1.ContainerWaiting {
-					return name, replica.UID, true
-				}
-			}
+			pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: replica.Name, UID: replica.UID}}
+			return leader, pod, slices.ContainsFunc(replica.Containers, func(c batchv1beta1.ContainerStatus) bool {
+				return c.Name == leader.MainContainer && c.State != batchv1beta1.ContainerWaiting
+			})
 		}
 	}
-	return name, "", false
-}
-
-// leaderName returns the name of the leader.
-func leaderName(job jobs.Job) string {
-	gang := framework.NewGang(job.GetNamespace(), job.GetName(), job.GetUID(), "", 0, job.Spec().Roles)
-	if len(gang.Members) == 0 {
-		return ""
-	}
-	return gang.Leader().Name
-}
-
-// printLog prints the log of a pod until the main container ends. If the connection is lost, it continues after the
-// last line.
-func (f *runFollower) printLog(ctx context.Context, pod string, uid types.UID) {
-	var last time.Time
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		options := &corev1.PodLogOptions{Container: f.job.Kind.MainContainers[0], Follow: true, Timestamps: true}
-		if !last.IsZero() {
-			options.SinceTime = &metav1.Time{Time: last}
-		}
-		stream, err := f.pods.CoreV1().Pods(f.job.GetNamespace()).GetLogs(pod, options).Stream(ctx)
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case apierrors.IsForbidden(err):
-			return false, err
-		case err == nil:
-			last = f.printLines(stream, last)
-			_ = stream.Close() // it was only read
-		}
-		return f.hasEnded(ctx, pod, uid), nil
-	})
-	if err != nil && ctx.Err() == nil {
-		f.screen.message("The log of %s cannot be read: %v", pod, err)
-	}
-}
-
-// hasEnded reports whether the main container of a pod has ended, or the pod is gone.
-func (f *runFollower) hasEnded(ctx context.Context, name string, uid types.UID) bool {
-	var pod corev1.Pod
-	err := f.Get(ctx, client.ObjectKey{Namespace: f.job.GetNamespace(), Name: name}, &pod)
-	if err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == f.job.Kind.MainContainers[0] && c.State.Terminated == nil {
-			return pod.UID != uid
-		}
-	}
-	return true
-}
-
-// printLines prints the lines of a log that are later than a time. It returns the time of the last line.
-func (f *runFollower) printLines(stream io.Reader, last time.Time) time.Time {
-	lines := bufio.NewReaderSize(stream, maxLine)
-	for {
-		line, err := lines.ReadSlice('\n')
-		if len(line) > 0 {
-			text := strings.TrimSuffix(string(line), "\n")
-			stamp, rest, _ := strings.Cut(text, " ")
-			if at, parseErr := time.Parse(time.RFC3339Nano, stamp); parseErr != nil {
-				f.screen.log(text) // the rest of a long line
-			} else if at.After(last) {
-				last = at
-				f.screen.log(rest)
-			}
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return last
-		}
-	}
+	return leader, nil, false
 }

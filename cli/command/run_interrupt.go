@@ -2,7 +2,7 @@ package command
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -10,12 +10,10 @@ import (
 
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
 // firstInterrupt returns a channel that receives a value when a signal cancels the context of the command. The value
@@ -142,36 +140,25 @@ func choiceOf(key byte) (choice, bool) {
 
 // pauseJob pauses a job, and waits until its pods are gone.
 func pauseJob(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": job.GetUID()},
-		"spec":     map[string]any{"runMode": map[string]any{"pause": map[string]any{"enabled": true}}},
-	})
-	if err != nil {
-		return err
-	}
 	writing, cancel := write(ctx)
 	defer cancel()
-	if err := c.Patch(writing, job.Job, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := c.Patch(writing, job.Job, client.RawPatch(types.MergePatchType, pausePatch(job))); err != nil {
 		return fmt.Errorf("%s cannot be paused: %w", job.Ref(), err)
 	}
 	s.message("Pausing %s until its pods are gone. Ctrl-C does not stop this", job.Ref())
-	ended := ""
-	err = jobs.Follow(ctx, c, job.Kind, job.GetNamespace(), job.GetName(), job.GetUID(), func(job jobs.Job) bool {
-		status := job.JobStatus()
-		if status.Finished() {
-			ended = string(status.Phase)
-			return true
+	err := c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+		if now == nil {
+			return false, fmt.Errorf("%s was deleted meanwhile", job.Ref())
 		}
-		return status.ObservedGeneration >= job.GetGeneration() &&
-			meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
+		waitsFor, err := jobs.IsPaused(*now)
+		return waitsFor == "", err
 	})
-	switch {
-	case err != nil:
-		return err
-	case ended != "":
-		s.message("%s had already ended: %s", job.Ref(), ended)
-	default:
+	if ended, ok := errors.AsType[*jobs.EndError](err); ok {
+		s.message("%v", ended)
+		return nil
+	}
+	if err == nil {
 		s.message("%[1]s is paused. To continue it: kubectl train resume %[1]s", job.Ref())
 	}
-	return nil
+	return err
 }

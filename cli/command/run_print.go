@@ -7,14 +7,11 @@ import (
 	"io"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"tensorstack.dev/jobs/cli/code"
-	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/preview"
+	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
 )
 
@@ -39,44 +36,20 @@ func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	return nil
 }
 
-// printRunObjects prints objects in an output format. The default is their names.
+// printRunObjects prints objects in an output format, without empty fields that only the types of Go have. Without a
+// format, it prints their names.
 func (e *environment) printRunObjects(objects *run.Objects, output string) error {
-	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(cmp.Or(output, "name")).ToPrinter()
-	if err != nil {
-		return err
-	}
-	scheme, err := jobs.Scheme()
-	if err != nil {
-		return err
-	}
+	var plain []client.Object
 	for _, object := range objects.All() {
-		kind, err := apiutil.GVKForObject(object, scheme)
+		sent, err := preview.Unstructured(object)
 		if err != nil {
 			return err
 		}
-		object.GetObjectKind().SetGroupVersionKind(kind) // answers of the API server lack it
-		plain, err := plainObject(object)
-		if err != nil {
-			return err
-		}
-		if err := printer.PrintObj(plain, e.Out); err != nil {
-			return err
-		}
+		sent.SetManagedFields(nil)
+		prune(sent.Object)
+		plain = append(plain, sent)
 	}
-	return nil
-}
-
-// plainObject returns an object without its status and without empty fields that only the types of Go have.
-func plainObject(object client.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
-	}
-	plain := &unstructured.Unstructured{Object: content}
-	plain.SetManagedFields(nil)
-	delete(content, "status")
-	prune(content)
-	return plain, nil
+	return e.printObjects(plain, cmp.Or(output, "name"), true)
 }
 
 // prune removes null values and empty maps, except those that mean something. An emptyDir without fields is one.
@@ -106,7 +79,9 @@ const maxApply = 256 << 10
 // usage returns a comment about how to use the objects.
 func usage(objects *run.Objects, folder *code.Folder) string {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "# "+format+"\n", args...) }
+	line := func(format string, args ...any) {
+		b.WriteString("# " + printable.Escaped(fmt.Sprintf(format, args...)) + "\n")
+	}
 	switch {
 	case objects.Upload != nil:
 		line("The code of %s has %d files and %s, which is too large for a ConfigMap. It is not in this file.",
@@ -115,10 +90,10 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var excluded strings.Builder
 		for _, left := range folder.LeftOut {
-			fmt.Fprintf(&excluded, " --exclude='./%s'", left.Path)
+			excluded.WriteString(" --exclude=" + printable.Quoted("./"+left.Path))
 		}
-		line("  tar -C '%s'%s -c . | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
-			folder.Path, excluded.String(), objects.Upload.Name)
+		line("  tar -C %s%s -c . | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
+			printable.Quoted(folder.Path), excluded.String(), objects.Upload.Name)
 		line("  kubectl delete pod %s", objects.Upload.Name)
 		line(`  kubectl patch %s %s --type=merge -p '{"spec": {"runMode": null}}'`,
 			objects.Job.Kind.ShortName, objects.Job.GetName())

@@ -56,11 +56,7 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 			if !slices.Contains([]string{"", "json", "yaml"}, output) {
 				return fmt.Errorf("--output: %q is not supported: use json or yaml, or leave it out for a text", output)
 			}
-			c, err := e.connect()
-			if err != nil {
-				return err
-			}
-			job, err := jobs.Find(cmd.Context(), c, c.namespace, args[0])
+			c, job, err := e.connectTo(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func (r Replica) lines(s style) []line {
 	if main == nil || before == nil {
 		return nil // the controller creates no such pod
 	}
-	lines := []line{{label: "Image", text: printable.EscapedLines(main.Image)}}
+	lines := []line{{label: "Image", text: shown(main.Image)}}
 	lines = append(lines, s.commandLines(*before, *main)...)
 	lines = append(lines, s.environmentLines(*before, *main)...)
 	lines = append(lines,
@@ -75,9 +75,9 @@ func (s style) environmentLines(before, after corev1.Container) []line {
 	for _, from := range after.EnvFrom {
 		switch {
 		case from.ConfigMapRef != nil:
-			others = append(others, line{label: "Environment", text: "from configMap " + printable.EscapedLines(from.ConfigMapRef.Name)})
+			others = append(others, line{label: "Environment", text: "from configMap " + shown(from.ConfigMapRef.Name)})
 		case from.SecretRef != nil:
-			others = append(others, line{label: "Environment", text: "from secret " + printable.EscapedLines(from.SecretRef.Name)})
+			others = append(others, line{label: "Environment", text: "from secret " + shown(from.SecretRef.Name)})
 		}
 	}
 	return append(added, others...)
@@ -85,20 +85,20 @@ func (s style) environmentLines(before, after corev1.Container) []line {
 
 // variableText returns an environment variable as text.
 func (s style) variableText(variable corev1.EnvVar) string {
-	name := printable.EscapedLines(variable.Name)
+	name := shown(variable.Name)
 	switch from := variable.ValueFrom; {
 	case from == nil:
-		return name + "=" + s.shortened(printable.Quoted(printable.EscapedLines(variable.Value)))
+		return name + "=" + s.shortened(printable.Quoted(shown(variable.Value)))
 	case from.ConfigMapKeyRef != nil:
-		return fmt.Sprintf("%s from key %s of configMap %s", name, printable.EscapedLines(from.ConfigMapKeyRef.Key),
-			printable.EscapedLines(from.ConfigMapKeyRef.Name))
+		return fmt.Sprintf("%s from key %s of configMap %s", name, shown(from.ConfigMapKeyRef.Key),
+			shown(from.ConfigMapKeyRef.Name))
 	case from.SecretKeyRef != nil:
-		return fmt.Sprintf("%s from key %s of secret %s", name, printable.EscapedLines(from.SecretKeyRef.Key),
-			printable.EscapedLines(from.SecretKeyRef.Name))
+		return fmt.Sprintf("%s from key %s of secret %s", name, shown(from.SecretKeyRef.Key),
+			shown(from.SecretKeyRef.Name))
 	case from.FieldRef != nil:
-		return fmt.Sprintf("%s from field %s of the pod", name, printable.EscapedLines(from.FieldRef.FieldPath))
+		return fmt.Sprintf("%s from field %s of the pod", name, shown(from.FieldRef.FieldPath))
 	case from.ResourceFieldRef != nil:
-		return fmt.Sprintf("%s from resource %s of the container", name, printable.EscapedLines(from.ResourceFieldRef.Resource))
+		return fmt.Sprintf("%s from resource %s of the container", name, shown(from.ResourceFieldRef.Resource))
 	default:
 		return name + " from a file"
 	}
@@ -109,7 +109,7 @@ func resourceLine(label string, before, after corev1.ResourceList) line {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		quantity := after[name]
-		texts = append(texts, fmt.Sprintf("%s %s", printable.EscapedLines(string(name)), quantity.String()))
+		texts = append(texts, fmt.Sprintf("%s %s", shown(string(name)), quantity.String()))
 	}
 	return line{
 		added: !equality.Semantic.DeepEqual(before, after), label: label, text: strings.Join(texts, ", "),
@@ -120,9 +120,9 @@ func resourceLine(label string, before, after corev1.ResourceList) line {
 func (r Replica) mountLines(before, after corev1.Container) []line {
 	var lines []line
 	for _, mount := range after.VolumeMounts {
-		text := fmt.Sprintf("%s from %s", printable.EscapedLines(mount.MountPath), r.sourceOf(mount.Name))
+		text := fmt.Sprintf("%s from %s", shown(mount.MountPath), r.sourceOf(mount.Name))
 		if mount.SubPath != "" {
-			text = fmt.Sprintf("%s from %s of %s", printable.EscapedLines(mount.MountPath), printable.EscapedLines(mount.SubPath), r.sourceOf(mount.Name))
+			text = fmt.Sprintf("%s from %s of %s", shown(mount.MountPath), shown(mount.SubPath), r.sourceOf(mount.Name))
 		}
 		isOwn := slices.ContainsFunc(before.VolumeMounts, func(m corev1.VolumeMount) bool {
 			return equality.Semantic.DeepEqual(m, mount)
@@ -136,22 +136,22 @@ func (r Replica) mountLines(before, after corev1.Container) []line {
 func (r Replica) sourceOf(volume string) string {
 	i := slices.IndexFunc(r.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
 	if i < 0 {
-		return "volume " + printable.EscapedLines(volume)
+		return "volume " + shown(volume)
 	}
 	content, err := json.Marshal(r.Pod.Spec.Volumes[i].VolumeSource)
 	var sources map[string]map[string]any
 	if err != nil || json.Unmarshal(content, &sources) != nil {
-		return "volume " + printable.EscapedLines(volume)
+		return "volume " + shown(volume)
 	}
 	for kind, source := range sources {
 		for _, field := range []string{"name", "claimName", "secretName", "path", "driver", "reference"} {
 			if name, ok := source[field].(string); ok {
-				return kind + " " + printable.EscapedLines(name)
+				return kind + " " + shown(name)
 			}
 		}
 		return kind
 	}
-	return "volume " + printable.EscapedLines(volume)
+	return "volume " + shown(volume)
 }
 
 // otherContainers returns the init containers and the containers other than the main one.
@@ -182,7 +182,7 @@ func (r Replica) otherContainers(main string, s style) []line {
 
 // containerLine returns the image and the command line of a container.
 func (s style) containerLine(label string, c corev1.Container, added bool) line {
-	text := fmt.Sprintf("%s, image %s", printable.EscapedLines(c.Name), printable.EscapedLines(c.Image))
+	text := fmt.Sprintf("%s, image %s", shown(c.Name), shown(c.Image))
 	if words := s.shellLine(slices.Concat(c.Command, c.Args)); words != "" {
 		text += "\n" + words
 	}
@@ -193,21 +193,21 @@ func (s style) containerLine(label string, c corev1.Container, added bool) line 
 func (r Replica) schedulingLines() []line {
 	after, before := r.Pod.Spec, r.Template.Spec
 	lines := []line{{
-		added: after.SchedulerName != before.SchedulerName, label: "Scheduler", text: printable.EscapedLines(after.SchedulerName),
+		added: after.SchedulerName != before.SchedulerName, label: "Scheduler", text: shown(after.SchedulerName),
 	}}
 	for _, gate := range after.SchedulingGates {
 		lines = append(lines, line{
-			added: !slices.Contains(before.SchedulingGates, gate), label: "Gate", text: printable.EscapedLines(gate.Name),
+			added: !slices.Contains(before.SchedulingGates, gate), label: "Gate", text: shown(gate.Name),
 		})
 	}
 	for _, key := range slices.Sorted(maps.Keys(after.NodeSelector)) {
 		_, isOwn := before.NodeSelector[key]
 		lines = append(lines, line{
-			added: !isOwn, label: "Nodes", text: printable.EscapedLines(key) + "=" + printable.EscapedLines(after.NodeSelector[key]),
+			added: !isOwn, label: "Nodes", text: shown(key) + "=" + shown(after.NodeSelector[key]),
 		})
 	}
 	for _, finalizer := range r.Pod.Finalizers {
-		lines = append(lines, line{added: true, label: "Finalizer", text: printable.EscapedLines(finalizer)})
+		lines = append(lines, line{added: true, label: "Finalizer", text: shown(finalizer)})
 	}
 	return lines
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -45,7 +44,7 @@ func (p Plan) WriteSummary(w io.Writer) error {
 	if len(notes) > 0 {
 		b.WriteString("\nNotes:\n")
 		for _, note := range notes {
-			fmt.Fprintf(&b, "  - %s\n", printable.EscapedLines(note))
+			fmt.Fprintf(&b, "  - %s\n", shown(note))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -79,7 +78,7 @@ func writeObjects(b *strings.Builder, objects []client.Object) {
 			text += fmt.Sprintf(" (type %s, keys: %s)", secret.Type,
 				strings.Join(slices.Sorted(maps.Keys(secret.Data)), ", "))
 		}
-		fmt.Fprintf(b, "  %-*s  %s\n", width, kindName(rest[0]), printable.EscapedLines(text))
+		fmt.Fprintf(b, "  %-*s  %s\n", width, kindName(rest[0]), shown(text))
 		rest = rest[n:]
 	}
 }

@@ -36,7 +36,7 @@ func (s style) shellLine(words []string) string {
 		if s.line > 0 && b.Len() > s.line {
 			return b.String() + " " + cut
 		}
-		word = s.shortened(printable.Quoted(printable.EscapedLines(word)))
+		word = s.shortened(printable.Quoted(shown(word)))
 		n := utf8.RuneCountInString(word)
 		switch {
 		case b.Len() == 0:
@@ -52,6 +52,9 @@ func (s style) shellLine(words []string) string {
 	}
 	return b.String()
 }
+
+// shown returns a text of a manifest as a summary shows it.
+func shown(text string) string { return printable.EscapedLines(text) }
 
 // cut stands for a part of a text that is too long.
 const cut = "[...]"

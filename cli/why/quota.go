@@ -1,0 +1,76 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// lacking matches the resource in the message about the quota of a Queue.
+var lacking = regexp.MustCompile(`not enough (\S+) left in the quota`)
+
+// quotaExceeded returns the entry of a job that waits for the quota of its Queue.
+func quotaExceeded(v view, c condition) entry {
+	e := entry{
+		cause: "The quota of Queue {queue} has no room for the job: {message}.",
+		do:    "Wait until other jobs of the queue end, request less, or ask an administrator for a larger quota.",
+		next:  []step{describeQueue, listGroups}, fix: "request less", see: seeQueue,
+	}
+	found := lacking.FindStringSubmatch(c.message)
+	if found == nil {
+		return e
+	}
+	name := corev1.ResourceName(found[1])
+	e.cause = fmt.Sprintf("The quota of Queue {queue} has too little %s left for the job.", name)
+	if needs := v.needs(name); !needs.IsZero() {
+		e.cause = fmt.Sprintf("The quota of Queue {queue} has too little %s left: the job needs %s at the same time.", name,
+			needs.String())
+	}
+	if v.Queue != nil && v.Queue.Spec.Quota != nil {
+		limit, used := v.Queue.Spec.Quota.Requests[name], v.Queue.Status.Allocated[name]
+		e.cause += fmt.Sprintf(" Of the quota of %s, %s are in use%s.", limit.String(), used.String(), v.heldBy(name))
+	}
+	e.cause += v.place()
+	return e
+}
+
+// needs returns how much of a resource the replicas of the job need at the same time.
+func (v view) needs(name corev1.ResourceName) resource.Quantity {
+	var sum resource.Quantity
+	if v.spec.Elastic != nil { // only some of its replicas are needed
+		return sum
+	}
+	for _, role := range v.spec.Roles {
+		if role.Template == nil {
+			continue
+		}
+		each := requestsOf(&role.Template.Spec)[name]
+		each.Mul(int64(role.Replicas))
+		sum.Add(each)
+	}
+	return sum
+}
+
+// heldBy names the groups that hold most of a resource, as part of a sentence.
+func (v view) heldBy(name corev1.ResourceName) string {
+	holders := slices.Clone(v.Rivals)
+	slices.SortStableFunc(holders, func(a, b rival) int {
+		return cmp.Or(b.Status.Allocated.Name(name, resource.DecimalSI).Cmp(*a.Status.Allocated.Name(name,
+			resource.DecimalSI)),
+			cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
+	var names []string
+	for _, group := range holders[:min(len(holders), 2)] {
+		if held := group.Status.Allocated.Name(name, resource.DecimalSI); !held.IsZero() {
+			names = append(names, fmt.Sprintf("%s by %s/%s", held.String(), group.Namespace, group.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", " + listed(names)
+}

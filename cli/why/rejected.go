@@ -1,0 +1,140 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// needed matches the object that a job needs in the message of a name conflict.
+var needed = regexp.MustCompile(`needs (\w+) (\S+?), but`)
+
+// nameConflict returns the entry of a name that is taken.
+func nameConflict(_ view, c condition) entry {
+	e := entry{
+		cause: "An object has a name that the job needs: {message}.",
+		do: "If nobody needs the object, delete it or its owner, and the job continues automatically. Otherwise, create " +
+			"the job under another name.",
+		next: []step{describeJob}, see: seePending,
+	}
+	if found := needed.FindStringSubmatch(c.message); found != nil && isName(found[2]) {
+		kind := cmp.Or(map[string]string{
+			"podgroup": "podgroups.scheduler.tensorstack.dev", "workload": "workloads.kueue.x-k8s.io",
+			"tensorboard": "tensorboards.tensorstack.dev",
+		}[found[1]], found[1])
+		e.next = []step{{
+			purpose: "See the object, and whom it belongs to", line: fmt.Sprintf("kubectl describe %s %s", kind, found[2]),
+		}, {purpose: "Delete the job, to create it under another name", line: "kubectl train delete {job}"}}
+	}
+	return e
+}
+
+// notInstalled returns the entry of a job whose queue has no controller.
+func notInstalled(v view, _ condition) entry {
+	if v.spec.T9kScheduler() == nil {
+		return entry{
+			cause: "The job is for LocalQueue {queue} of Kueue, but Kueue is not installed, or is too old: {message}.",
+			do: "Ask an administrator to install it. To run the job without a queue, delete it, and create it again without " +
+				"the label kueue.x-k8s.io/queue-name.",
+			next: []step{
+				{
+					purpose: "See whether Kueue is installed", line: "kubectl api-resources --api-group=kueue.x-k8s.io",
+					ofCluster: true,
+				},
+				{purpose: "Delete the job, to create it again without a queue", line: "kubectl train delete {job}"},
+			}, see: "docs/kueue.md#without-kueue",
+		}
+	}
+	return entry{
+		cause: "The job is for Queue {queue}, but this cluster has no queues, because the scheduler-controller is not " +
+			"installed.",
+		do: "Ask an administrator to install it. A job never runs outside its queue. To run it without one, delete the " +
+			"job, and create it again without spec.scheduler.",
+		next: []step{
+			{
+				purpose: "See whether queues are installed", line: "kubectl api-resources --api-group=scheduler.tensorstack.dev",
+				ofCluster: true,
+			},
+			{purpose: "Delete the job, to create it again without a queue", line: "kubectl train delete {job}"},
+		}, see: seePending,
+	}
+}
+
+// exceeded matches the message of the API server about a ResourceQuota that has no room.
+var exceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
+
+// unspecified matches the message of the API server about a ResourceQuota that requires requests or limits.
+var unspecified = regexp.MustCompile(`failed quota: (\S+): must specify (.+)`)
+
+// createFailed returns the entry of an object that the API server rejects.
+func createFailed(_ view, c condition) entry {
+	e := entry{
+		cause: "The API server rejects an object that the job needs: {message}.",
+		do:    "The controller tries it again at least every minute.",
+		next:  []step{describeJob}, see: seePending,
+	}
+	message := clean(c.message)
+	if found := exceeded.FindStringSubmatch(message); found != nil {
+		quota := strings.TrimRight(found[1], ",")
+		e.cause = fmt.Sprintf("The ResourceQuota %s of the namespace {namespace} has no room for another pod: %s.", quota,
+			quotaWords(found[2], found[3], found[4]))
+		e.do = "Wait until other jobs of the namespace end, request less, or ask an administrator for a larger quota. " +
+			"The job continues automatically when there is room."
+		e.next = []step{{purpose: "See what the quota allows, and how much of it is in use", line: "kubectl describe " +
+			"resourcequotas"}}
+		if isName(quota) {
+			e.next[0].line = "kubectl describe resourcequota " + quota
+		}
+		e.next = append(e.next, step{purpose: "See the jobs of the namespace", line: "kubectl train list"})
+		e.fix = "request less"
+		return e
+	}
+	switch found := unspecified.FindStringSubmatch(message); {
+	case found != nil:
+		e.cause = fmt.Sprintf("The ResourceQuota %s of the namespace {namespace} requires that each container specifies %s.",
+			found[1], quote(found[2]))
+		e.do = "Add these to the template."
+		e.next = []step{{purpose: "See what the quota is about", line: "kubectl describe resourcequotas"}}
+		e.fix = "add the requests and limits"
+	case strings.Contains(message, "violates PodSecurity"):
+		_, violation, _ := strings.Cut(message, "violates PodSecurity ")
+		e.cause = "The Pod Security level of the namespace {namespace} forbids the pods of the job: " + quote(violation) + "."
+		e.do = "Change the template as the message describes, or ask an administrator for another level."
+		e.next = []step{describeJob, {
+			purpose: "See the Pod Security level of the namespace", line: "kubectl get namespace {namespace} --show-labels",
+			ofCluster: true,
+		}}
+		e.fix = "change the securityContext as the message describes"
+	case strings.Contains(message, "failed calling webhook"):
+		e.cause = "A webhook of the cluster does not answer, so the API server rejects the pods of the job: {message}."
+		e.do = "Only an administrator can fix this. The job continues automatically then."
+	case missingObject(message) != nil:
+		return *missingObject(message)
+	case strings.Contains(message, "denied the request"), strings.Contains(message, "is forbidden"),
+		strings.Contains(message, "is invalid"):
+		e.do = "Change the template as the message describes, or ask an administrator about the policy."
+		e.fix = "change the template as the message describes"
+	}
+	return e
+}
+
+// quotaWords returns the resources of a ResourceQuota that have no room, for a sentence.
+func quotaWords(requested, used, limited string) string {
+	values := func(list string) map[string]string {
+		m := map[string]string{}
+		for pair := range strings.SplitSeq(strings.TrimRight(list, ",."), ",") {
+			name, value, _ := strings.Cut(pair, "=")
+			m[name] = value
+		}
+		return m
+	}
+	use, limit := values(used), values(limited)
+	var words []string
+	for pair := range strings.SplitSeq(strings.TrimRight(requested, ","), ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		words = append(words, fmt.Sprintf("%s of %s %s are in use, and the pod needs %s",
+			cmp.Or(use[name], "?"), cmp.Or(limit[name], "?"), name, value))
+	}
+	return listed(words)
+}

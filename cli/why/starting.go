@@ -1,0 +1,170 @@
+package why
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"tensorstack.dev/jobs/cli/printable"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// waitContainer is the init container that waits for the host names of other replicas.
+const waitContainer = "wait-for-peers"
+
+// sameFor returns that other pods have the same problem, as part of a sentence.
+func (v view) sameFor() string {
+	switch n := v.stuck.others; n {
+	case 0:
+		return ""
+	case 1:
+		return " (and 1 other pod waits for the same reason)"
+	default:
+		return fmt.Sprintf(" (and %d other pods wait for the same reason)", n)
+	}
+}
+
+// startWords returns the part of a message about a container that explains why it cannot start.
+func startWords(message string) string {
+	message = clean(message)
+	if i := strings.Index(message, `exec: "`); i >= 0 {
+		message = message[i:]
+	}
+	return quote(strings.TrimSuffix(message, ": unknown"))
+}
+
+// missing matches the message about a Secret or a ConfigMap that does not exist.
+var missing = regexp.MustCompile(`\b(secret|configmap|persistentvolumeclaim|serviceaccount) "([^"]+)" not found`)
+
+// missingKey matches the message about a key that a Secret or a ConfigMap does not have.
+var missingKey = regexp.MustCompile(`couldn't find key ([\w.-]+) in (Secret|ConfigMap) (?:[^/\s]+/)?(\S+)`)
+
+// containerConfig returns the entry of a container that cannot be created or started.
+func containerConfig(v view, c condition) entry {
+	e := entry{
+		cause: sentence(withoutCount(c.message)) + ".", next: []step{describePod}, see: seePending,
+	}
+	message := c.message
+	if s := v.stuck; s != nil && s.reason == batchv1beta1.ReasonContainerConfig {
+		message = s.message
+		e.cause = "Container {container} in pod {pod} cannot start" + v.sameFor() + ": " + startWords(message) + "."
+	}
+	if needs := missingObject(message); needs != nil {
+		return *needs
+	}
+	e.do = "Check the command of the container, and whether the image has it."
+	e.fix = "correct the container"
+	return e
+}
+
+// missingObject returns the entry of a pod that needs an object which does not exist, or a key that the object does not
+// have. It is nil if the message is about something else.
+func missingObject(message string) *entry {
+	kinds := map[string]string{
+		"secret": "Secret", "configmap": "ConfigMap", "persistentvolumeclaim": "PersistentVolumeClaim",
+		"serviceaccount": "ServiceAccount",
+	}
+	message = clean(message)
+	if found := missing.FindStringSubmatch(message); found != nil && isName(found[2]) {
+		kind, name := kinds[found[1]], found[2]
+		return &entry{
+			cause: fmt.Sprintf("The pods of the job need the %s %s, which does not exist in the namespace {namespace}.", kind,
+				name),
+			do: "Create it, and the job continues automatically. Or correct its name in the template.",
+			next: []step{{
+				purpose: "List the " + kind + "s of the namespace", line: "kubectl get " + found[1] + "s",
+			}, describeJob},
+			fix: "correct the name of the " + kind, see: seePending,
+		}
+	}
+	if found := missingKey.FindStringSubmatch(message); found != nil && isName(found[3]) {
+		kind, name := found[2], found[3]
+		return &entry{
+			cause: fmt.Sprintf("The pods of the job need the key %s of the %s %s, which does not have it.", found[1], kind,
+				name),
+			do: "Add the key, and the job continues automatically. Or correct the key in the template.",
+			next: []step{{
+				purpose: "See which keys it has", line: "kubectl describe " + strings.ToLower(kind) + " " + name,
+			}, describeJob},
+			fix: "correct the key", see: seePending,
+		}
+	}
+	return nil
+}
+
+// isName reports whether a word can be the name of an object, so that it can be part of a command.
+func isName(word string) bool {
+	return word != "" && len(validation.IsDNS1123Subdomain(word)) == 0
+}
+
+// The reasons of the events of a pod that cannot start, and of one that is starting. The newest event decides.
+var (
+	troubles = []string{
+		"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedPrepareDynamicResources", "NetworkNotReady",
+	}
+	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
+)
+
+// starting returns the entry of a job whose pods have nodes and are starting.
+func starting(v view, c condition) entry {
+	e := entry{
+		cause: "A pod waits: " + quote(withoutCount(c.message)) + ".",
+		do:    "Usually, it is enough to wait: pulling a large image takes minutes.",
+		next:  []step{watchJob, describePod}, see: seePending,
+	}
+	s := v.stuck
+	if s == nil {
+		return e
+	}
+	if strings.HasSuffix(c.message, " is starting") {
+		e.cause = "Pod {pod} is starting" + v.sameFor() + "."
+	}
+	last := v.eventOf(s.pod.Name, slices.Concat(troubles, steps)...)
+	if last != nil && slices.Contains(troubles, last.Reason) {
+		if needs := missingObject(last.Message); needs != nil {
+			return *needs
+		}
+		e.cause = fmt.Sprintf("Pod {pod} has a node, but cannot start%s: %s.", v.sameFor(), quote(last.Message))
+		e.do = "The kubelet tries it again."
+		e.next = []step{describePod}
+		return e
+	}
+	for _, status := range s.pod.Status.InitContainerStatuses {
+		switch {
+		case status.State.Running == nil || status.Started != nil && *status.Started && isSidecar(s.pod, status.Name):
+		case status.Name == waitContainer:
+			e.cause = "Pod {pod} waits for its peers: its init container wait-for-peers waits until their host names resolve, " +
+				"for at most 10 minutes."
+			e.do = "The peers need nodes and IP addresses first. If they have them, its log shows which name does not resolve."
+			e.next = []step{listPods, {
+				purpose: "See which host name does not resolve",
+				line:    "kubectl logs {pod} -c " + waitContainer,
+			}}
+			return e
+		default:
+			e.cause = fmt.Sprintf("Pod {pod} runs its init container %s%s.", clean(status.Name), v.sameFor())
+			e.do = "The training begins when the init container has ended."
+			e.next = []step{
+				{purpose: "Read its output", line: "kubectl logs {pod} -c " + printable.Quoted(clean(status.Name))},
+				describePod,
+			}
+			return e
+		}
+	}
+	if last != nil && last.Reason == "Pulling" {
+		e.cause = fmt.Sprintf("Pod {pod} has a node, and began to pull its image %s%s.", v.ago(seen(*last)), v.sameFor())
+		e.do = "Large images take minutes. Wait."
+	}
+	return e
+}
+
+// isSidecar reports whether an init container is a sidecar, which runs for the whole life of the pod.
+func isSidecar(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
+}

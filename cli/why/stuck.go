@@ -1,0 +1,88 @@
+package why
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// stuck is a pod that does not run.
+type stuck struct {
+	pod *corev1.Pod
+	// reason is the reason in the status of a job, and word the reason that the kubelet gives.
+	reason, word string
+	// container and image are those of the container that waits. They are empty if the pod has no node.
+	container, image string
+	// message is that of the scheduler or the kubelet.
+	message string
+	// others is how many other pods wait for the same reason.
+	others int
+}
+
+// findStuck returns the pod that keeps the job from running, preferably one that cannot start without help.
+func (v view) findStuck() *stuck {
+	var found *stuck
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		isDone := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if isDone || pod.DeletionTimestamp != nil || v.hasStarted(pod) {
+			continue
+		}
+		s := stuckOf(pod)
+		switch {
+		case found == nil || found.reason == batchv1beta1.ReasonPending && s.reason != batchv1beta1.ReasonPending:
+			found = s
+		case found.reason == s.reason:
+			found.others++
+		}
+	}
+	return found
+}
+
+// stuckOf returns why a pod does not run.
+func stuckOf(pod *corev1.Pod) *stuck {
+	reason, _ := policy.WhyPending(pod)
+	s := &stuck{pod: pod, reason: reason}
+	if reason == batchv1beta1.ReasonUnschedulable {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				s.word, s.message = c.Reason, c.Message
+			}
+		}
+		return s
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting != nil && reason != batchv1beta1.ReasonPending && isCauseOf(reason, waiting.Reason) {
+			s.container, s.word, s.message = status.Name, waiting.Reason, waiting.Message
+			break
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == s.container {
+			s.image = c.Image
+		}
+	}
+	return s
+}
+
+// isCauseOf reports whether a waiting container with the kubelet's reason has the reason in the status of a job.
+func isCauseOf(reason, word string) bool {
+	probe := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: word}},
+	}}}}
+	got, _ := policy.WhyPending(probe)
+	return got == reason
+}
+
+// hasStarted reports whether the main container of a pod runs or has ended.
+func (v view) hasStarted(pod *corev1.Pod) bool {
+	main := framework.MainContainer(v.Job.Kind.MainContainers, pod.Spec.Containers)
+	return main != nil && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == main.Name && s.State.Waiting == nil && (s.State.Running != nil || s.State.Terminated != nil)
+	})
+}

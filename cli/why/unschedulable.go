@@ -1,0 +1,223 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// unschedulable returns the entry of pods that fit on no node.
+func unschedulable(v view, c condition) entry {
+	message := withoutCount(c.message)
+	if s := v.stuck; s != nil && s.word == corev1.PodReasonUnschedulable && s.message != "" {
+		message = s.message
+	}
+	e := entry{
+		cause: "No node can take pod {pod}" + v.othersUnschedulable() + ". " + schedulerWords(message) + v.asks(),
+		do:    "Request less, or wait until other jobs end, or ask for more nodes.",
+		next:  []step{describeNodes, listJobs}, fix: "request less", see: seePending,
+	}
+	switch {
+	case strings.Contains(message, "unbound immediate PersistentVolumeClaims"):
+		e.do = "A PersistentVolumeClaim of the job is not bound: its storage class might not exist or have no space."
+		e.next, e.fix = []step{
+			{purpose: "See which claims are not bound", line: "kubectl get persistentvolumeclaims"}, describePod,
+		}, ""
+	case missingObject(message) != nil:
+		return *missingObject(message)
+	case strings.Contains(message, "free ports"):
+		e.do = "With hostNetwork, two pods with the same port cannot share a node."
+		e.next, e.see = []step{listPods, describePod}, "docs/host-network.md#ports"
+	}
+	if elastic := v.spec.Elastic; elastic != nil && elastic.Expected() > elastic.Least() && e.fix != "" {
+		e.fix = ""
+		e.next = append(e.next, step{
+			purpose: "Or let the job run with fewer replicas", line: fmt.Sprintf("kubectl train scale {job} %d",
+				elastic.Least()),
+		})
+	}
+	return e
+}
+
+// partiallyRunning returns the entry of an elastic job that trains with fewer replicas than it expects.
+func partiallyRunning(v view, c condition) entry {
+	running, all := v.counts()
+	cause := fmt.Sprintf("The job is elastic, and trains with %d of %d replicas.", running, all)
+	e := entry{cause: "The others wait: {message}.", see: seeElastic}
+	if s := v.stuck; s != nil {
+		waits := map[string]func(view, condition) entry{
+			batchv1beta1.ReasonUnschedulable: unschedulable, batchv1beta1.ReasonImagePull: imagePull,
+			batchv1beta1.ReasonContainerConfig: containerConfig, batchv1beta1.ReasonPending: starting,
+		}[s.reason]
+		e = waits(v, c)
+	}
+	e.cause = sentences(cause, e.cause)
+	e.next = append([]step{{purpose: "Follow the output of the job", line: "kubectl train logs {job} -f"}}, e.next...)
+	return e
+}
+
+// othersUnschedulable returns that other pods wait, too, as part of a sentence.
+func (v view) othersUnschedulable() string {
+	if v.stuck == nil || v.stuck.word != corev1.PodReasonUnschedulable {
+		return ""
+	}
+	return v.sameFor()
+}
+
+// asks returns a sentence with the resources that each pod requests.
+func (v view) asks() string {
+	var spec *corev1.PodSpec
+	if _, template := v.leader(); template != nil {
+		spec = &template.Spec
+	}
+	if v.stuck != nil {
+		spec = &v.stuck.pod.Spec
+	}
+	if spec == nil {
+		return ""
+	}
+	words := resourceWords(requestsOf(spec))
+	if words == "" {
+		return ""
+	}
+	return " The pod requests " + words + "."
+}
+
+// requestsOf returns the sum of the requests of the containers of a pod. A container without a request for a resource
+// requests its limit.
+func requestsOf(spec *corev1.PodSpec) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, c := range spec.Containers {
+		of := corev1.ResourceList{}
+		maps.Copy(of, c.Resources.Limits)
+		maps.Copy(of, c.Resources.Requests)
+		for name, quantity := range of {
+			total := sum[name]
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	if spec.Resources != nil {
+		maps.Copy(sum, spec.Resources.Requests)
+	}
+	return sum
+}
+
+// resourceWords returns resources for a sentence, such as "cpu=2, memory=8Gi and nvidia.com/gpu=1".
+func resourceWords(list corev1.ResourceList) string {
+	var words []string
+	for name, quantity := range list {
+		if !quantity.IsZero() {
+			words = append(words, fmt.Sprintf("%s=%s", name, quantity.String()))
+		}
+	}
+	slices.Sort(words)
+	return listed(words)
+}
+
+// taint matches the scheduler's words about a taint, with the key of the taint.
+var taint = regexp.MustCompile(`^node\(s\) had untolerated taint(?:\(s\))?(?: \{([^:}]*)[^}]*\})?`)
+
+// schedulerWords returns the message of a scheduler about a pod in plain words. It returns the message itself, without
+// the part about preemption, if it has another form.
+func schedulerWords(message string) string {
+	message = clean(message)
+	if message == "" {
+		return "The scheduler reports no reason."
+	}
+	for _, noise := range []string{". no new claims to deallocate", ". preemption: ", " preemption: "} {
+		message, _, _ = strings.Cut(message, noise)
+	}
+	message = strings.TrimRight(message, ".")
+	before, reasons, ok := strings.Cut(message, " nodes are available: ")
+	start := strings.LastIndexByte(before, ' ') + 1
+	free, all, isCount := strings.Cut(before[start:], "/")
+	if !ok || !isCount || free != "0" {
+		return "The scheduler reports: " + quote(message) + "."
+	}
+	var parts []string
+	for part := range strings.SplitSeq(reasons, ", ") {
+		if len(parts) > 0 && (part == "" || part[0] < '0' || part[0] > '9') {
+			parts[len(parts)-1] += ", " + part
+			continue
+		}
+		parts = append(parts, part)
+	}
+	var words []string
+	for _, part := range parts {
+		number, reason, ok := strings.Cut(part, " ")
+		if !ok || strings.Trim(number, "0123456789") != "" {
+			return "The scheduler reports: " + quote(reasons) + "."
+		}
+		word := nodeWords(reason)
+		if number == "1" {
+			word = singular(word)
+		}
+		switch {
+		case all == "1":
+			words = append(words, word)
+		case number == all && len(parts) == 1:
+			return fmt.Sprintf("All %s nodes %s.", all, word)
+		default:
+			words = append(words, number+" "+word)
+		}
+	}
+	slices.SortStableFunc(words, func(a, b string) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+	if all == "1" {
+		return fmt.Sprintf("The only node %s.", listed(words))
+	}
+	return fmt.Sprintf("Of the %s nodes, %s.", all, listed(words))
+}
+
+// singular returns the predicate of a sentence about several nodes for one node.
+func singular(words string) string {
+	verb, rest, _ := strings.Cut(words, " ")
+	one := map[string]string{"have": "has", "are": "is", "do": "does", "lack": "lacks"}[verb]
+	return cmp.Or(one, verb) + " " + rest
+}
+
+// rankOf returns the position of words about nodes: too few resources come first, since a user can request less.
+func rankOf(words string) int {
+	if strings.Contains(words, "too little") {
+		return 0
+	}
+	return 1
+}
+
+// nodeWords returns why a node does not take a pod, as the predicate of a sentence after the number of nodes.
+func nodeWords(reason string) string {
+	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
+		return "have too little " + resource + " left"
+	}
+	if found := taint.FindStringSubmatch(reason); found != nil {
+		if found[1] == "" {
+			return "have a taint that the job does not tolerate"
+		}
+		return "have the taint " + found[1] + ", which the job does not tolerate"
+	}
+	for _, known := range []struct{ part, words string }{
+		{"didn't match Pod's node affinity/selector", "do not match the node selector or the affinity of the job"},
+		{"were unschedulable", "are closed for new pods (cordoned)"},
+		{"didn't have free ports", "have no free port for the pod"},
+		{"had volume node affinity conflict", "cannot reach the volume of the job"},
+		{"exceed max volume count", "have no room for another volume"},
+		{"Too many pods", "have no room for another pod"},
+		{"didn't match pod topology spread constraints", "do not match the topology spread constraints of the job"},
+		{"didn't match pod anti-affinity rules", "have a pod that the job must not share a node with"},
+		{"didn't match pod affinity rules", "lack a pod that the job must share a node with"},
+		{"didn't satisfy plugin", "are refused by a plugin of the scheduler"},
+		{"cannot allocate all claims", "lack a device that a ResourceClaim of the job requests"},
+	} {
+		if strings.Contains(reason, known.part) {
+			return known.words
+		}
+	}
+	return "do not fit: " + strings.TrimPrefix(reason, "node(s) ")
+}
