@@ -17,8 +17,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-
-	"tensorstack.dev/jobs/cli/printable"
 )
 
 // addVerbosity adds the flag -v of kubectl to all commands.
@@ -41,9 +39,6 @@ func silenceLibraries() {
 	}
 	klog.SetOutput(io.Discard)
 }
-
-// Message returns the text of an error for a terminal.
-func Message(err error) string { return printable.Text(err.Error()) }
 
 // explainErrors makes every command explain why it cannot use the cluster.
 func (e *environment) explainErrors(root *cobra.Command) {

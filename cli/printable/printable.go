@@ -3,7 +3,6 @@
 package printable
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,6 +50,9 @@ func EscapedLines(s string) string {
 
 // escaped returns a text in which the characters that are not kept are escaped.
 func escaped(s string, isKept func(rune) bool) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !isKept(r) }) {
+		return s // this is true of most texts, and saves most of the time
+	}
 	var b strings.Builder
 	for _, r := range s {
 		if isKept(r) {
@@ -64,14 +66,17 @@ func escaped(s string, isKept func(rune) bool) string {
 
 // Quoted returns a word as one word of a shell.
 func Quoted(word string) string {
-	if plainWord.MatchString(word) {
+	if word != "" && !strings.ContainsFunc(word, isSpecial) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// plainWord matches words that no shell changes.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:=@%+,-]+$`)
+// isSpecial reports whether a character can mean something to a shell.
+func isSpecial(r rune) bool {
+	isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	return !isLetter && (r < '0' || r > '9') && !strings.ContainsRune("._/:=@%+,-", r)
+}
 
 // Shortened returns a text of at most the given number of characters. It ends in "..." if it was longer.
 func Shortened(s string, most int) string {

@@ -3,6 +3,9 @@ package train
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -10,7 +13,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/cli/command"
 )
+
+// isProgram is the variable of the environment that makes the test binary run kubectl train.
+const isProgram = "TEST_RUNS_KUBECTL_TRAIN"
+
+// TestMain runs the specs, or kubectl train. So the specs start a process of kubectl train without building it.
+func TestMain(m *testing.M) {
+	if os.Getenv(isProgram) != "" {
+		command.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// program returns a process of kubectl train that is not started yet.
+func program(ctx context.Context, args ...string) *exec.Cmd {
+	GinkgoHelper()
+	file, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	cmd := exec.CommandContext(ctx, file, args...)
+	cmd.Env = append(os.Environ(), isProgram+"=true")
+	return cmd
+}
 
 // call is a command of kubectl train that runs.
 type call struct {

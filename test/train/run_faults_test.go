@@ -148,8 +148,6 @@ func (n namespace) isPrepared(ctx context.Context) {
 // killed runs the program until a write, and kills it either before or after the write reaches the API server.
 func (n namespace) killed(ctx context.Context, write int, reaches bool, args []string) {
 	GinkgoHelper()
-	file, err := program()
-	Expect(err).NotTo(HaveOccurred())
 	var command *exec.Cmd
 	kill := func(number int) bool {
 		if number != write {
@@ -172,7 +170,7 @@ func (n namespace) killed(ctx context.Context, write int, reaches bool, args []s
 		},
 	}
 	args = append([]string{"--namespace", string(n)}, args...)
-	command = exec.CommandContext(ctx, file, n.through(proxy, args)...)
+	command = program(ctx, n.through(proxy, args)...)
 	output, err := command.CombinedOutput()
 	Expect(err).To(MatchError("signal: killed"), "%s", output)
 }

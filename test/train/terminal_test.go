@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,7 +18,6 @@ import (
 	"github.com/creack/pty"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -180,11 +178,6 @@ CLOCK  ↑↓ scroll  q quit`))
 	})
 })
 
-// program returns the path of the built program. The first call builds it.
-var program = sync.OnceValues(func() (string, error) {
-	return gexec.Build("tensorstack.dev/jobs/cli/cmd/kubectl-train")
-})
-
 // terminal is a terminal in which a program runs.
 type terminal struct {
 	// Ended receives the exit code of the program.
@@ -205,11 +198,8 @@ type terminal struct {
 // terminal runs kubectl train in a terminal of the given size, in the namespace.
 func (n namespace) terminal(ctx context.Context, width, height int, args ...string) *terminal {
 	GinkgoHelper()
-	path, err := program()
-	Expect(err).NotTo(HaveOccurred())
-	args = append([]string{"--kubeconfig", kubeconfig, "--namespace", string(n)}, args...)
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
+	cmd := program(ctx, append([]string{"--kubeconfig", kubeconfig, "--namespace", string(n)}, args...)...)
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	file, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 	Expect(err).NotTo(HaveOccurred())
 	t := &terminal{

@@ -153,10 +153,12 @@ var _ = Describe("kubectl train watch", func() {
 			Eventually(w.Text).Should(ContainSubstring(" ptjob/digits queue: " + queue + ", place 2 of 2 of this namespace\n"))
 
 			group := n.podGroup(ctx, "digits")
-			meta.SetStatusCondition(&group.Status.Conditions, metav1.Condition{
-				Type:   schedulerv1beta1.ConditionGroupScheduled,
-				Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonScheduled,
-			})
+			group.Status.ObservedGeneration = group.Generation
+			for _, condition := range []string{schedulerv1beta1.ConditionAdmitted, schedulerv1beta1.ConditionGroupScheduled} {
+				meta.SetStatusCondition(&group.Status.Conditions, metav1.Condition{
+					Type: condition, Status: metav1.ConditionTrue, Reason: schedulerv1beta1.ReasonScheduled,
+				})
+			}
 			Expect(api.Status().Update(ctx, group)).To(Succeed())
 			Eventually(w.Text).Should(ContainSubstring(" ptjob/digits queue: " + queue + ", admitted\n"))
 		})
