@@ -74,10 +74,12 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 		Expect(errOut).To(HaveSuffix("ValueError: the data has no labels\nTo see why: kubectl train why ptjob/failing\n"))
 	})
 
-	It("runs, detaches and prints manifests as the document shows", Label("pytorch"), func(ctx context.Context) {
+	It("runs, detaches and prints manifests as the documents show", Label("pytorch"), func(ctx context.Context) {
 		_, err := trainProgram()
 		Expect(err).NotTo(HaveOccurred())
 		n := newRestricted(ctx)
+		n.follow(ctx, "README.md", "A folder of code")
+		n.kubectl(ctx, "delete", "ptjob", "digits")
 		n.follow(ctx, "docs/kubectl-train-run.md", "Train with a folder of code")
 	})
 
