@@ -94,7 +94,8 @@ func (p *preparation) createJob(ctx context.Context) error {
 	existing := job.Kind.New()
 	switch readErr := p.Get(ctx, client.ObjectKeyFromObject(job), existing); {
 	case apierrors.IsNotFound(readErr):
-		return err
+		return fmt.Errorf("%w. %s does not exist now. If the API server still handles the request, the job is paused when "+
+			"it appears, and kubectl train delete %s deletes it", err, p.where(), job.Ref())
 	case readErr != nil:
 		return fmt.Errorf("%w. It is not known whether %s exists now, since it cannot be read (%w). "+
 			"If it exists, it is paused, and kubectl train delete %s deletes it", err, p.where(), readErr, job.Ref())

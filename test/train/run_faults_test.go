@@ -21,6 +21,10 @@ var _ = Describe("kubectl train run, at each write", func() {
 			n := newNamespace(ctx)
 			_, _, err := n.train(ctx, n.through(at(write, faults.Fail), n.digits("--detach"))...)
 			Expect(err).To(MatchError(ContainSubstring("the proxy has a fault")))
+			if write == 1 { // the API server could still handle the request
+				Expect(err).To(MatchError(ContainSubstring(
+					"ptjob/digits in namespace " + string(n) + " does not exist now. If the API server")))
+			}
 			n.collectGarbage(ctx)
 			Expect(n.objects(ctx)).To(BeEmpty())
 		})
