@@ -4,17 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
-	"k8s.io/streaming/pkg/httpstream"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
@@ -115,65 +109,9 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	if tty == nil { // a terminal has one output
 		streams.Stderr = e.ErrOut
 	}
-	return exec(ctx, c, client.ObjectKey{Namespace: job.GetNamespace(), Name: replica.Name}, &corev1.PodExecOptions{
-		Container: container,
-		Command:   command,
-		Stdin:     streams.Stdin != nil,
-		Stdout:    true,
-		Stderr:    streams.Stderr != nil,
-		TTY:       streams.Tty,
-	}, streams, tty)
-}
-
-// exec runs a command in a container and returns its exit code as an error. A terminal of nil means none.
-func exec(
-	ctx context.Context, c *cluster, pod client.ObjectKey, options *corev1.PodExecOptions,
-	streams remotecommand.StreamOptions, tty *terminal,
-) error {
-	core, err := corev1client.NewForConfig(c.config)
-	if err != nil {
-		return err
-	}
-	request := core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
-		VersionedParams(options, scheme.ParameterCodec)
-	executor, err := executorFor(c.config, request)
-	if err != nil {
-		return err
-	}
-	stream := func() error { return executor.StreamWithContext(ctx, streams) }
-	if tty == nil {
-		err = stream()
-	} else {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		streams.TerminalSizeQueue = tty.sizes(ctx)
-		err = tty.raw(stream)
-	}
-	var exit utilexec.ExitError
-	switch {
-	case errors.As(err, &exit) && exit.Exited():
+	err = c.exec(ctx, client.ObjectKey{Namespace: job.GetNamespace(), Name: replica.Name}, container, command, streams, tty)
+	if exit, ok := errors.AsType[utilexec.ExitError](err); ok && exit.Exited() {
 		return failure{error: err, code: exit.ExitStatus()}
-	case errors.Is(err, io.EOF):
-		return fmt.Errorf("the connection to %s was lost", pod.Name)
-	default:
-		return err
 	}
-}
-
-// executorFor returns an executor that uses WebSockets, or SPDY if the cluster or a proxy does not support them.
-func executorFor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
-	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
-	if err != nil {
-		return nil, err
-	}
-	webSocket, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
-	if err != nil {
-		return nil, err
-	}
-	return remotecommand.NewFallbackExecutor(webSocket, spdy, needsFallback)
-}
-
-// needsFallback reports whether a connection failed because WebSockets are not supported.
-func needsFallback(err error) bool {
-	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	return err
 }

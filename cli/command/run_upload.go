@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,11 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
@@ -150,7 +145,8 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 			code.Bytes(n), code.Bytes(digest.Size)))
 	}, 100*time.Millisecond)
 	var stderr bytes.Buffer
-	err := execute(ctx, p.config, pod, run.UploadCommand(digest), &countingReader{Reader: reader, n: sent}, &stderr)
+	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest),
+		remotecommand.StreamOptions{Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr}, nil)
 	_ = reader.Close() // ends the goroutine that writes
 	cancel()
 	if err != nil {
@@ -172,34 +168,4 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.n.Add(int64(n))
 	return n, err
-}
-
-// execute runs a command in the container of the pod of the upload, as kubectl exec does.
-func execute(
-	ctx context.Context, config *rest.Config, pod *corev1.Pod, command []string, stdin io.Reader, stderr io.Writer,
-) error {
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	url := clients.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
-		SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Container: run.UploadContainer, Command: command, Stdin: true, Stdout: true, Stderr: true,
-	}, scheme.ParameterCodec).URL()
-	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", url)
-	if err != nil {
-		return err
-	}
-	websocket, err := remotecommand.NewWebSocketExecutor(config, "GET", url.String())
-	if err != nil {
-		return err
-	}
-	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return err
-	}
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: io.Discard, Stderr: stderr})
-	return errors.Join(ctx.Err(), err)
 }
