@@ -90,7 +90,7 @@ func (s Snapshot) idleSince() (time.Time, bool) {
 func (s Snapshot) deviceSummary(types []replicasOf, now time.Time) string {
 	needed, held := s.devices(types)
 	switch {
-	case len(needed) == 0 || s.status().Finished() && len(held) == 0:
+	case len(needed) == 0 || s.Deleted || s.status().Finished() && len(held) == 0:
 		return ""
 	case len(held) == 0:
 		return quiet.Render(fmt.Sprintf("none held, needs %s", needed))

@@ -178,8 +178,8 @@ func (s Snapshot) alerts(v View, now time.Time) []string {
 	}
 	switch {
 	case status.Phase == batchv1beta1.JobPhaseFailed:
-		if message, _, _ := strings.Cut(s.message(), "; its last output:"); !s.explains(status.Reason) {
-			alert(bad, message)
+		if !s.explains(status.Reason) {
+			alert(bad, s.message())
 		}
 	case status.Phase == batchv1beta1.JobPhasePaused, status.Reason == batchv1beta1.ReasonReplicasRunning:
 	case s.isSucceeding():
