@@ -197,8 +197,8 @@ func (f *Folder) look(name string, entry fs.DirEntry) (File, string) {
 	return File{Path: name, Size: info.Size(), Executable: info.Mode()&0o100 != 0}, ""
 }
 
-// leaveOutLinks leaves out the symbolic links to files that are not part of the code. A link that others have put into the
-// folder can lead to the credentials of the user in the folder, or into .git.
+// leaveOutLinks leaves out the symbolic links to files that are not part of the code. A link that others have put into
+// the folder can lead to the credentials of the user in the folder, or into .git.
 func (f *Folder) leaveOutLinks(links map[string]bool) {
 	var code []fs.FileInfo
 	for _, file := range f.Files {
