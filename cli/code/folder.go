@@ -111,6 +111,7 @@ func mayRead(dir, home string) error {
 // selectFiles selects the files of a file system.
 func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 	folder := &Folder{content: content}
+	links := map[string]bool{}
 	var size int64
 	err := fs.WalkDir(content, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -134,11 +135,20 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 			return nil
 		}
 		folder.Files = append(folder.Files, file)
-		if size += file.Size; size > maxSize || len(folder.Files) > maxFiles {
+		if entry.Type()&fs.ModeSymlink != 0 {
+			links[name] = true
+		} else {
+			size += file.Size
+		}
+		if size > maxSize || len(folder.Files) > maxFiles {
 			return errTooLarge
 		}
 		return nil
 	})
+	folder.leaveOutLinks(links)
+	if err == nil && folder.Size() > maxSize {
+		err = errTooLarge
+	}
 	if errors.Is(err, errTooLarge) {
 		return nil, fmt.Errorf("%w; so far the largest: %s", err, folder.largest())
 	}
@@ -185,6 +195,29 @@ func (f *Folder) look(name string, entry fs.DirEntry) (File, string) {
 		return File{}, "has a name that begins with two dots, and Kubernetes cannot mount it"
 	}
 	return File{Path: name, Size: info.Size(), Executable: info.Mode()&0o100 != 0}, ""
+}
+
+// leaveOutLinks leaves out the symbolic links to files that are not part of the code. A link that others have put into
+// the folder can lead to the credentials of the user in the folder, or into .git.
+func (f *Folder) leaveOutLinks(links map[string]bool) {
+	var code []fs.FileInfo
+	for _, file := range f.Files {
+		if info, err := fs.Stat(f.content, file.Path); err == nil && !links[file.Path] {
+			code = append(code, info)
+		}
+	}
+	f.Files = slices.DeleteFunc(f.Files, func(file File) bool {
+		if !links[file.Path] {
+			return false
+		}
+		target, err := fs.Stat(f.content, file.Path)
+		isCode := err == nil && slices.ContainsFunc(code, func(c fs.FileInfo) bool { return os.SameFile(c, target) })
+		if !isCode {
+			f.LeftOut = append(f.LeftOut, LeftOut{Path: file.Path, Reason: "is a symbolic link to a file that is left out"})
+		}
+		return !isCode
+	})
+	slices.SortStableFunc(f.LeftOut, func(a, b LeftOut) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // largest returns the three largest files or folders at the top of the folder, for a message.

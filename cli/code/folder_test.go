@@ -55,6 +55,7 @@ func TestReadSelectsFiles(t *testing.T) {
 	const (
 		credentials = "probably has credentials, by its name"
 		link        = "is a symbolic link that leads out of the folder, or nowhere"
+		leftOut     = "is a symbolic link to a file that is left out"
 	)
 	for _, test := range []struct {
 		name    string
@@ -126,6 +127,18 @@ func TestReadSelectsFiles(t *testing.T) {
 			},
 			want:    []string{"a/b", "same.py", "train.py"},
 			leftOut: map[string]string{"out": link, "up": link, "lost": link, "folder": "is a symbolic link to a folder"},
+		},
+		{
+			name: "a symbolic link does not make a file part of the code",
+			files: map[string]string{
+				"train.py": "", ".env": "", ".git/config": "", "data/x": "", ".gitignore": "/data\n/set.csv\n",
+				"a.txt": "-> .env", "b.txt": "-> .git/config", "c.txt": "-> data/x", "d.txt": "-> a.txt", "e.py": "-> f.py",
+				"f.py": "-> train.py", "set.csv": "-> data/x",
+			},
+			want: []string{"e.py", "f.py", "train.py"},
+			leftOut: map[string]string{
+				".env": credentials, "a.txt": leftOut, "b.txt": leftOut, "c.txt": leftOut, "d.txt": leftOut,
+			},
 		},
 		{
 			name:  "a virtual environment is left out",

@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"tensorstack.dev/jobs/cli/convert"
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 func newConvert(e *environment) *cobra.Command {
@@ -104,7 +105,7 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 		return err
 	}
 	for _, line := range summary {
-		fmt.Fprintln(e.ErrOut, line)
+		fmt.Fprintln(e.ErrOut, printable.Escaped(line)) // others can have chosen the name of the file
 	}
 	switch err := errors.Join(errs...); {
 	case err == nil && count == 0:

@@ -16,6 +16,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/preview"
+	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/common/controller"
 )
 
@@ -109,7 +110,8 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 	for _, d := range documents {
 		kind, err := preview.KindOf(d)
 		if kind == nil && err == nil {
-			fmt.Fprintf(e.ErrOut, "%s: ignored, since %s %q is no job\n", d.Source, d.Kind.Kind, d.Name)
+			ignored := fmt.Sprintf("%s: ignored, since %s %q is no job", d.Source, d.Kind.Kind, d.Name)
+			fmt.Fprintln(e.ErrOut, printable.Escaped(ignored))
 			continue
 		}
 		if err == nil {

@@ -79,6 +79,11 @@ func TestPlan(t *testing.T) {
 			want:   names,
 			errOut: `standard input, document 1: ignored, since ConfigMap "code" is no job` + "\n",
 		},
+		"a kind with control characters is printed without them": {
+			stdin: `kind: "a\e[2Jb"` + "\nmetadata: {name: code}\n---" + planned, args: []string{"-f", "-", "-o", "name"},
+			want:   names,
+			errOut: `standard input, document 1: ignored, since a\x1b[2Jb "code" is no job` + "\n",
+		},
 		"the plans of valid jobs are printed although another job is invalid": {
 			stdin: strings.Replace(planned, "replicas", "relpicas", 1) + "---" + planned,
 			args:  []string{"-f", "-", "-o", "name"}, want: names,

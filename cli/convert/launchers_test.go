@@ -128,6 +128,7 @@ func TestParseMPIRun(t *testing.T) {
 		"two values after an equal sign": {flags: "-genv=A ./train", err: "the flag -genv=A, which is not known"},
 		"a flag without a value":         {flags: "-mca btl", err: "the flag -mca of mpirun has no value"},
 		"no program":                     {flags: "-np 2", err: "mpirun has no program"},
+		"several programs":               {flags: "-np 1 ./a : -np 3 ./b", err: "mpirun runs several programs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

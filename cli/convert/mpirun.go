@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ func parseMPIRun(words []string) (*mpirun, error) {
 	for i := 0; i < len(words); i++ {
 		if !strings.HasPrefix(words[i], "-") {
 			m.program = words[i:]
+			if slices.Contains(m.program, ":") { // it separates the command lines of several programs
+				return nil, errors.New("mpirun runs several programs, and a DeepSpeedJob runs one")
+			}
 			return m, nil
 		}
 		name, value, hasValue := strings.Cut(strings.TrimLeft(words[i], "-"), "=")

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // shells matches the names of shells.
@@ -69,12 +71,7 @@ func plainWords(script string) ([]string, bool) {
 func quoted(words []string) string {
 	list := make([]string, 0, len(words))
 	for _, word := range words {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
-			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
-		}) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		list = append(list, word)
+		list = append(list, printable.Quoted(word))
 	}
 	return strings.Join(list, " ")
 }

@@ -72,9 +72,17 @@ func dereferenced(node *yaml.Node) *yaml.Node {
 
 // pair returns the key and the value of a name in a mapping, or nil. The value can be in a mapping that is merged.
 func pair(mapping *yaml.Node, name string) (key, value *yaml.Node) {
-	if mapping = dereferenced(mapping); mapping == nil || mapping.Kind != yaml.MappingNode {
+	return pairIn(mapping, name, map[*yaml.Node]bool{})
+}
+
+// pairIn is pair for a mapping and the mappings that are merged into it, except for those that were searched before. A
+// mapping can be merged into itself, or many times.
+func pairIn(mapping *yaml.Node, name string, searched map[*yaml.Node]bool) (key, value *yaml.Node) {
+	mapping = dereferenced(mapping)
+	if mapping == nil || mapping.Kind != yaml.MappingNode || searched[mapping] {
 		return nil, nil
 	}
+	searched[mapping] = true
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
 			return mapping.Content[i], dereferenced(mapping.Content[i+1])
@@ -89,7 +97,7 @@ func pair(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 			merged = &yaml.Node{Content: []*yaml.Node{merged}}
 		}
 		for _, other := range merged.Content {
-			if key, value := pair(other, name); key != nil {
+			if key, value := pairIn(other, name, searched); key != nil {
 				return key, value
 			}
 		}
@@ -118,6 +126,16 @@ func steps(path string) []string {
 	return list
 }
 
+// itemAt returns the item of a sequence at an index, or nil. A key of a manifest can be part of a path, so the index can be
+// any text.
+func itemAt(sequence *yaml.Node, index string) *yaml.Node {
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 || i >= len(sequence.Content) {
+		return nil
+	}
+	return sequence.Content[i]
+}
+
 // find returns the node at a path, and its key if it is in a mapping, or nil.
 func find(node *yaml.Node, path string) (key, value *yaml.Node) {
 	value = dereferenced(node)
@@ -126,11 +144,7 @@ func find(node *yaml.Node, path string) (key, value *yaml.Node) {
 		case value == nil:
 			return nil, nil
 		case value.Kind == yaml.SequenceNode:
-			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(value.Content) {
-				return nil, nil
-			}
-			key, value = nil, dereferenced(value.Content[i])
+			key, value = nil, dereferenced(itemAt(value, step))
 		default:
 			key, value = pair(value, step)
 		}
@@ -229,12 +243,11 @@ func comment(root *yaml.Node, path, text string) {
 			break
 		}
 		if node.Kind == yaml.SequenceNode {
-			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(node.Content) {
+			next := itemAt(node, step)
+			if next == nil {
 				break
 			}
-			node = node.Content[i]
-			target, isItem = node, true
+			node, target, isItem = next, next, true
 			continue
 		}
 		key, value := pair(node, step)

@@ -52,6 +52,7 @@ list:
   - <<: [{name: d}, *base]
 annotations:
   example.com/name: e
+self: &self {<<: *self, name: f}
 `), &document); err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,7 @@ annotations:
 		"list[0].image": "a", "list[0].name": "c", "list[1].name": "b", "list[2].name": "d", "list[2].image": "a",
 		"annotations[example.com/name]": "e",
 		"list[3].name":                  "", "list[x]": "", "list.name": "", "base.image.tag": "", "other": "",
+		"list[-1].name": "", "self.name": "f", "self.none": "",
 	} {
 		got := ""
 		if _, value := find(document.Content[0], path); value != nil {
@@ -87,6 +89,7 @@ func TestComment(t *testing.T) {
 		"spec.list[0].name":    "    # here\n    - name: a",
 		"spec.list[0].value":   "      # here\n      value: b",
 		"spec.list[7].value":   "  # here\n  list:",
+		"spec.list[-1].value":  "  # here\n  list:",
 		"spec.list[1].flow.d":  "      # here\n      flow: {d: [e]}",
 		"spec.list[0].value.x": "      # here\n      value: b",
 		"":                     "# here\nspec:",

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -21,7 +22,7 @@ func (d devices) String() string {
 	texts := make([]string, 0, len(d))
 	for _, name := range slices.Sorted(maps.Keys(d)) {
 		quantity := d[name]
-		texts = append(texts, fmt.Sprintf("%s %s", quantity.String(), name))
+		texts = append(texts, quantity.String()+" "+printable.Line(string(name)))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -89,7 +90,7 @@ func (s Snapshot) idleSince() (time.Time, bool) {
 func (s Snapshot) deviceSummary(types []replicasOf, now time.Time) string {
 	needed, held := s.devices(types)
 	switch {
-	case len(needed) == 0 || s.status().Finished() && len(held) == 0:
+	case len(needed) == 0 || s.Deleted || s.status().Finished() && len(held) == 0:
 		return ""
 	case len(held) == 0:
 		return quiet.Render(fmt.Sprintf("none held, needs %s", needed))

@@ -178,8 +178,8 @@ func (s Snapshot) alerts(v View, now time.Time) []string {
 	}
 	switch {
 	case status.Phase == batchv1beta1.JobPhaseFailed:
-		if message, _, _ := strings.Cut(s.message(), "; its last output:"); !s.explains(status.Reason) {
-			alert(bad, message)
+		if !s.explains(status.Reason) {
+			alert(bad, s.message())
 		}
 	case status.Phase == batchv1beta1.JobPhasePaused, status.Reason == batchv1beta1.ReasonReplicasRunning:
 	case s.isSucceeding():
@@ -189,8 +189,7 @@ func (s Snapshot) alerts(v View, now time.Time) []string {
 			alert(waits, ends.Message)
 		}
 	default:
-		message, _, _ := strings.Cut(s.message(), "; its last output:")
-		alert(waits, message)
+		alert(waits, s.message())
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "")
@@ -246,7 +245,7 @@ func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string
 func (s Snapshot) progress(p batchv1beta1.ProgressStatus, columns int, now time.Time) []string {
 	var lines []string
 	left := ""
-	if eta := p.EstimatedCompletionTime; eta != nil && eta.After(now) {
+	if eta := p.EstimatedCompletionTime; eta != nil && eta.After(now) && !s.Deleted {
 		left = "  " + ago(now, eta.Time) + " left"
 	}
 	if p.Percent != nil {

@@ -144,7 +144,7 @@ func (s Snapshot) phaseLine() string {
 	if status.Reason != "" {
 		text += " (" + status.Reason + ")"
 	}
-	if message, _, _ := strings.Cut(s.message(), "; its last output:"); message != "" {
+	if message := s.message(); message != "" {
 		text += ": " + message
 	}
 	return text

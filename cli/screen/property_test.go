@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -135,6 +137,10 @@ func drawSnapshot(t *rapid.T) screen.Snapshot {
 		Place: rapid.IntRange(0, 5).Draw(t, "place"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"),
 	}
 	s.TensorBoard, s.Trouble = text.Draw(t, "url"), text.Draw(t, "trouble")
+	// The schema of a job does not restrict the names of resources.
+	s.Job.Spec().Roles[0].Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		corev1.ResourceName("example.com/" + text.Draw(t, "device")): resource.MustParse("1"),
+	}
 	s.Missing = rapid.SliceOf(text).Draw(t, "missing")
 	s.Job.SetName(text.Draw(t, "name"))
 	s.Job = jobs.Job{Job: s.Job.Job, Kind: s.Job.Kind}

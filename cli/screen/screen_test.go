@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +38,17 @@ func TestScreensOfStories(t *testing.T) {
 			t.Parallel()
 			golden(t, name, screen.Table(stories.Jobs(), size, stories.Now).Draw(size)+"\n")
 		})
+	}
+}
+
+func TestAgesAreNeverNegative(t *testing.T) {
+	t.Parallel()
+	beforeCreation := stories.Now.Add(-24 * time.Hour) // the clock of this machine is behind that of the cluster
+	for _, story := range stories.All() {
+		text := screen.Job(story.Snapshot, sizes[0], beforeCreation).Draw(sizes[0])
+		if strings.Contains(text, "<invalid>") {
+			t.Errorf("the screen of %s has an invalid age:\n%s", story.Name, text)
+		}
 	}
 }
 

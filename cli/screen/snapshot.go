@@ -104,15 +104,18 @@ func (s Snapshot) isSucceeding() bool {
 		s.status().Phase == batchv1beta1.JobPhaseSucceeded
 }
 
-// message returns the message of the condition that explains the phase.
+// message returns the message of the condition that explains the phase, without the output of a replica that failed.
 func (s Snapshot) message() string {
 	status := s.status()
+	message := s.condition(batchv1beta1.ConditionRunning).Message
 	for _, c := range status.Conditions {
 		if c.Reason == status.Reason && c.Message != "" {
-			return c.Message
+			message = c.Message
+			break
 		}
 	}
-	return s.condition(batchv1beta1.ConditionRunning).Message
+	message, _, _ = strings.Cut(message, "; its last output:")
+	return message
 }
 
 // replica is a replica of a job as a screen shows it.

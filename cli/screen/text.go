@@ -86,5 +86,5 @@ func wrap(text string, columns, most int) []string {
 	return lines
 }
 
-// ago returns how long ago a time was, such as 2h5m.
-func ago(t, now time.Time) string { return duration.HumanDuration(now.Sub(t)) }
+// ago returns how long ago a time was, such as 2h5m. If the clock of the cluster is ahead, it can be in the future.
+func ago(t, now time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }

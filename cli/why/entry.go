@@ -69,26 +69,33 @@ func (v view) text(text string, c condition) string {
 // maxMessage is how many characters of a message a text quotes.
 const maxMessage = 400
 
-// quote returns a message in the form in which a sentence can end with it.
+// quote returns a message in the form in which a sentence can end with it. [...] stands for the end of a long message.
 func quote(message string) string {
-	return strings.TrimRight(printable.Shortened(clean(message), maxMessage), ".: ")
+	message = strings.TrimRight(clean(message), ".: ")
+	if short := printable.Shortened(message, maxMessage); short != message {
+		return strings.TrimRight(short, ".: ") + " [...]"
+	}
+	return message
 }
 
 // commands returns the commands of an entry.
 func (v view) commands(e entry) []Command {
-	var pairs []string
+	pairs := []string{"{flags}", v.Flags}
 	for name, value := range v.names {
 		pairs = append(pairs, "{"+name+"}", printable.Quoted(value))
 	}
 	replacer := strings.NewReplacer(pairs...)
+	hasNoValue := func(found string) bool { return v.names[strings.Trim(found, "{}")] == "" }
 	var commands []Command
 	for _, s := range slices.Concat(e.next, v.fixing(e.fix)) {
-		if line := replacer.Replace(s.line); !placeholder.MatchString(line) {
-			if !s.ofCluster && v.Flags != "" {
-				line = strings.ReplaceAll(line, " && ", " "+v.Flags+" && ") + " " + v.Flags
-			}
-			commands = append(commands, Command{Purpose: v.text(s.purpose, condition{}), Line: line})
+		if slices.ContainsFunc(placeholder.FindAllString(s.line, -1), hasNoValue) {
+			continue
 		}
+		line := s.line
+		if !s.ofCluster && v.Flags != "" { // before a name that contains && can be in the line
+			line = strings.ReplaceAll(line, " && ", " {flags} && ") + " {flags}"
+		}
+		commands = append(commands, Command{Purpose: v.text(s.purpose, condition{}), Line: replacer.Replace(line)})
 	}
 	return commands
 }

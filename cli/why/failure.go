@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,18 +40,22 @@ func neverRan(reason string) bool { return reason == "StartError" || reason == "
 // who returns the replica that failed last, with its rank and its node, as the subject of a sentence.
 func (v view) who() string {
 	failure := v.lastFailure()
-	who := "Replica " + failure.Replica
+	return "Replica " + described(failure.Replica, failure.Rank, failure.Node)
+}
+
+// described returns the name of a replica with its rank and its node, as far as they are known.
+func described(replica string, rank *int32, node string) string {
 	var facts []string
-	if failure.Rank != nil {
-		facts = append(facts, fmt.Sprintf("rank %d", *failure.Rank))
+	if rank != nil {
+		facts = append(facts, fmt.Sprintf("rank %d", *rank))
 	}
-	if failure.Node != "" {
-		facts = append(facts, "on node "+failure.Node)
+	if node != "" {
+		facts = append(facts, "on node "+node)
 	}
-	if len(facts) > 0 {
-		who += " (" + strings.Join(facts, ", ") + ")"
+	if len(facts) == 0 {
+		return replica
 	}
-	return who
+	return replica + " (" + strings.Join(facts, ", ") + ")"
 }
 
 // failedWithError returns the entry of a program that ended with an error.
@@ -266,47 +272,6 @@ func finishing(_ view, c condition) entry {
 	return e
 }
 
-// noProgress returns the entry of a training that is stalled.
-func noProgress(v view, c condition) entry {
-	e := entry{
-		cause: sentence(c.message) + ".",
-		next: []step{
-			{purpose: "Read the output of all replicas, not only of the leader", line: "kubectl train logs {job}"},
-			listPods,
-		}, see: seeStalled,
-	}
-	if p := v.status.Progress; p != nil && p.Replica != "" {
-		e.cause += " Replica " + clean(p.Replica) + " reports the progress, and often waits for another one that hangs."
-	}
-	if silent := v.notReady(); len(silent) > 0 {
-		e.cause += fmt.Sprintf(" Not ready: %s.", listed(silent))
-	}
-	e.do = "If an evaluation or a checkpoint takes this long, the deadline is too short: raise it in runPolicy."
-	return e
-}
-
-// notReady returns the replicas whose pods run but are not ready, with their nodes. At most three are named.
-func (v view) notReady() []string {
-	var names []string
-	for _, pod := range v.Pods {
-		isReady := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
-		if pod.Status.Phase != corev1.PodRunning || isReady || pod.DeletionTimestamp != nil {
-			continue
-		}
-		name := pod.Name
-		if pod.Spec.NodeName != "" {
-			name += " on node " + pod.Spec.NodeName
-		}
-		names = append(names, name)
-	}
-	if len(names) > 3 {
-		names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
-	}
-	return names
-}
-
 // replicasRunning returns the entry of a job that runs.
 func replicasRunning(v view, _ condition) entry {
 	running, all := v.counts()
@@ -347,7 +312,8 @@ func sentence(message string) string {
 	if message == "" {
 		return "No reason is given"
 	}
-	return strings.ToUpper(message[:1]) + message[1:]
+	first, size := utf8.DecodeRuneInString(message)
+	return string(unicode.ToUpper(first)) + message[size:]
 }
 
 // withoutCount returns the message of the condition Running without the number of replicas at its beginning.

@@ -78,11 +78,6 @@ func (v view) noController() entry {
 	if len(v.Controllers) == 0 {
 		return e
 	}
-	isReady := func(pod corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
-	}
 	first := v.Controllers[0]
 	e.cause = fmt.Sprintf("No controller handles the job. The pod %s of the {controller} in namespace %s is not ready.",
 		first.Name, first.Namespace)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -59,12 +60,12 @@ func priorityClassMismatch(_ view, c condition) entry {
 	return e
 }
 
-// goesFirst reports whether a group is served before another one: it has a higher priority, or is older.
+// goesFirst reports whether a group is served before another one: it has a higher priority, or is older. The
+// scheduler-controller serves groups of the same second in the order of their names.
 func goesFirst(a, b rival) bool {
-	if p, q := gang.PriorityOf(a.Spec), gang.PriorityOf(b.Spec); p != q {
-		return p > q
-	}
-	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Spec), gang.PriorityOf(b.Spec)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)) < 0
 }
 
 // describeWorkload shows why Kueue does not admit the job.

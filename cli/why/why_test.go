@@ -17,6 +17,15 @@ import (
 // runs is the status of a job that runs.
 const runs = `phase: Running, reason: ReplicasRunning, ready: 2/2, aggregate: {running: 2}, observedGeneration: 1, startTime: "2026-11-26T13:51:00Z", conditions: [{type: Running, status: "True", reason: ReplicasRunning, message: "", lastTransitionTime: "2026-11-26T13:55:00Z"}]`
 
+// stalls is the status of a job that runs and is stalled.
+var stalls = `phase: Running, reason: ReplicasRunning, aggregate: {running: 2}, ` +
+	`progress: {summary: 42%, replica: digits-worker-0}, conditions: [` +
+	conditionOf("Running", "True", "ReplicasRunning", "") + `,` +
+	conditionOf("Stalled", "True", "NoProgress", "no other step was reported for an hour") + `]`
+
+// ready is the status of a pod that is ready.
+const ready = `{phase: Running, conditions: [{type: Ready, status: "True"}]}`
+
 // TestExplain compares whole texts, as a user sees them.
 func TestExplain(t *testing.T) {
 	t.Parallel()
@@ -25,6 +34,81 @@ func TestExplain(t *testing.T) {
 		change       func(t *testing.T, facts *Facts)
 		want         string
 	}{
+		"a stalled job names the rank that reports, and no other if all replicas look alike": {
+			status: stalls,
+			change: func(t *testing.T, facts *Facts) {
+				t.Helper()
+				facts.Pods = []corev1.Pod{pod(t, "digits-worker-0", ready), pod(t, "digits-worker-1", ready)}
+			},
+			want: `
+ptjob/digits runs, but its training stalled 5m ago. No other step was reported
+for an hour. Replica digits-worker-0 (rank 0) reports the progress, and often
+waits for another one that hangs. The status does not show which replica hangs.
+If an evaluation or a checkpoint takes this long, the deadline is too short:
+raise it in runPolicy.
+
+Next:
+  # Compare the last output of all replicas: the one that hangs often prints something else, or nothing
+  kubectl train logs ptjob/digits --all --tail=5
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#stalled
+`,
+		},
+		"a stalled job names the replicas that might hang, those with unhealthy devices first": {
+			status: stalls + `, tasks: [{type: worker, replicas: [` +
+				`{name: digits-worker-0, phase: Running}, {name: digits-worker-1, phase: Succeeded, node: gpu-1}, ` +
+				`{name: digits-worker-2, phase: Unknown, node: gpu-2}, {name: digits-worker-3, phase: Running, node: gpu-3}]}]`,
+			change: func(t *testing.T, facts *Facts) {
+				t.Helper()
+				facts.Job.Job.(*pytorchv1beta1.PyTorchTrainingJob).Spec.ReplicaSpecs[0].Replicas = new(int32(4))
+				facts.Pods = []corev1.Pod{pod(t, "digits-worker-0", ready), pod(t, "digits-worker-3", `{phase: Running,
+					conditions: [{type: Ready, status: "True"}], containerStatuses: [{name: main, allocatedResourcesStatus: [
+					{name: nvidia.com/gpu, resources: [{resourceID: GPU-5f, health: Unhealthy}]}]}]}`)}
+			},
+			want: `
+ptjob/digits runs, but its training stalled 5m ago. No other step was reported
+for an hour. Replica digits-worker-0 (rank 0) reports the progress, and often
+waits for another one that hangs. Replica digits-worker-3 (rank 3, on node
+gpu-3) might hang, since its nvidia.com/gpu GPU-5f is unhealthy. Replica
+digits-worker-2 (rank 2, on node gpu-2) is not ready, perhaps because its node
+does not answer. Replica digits-worker-1 (rank 1, on node gpu-1) has ended, and
+the others might wait for it. If an evaluation or a checkpoint takes this long,
+the deadline is too short: raise it in runPolicy.
+
+Next:
+  # Read the output of the replica of rank 3
+  kubectl train logs ptjob/digits --rank=3
+  # Compare the last output of all replicas: the one that hangs often prints something else, or nothing
+  kubectl train logs ptjob/digits --all --tail=5
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#stalled
+`,
+		},
+		"a stalled job of one replica waits for no other": {
+			status: stalls,
+			change: func(t *testing.T, facts *Facts) {
+				t.Helper()
+				facts.Job.Job.(*pytorchv1beta1.PyTorchTrainingJob).Spec.ReplicaSpecs[0].Replicas = new(int32(1))
+			},
+			want: `
+ptjob/digits runs, but its training stalled 5m ago. No other step was reported
+for an hour. Replica digits-worker-0 (rank 0) reports the progress. If an
+evaluation or a checkpoint takes this long, the deadline is too short: raise it
+in runPolicy.
+
+Next:
+  # Read the output of the job
+  kubectl train logs ptjob/digits
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#stalled
+`,
+		},
 		"a new job waits for its controller": {
 			change: func(_ *testing.T, facts *Facts) {
 				facts.Job.SetCreationTimestamp(before(5 * time.Second))

@@ -2,9 +2,12 @@ package why
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSchedulerWords(t *testing.T) {
@@ -245,6 +248,47 @@ func TestMeaningOfCode(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, meaningOfCode(code)); diff != "" {
 			t.Errorf("exit code %d (-want +got):\n%s", code, diff)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"no other step was reported.": "No other step was reported", "éteint": "Éteint", "世界": "世界", "\xff": "\ufffd",
+		"": "No reason is given", strings.Repeat("x", 401): "X" + strings.Repeat("x", 396) + " [...]",
+	} {
+		if got := sentence(message); got != want {
+			t.Errorf("the sentence of %q is %q, want %q", message, got, want)
+		}
+	}
+}
+
+func TestCommandsKeepQuotedNames(t *testing.T) {
+	t.Parallel()
+	facts := factsAbout(t, "scheduler: {t9kScheduler: {queue: a && b}},", "")
+	facts.Flags = "--kubeconfig '/my files/a'"
+	line := "kubectl get {queue} && kubectl get {job}"
+	want := "kubectl get 'a && b' " + facts.Flags + " && kubectl get ptjob/digits " + facts.Flags
+	commands := newView(facts).commands(entry{next: []step{{line: line}, {line: "kubectl get {none}"}}})
+	if len(commands) != 1 || commands[0].Line != want {
+		t.Errorf("the commands are %+v, want only %q", commands, want)
+	}
+}
+
+func TestGoesFirst(t *testing.T) {
+	t.Parallel()
+	group := func(name string, priority int32, age time.Duration) rival {
+		g := rival{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: name, CreationTimestamp: before(age)}}
+		g.Spec.Priority = &priority
+		return g
+	}
+	order := []rival{group("z", 9, 0), group("y", 5, time.Minute), group("a", 5, time.Second), group("b", 5, time.Second)}
+	for i, a := range order {
+		for j, b := range order {
+			if goesFirst(a, b) != (i < j) {
+				t.Errorf("%s goes before %s: %v, want %v", a.Name, b.Name, i >= j, i < j)
+			}
 		}
 	}
 }

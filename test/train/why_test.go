@@ -197,11 +197,11 @@ Read more: docs/troubleshooting.md#paused
 			})
 		})
 		n.explains(ctx, "digits", `
-ptjob/digits runs, but its training stalled 0s ago. No other step was reported for runPolicy.progressDeadlineSeconds (1800 s) after 42% (420/1000) at 2026-11-26T13:04:05Z. Replica digits-worker-0 reports the progress, and often waits for another one that hangs. If an evaluation or a checkpoint takes this long, the deadline is too short: raise it in runPolicy.
+ptjob/digits runs, but its training stalled 0s ago. No other step was reported for runPolicy.progressDeadlineSeconds (1800 s) after 42% (420/1000) at 2026-11-26T13:04:05Z. Replica digits-worker-0 (rank 0) reports the progress, and often waits for another one that hangs. The status does not show which replica hangs. If an evaluation or a checkpoint takes this long, the deadline is too short: raise it in runPolicy.
 
 Next:
-  # Read the output of all replicas, not only of the leader
-  kubectl train logs ptjob/digits
+  # Compare the last output of all replicas: the one that hangs often prints something else, or nothing
+  kubectl train logs ptjob/digits --all --tail=5
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
