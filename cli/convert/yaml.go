@@ -126,8 +126,8 @@ func steps(path string) []string {
 	return list
 }
 
-// itemAt returns the item of a sequence at an index, or nil. A key of a manifest can be part of a path, so the index can be
-// any text.
+// itemAt returns the item of a sequence at an index, or nil. A key of a manifest can be part of a path, so the index
+// can be any text.
 func itemAt(sequence *yaml.Node, index string) *yaml.Node {
 	i, err := strconv.Atoi(index)
 	if err != nil || i < 0 || i >= len(sequence.Content) {
