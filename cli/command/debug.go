@@ -109,7 +109,8 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	if tty == nil { // a terminal has one output
 		streams.Stderr = e.ErrOut
 	}
-	err = c.exec(ctx, client.ObjectKey{Namespace: job.GetNamespace(), Name: replica.Name}, container, command, streams, tty)
+	pod := client.ObjectKey{Namespace: job.GetNamespace(), Name: replica.Name}
+	err = c.exec(ctx, pod, container, command, streams, tty)
 	if exit, ok := errors.AsType[utilexec.ExitError](err); ok && exit.Exited() {
 		return failure{error: err, code: exit.ExitStatus()}
 	}

@@ -145,8 +145,10 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 			code.Bytes(n), code.Bytes(digest.Size)))
 	}, 100*time.Millisecond)
 	var stderr bytes.Buffer
-	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest),
-		remotecommand.StreamOptions{Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr}, nil)
+	streams := remotecommand.StreamOptions{
+		Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr,
+	}
+	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest), streams, nil)
 	_ = reader.Close() // ends the goroutine that writes
 	cancel()
 	if err != nil {
