@@ -1,7 +1,10 @@
 package printable_test
 
 import (
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,4 +71,28 @@ func TestShortened(t *testing.T) {
 			t.Errorf("%q is shortened to %q, want %q", original, got, want)
 		}
 	}
+}
+
+// FuzzTexts checks that no text can control a terminal once it is printable, and that a line stays one line.
+func FuzzTexts(f *testing.F) {
+	f.Add("a\x1b]0;title\x07b\r\n\x1b\x1b[2J\u202e\u2028\xff'")
+	f.Fuzz(func(t *testing.T, original string) {
+		controls := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+		for name, result := range map[string]string{
+			"line": printable.Line(original), "escaped": printable.Escaped(original),
+			"text":          strings.ReplaceAll(printable.Text(original), "\n", ""),
+			"escaped lines": strings.NewReplacer("\n", "", "\t", "").Replace(printable.EscapedLines(original)),
+		} {
+			if strings.ContainsFunc(result, controls) || !utf8.ValidString(result) {
+				t.Errorf("the %s of %q has control characters: %q", name, original, result)
+			}
+		}
+		words := strings.Split(printable.Quoted(original), `'\''`)
+		for i, word := range words {
+			words[i] = strings.Trim(word, "'")
+		}
+		if got := strings.Join(words, "'"); got != original {
+			t.Errorf("%q is another word in a shell: %q", original, got)
+		}
+	})
 }
