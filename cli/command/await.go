@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
@@ -128,6 +129,8 @@ func explainWait(err error, timeout time.Duration, done, waitsFor string) error 
 		return failure{error: fmt.Errorf("interrupted: %s, and this command no longer waits", done), code: exitInterrupted}
 	case errors.Is(err, jobs.ErrFailed):
 		return failure{error: err, code: exitJobFailed}
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s, but the command cannot wait: %w", done, err)
 	default:
 		return err
 	}

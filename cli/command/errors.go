@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,10 +49,16 @@ func (e *environment) explainErrors(root *cobra.Command) {
 	}
 }
 
-// explain replaces the errors by which a cluster cannot be used with one that describes what was tried and what to do.
-// It returns all other errors as they are.
+// explain replaces the errors by which a cluster cannot be used with one that describes what was tried and what to do,
+// and the errors of requests that a signal has canceled. It returns all other errors as they are.
 func (e *environment) explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		if _, isExplained := errors.AsType[failure](err); !isExplained {
+			err = failure{error: errInterrupted, code: exitInterrupted}
+		}
 		return err
 	}
 	for _, each := range flattened(err) {
@@ -90,34 +95,51 @@ func flattened(err error) []error {
 var forbidden = regexp.MustCompile(
 	`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)")?`)
 
+// denial is a request that the API server forbids. The namespace is empty for a request about the whole cluster.
+type denial struct{ user, verb, namespace string }
+
+// explain describes the denial for the resources that it applies to, and what to do.
+func (d denial) explain(resources ...string) string {
+	where := "the cluster"
+	if d.namespace != "" {
+		where = "namespace " + d.namespace
+	}
+	return fmt.Sprintf("user %s may not %s %s in %s: ask an administrator for a Role with this right, such as the "+
+		"ClusterRole edit", d.user, d.verb, strings.Join(resources, ", "), where)
+}
+
 // withForbiddenExplained returns one error for all requests that are forbidden, and err itself if none is.
 func withForbiddenExplained(err error) error {
-	type denial struct{ user, verb, namespace string }
 	var denials []denial
 	var messages []string
+	isDenied := false
 	resources := map[denial][]string{}
 	for _, each := range flattened(err) {
-		parts := forbidden.FindStringSubmatch(each.Error())
-		if !apierrors.IsForbidden(each) || parts == nil {
+		denied, _ := errors.AsType[*apierrors.StatusError](each)
+		var parts []string
+		if apierrors.IsForbidden(each) && denied != nil {
+			parts = forbidden.FindStringSubmatch(denied.Error())
+		}
+		if parts == nil {
 			messages = append(messages, each.Error())
 			continue
 		}
+		isDenied = true
 		d := denial{user: parts[1], verb: parts[2], namespace: parts[4]}
-		if !slices.Contains(denials, d) {
+		if each.Error() != denied.Error() { // the command has added what it has done before, and what is left
+			messages = append(messages, strings.Replace(each.Error(), denied.Error(), d.explain(parts[3]), 1))
+			continue
+		}
+		if resources[d] == nil {
 			denials = append(denials, d)
 		}
 		resources[d] = append(resources[d], parts[3])
 	}
-	for _, d := range denials {
-		where := "the cluster"
-		if d.namespace != "" {
-			where = "namespace " + d.namespace
-		}
-		messages = append(messages, fmt.Sprintf("user %s may not %s %s in %s: ask an administrator for a Role "+
-			"with this right, such as the ClusterRole edit", d.user, d.verb, strings.Join(resources[d], ", "), where))
-	}
-	if len(denials) == 0 {
+	if !isDenied {
 		return err
+	}
+	for _, d := range denials {
+		messages = append(messages, d.explain(resources[d]...))
 	}
 	return explained{message: strings.Join(messages, "; "), cause: err}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tensorstack.dev/jobs/cli/jobs"
@@ -113,7 +114,11 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	out := &lockedWriter{writer: e.Out}
 	var errs []error
 	for _, replica := range replicas {
-		errs = append(errs, e.printLog(ctx, job, replica, podNamed(pods.Items, replica.Name), reader, out, o))
+		err := e.printLog(ctx, job, replica, podNamed(pods.Items, replica.Name), reader, out, o)
+		errs = append(errs, err)
+		if apierrors.IsForbidden(err) || ctx.Err() != nil {
+			break // the other requests would fail, too
+		}
 	}
 	return errors.Join(errs...)
 }
