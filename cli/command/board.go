@@ -122,7 +122,7 @@ func (e *environment) awaitBoard(
 		}
 		if board.Spec.Suspend && resume {
 			resume = false
-			patch := client.RawPatch(types.MergePatchType, mergePatch(false, "spec", "suspend"))
+			patch := client.RawPatch(types.MergePatchType, mergePatch(board, false, "suspend"))
 			return false, c.Patch(ctx, board.DeepCopy(), patch)
 		}
 		isReady, waitsFor, err := jobs.IsBoardReady(board)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
@@ -194,11 +195,14 @@ func patched(
 	return result, result.UnmarshalJSON(content)
 }
 
-// mergePatch returns the merge patch that sets the field of a path to a value.
-func mergePatch(value any, path ...string) []byte {
-	for i := range path {
-		value = map[string]any{path[len(path)-1-i]: value}
+// mergePatch returns the merge patch that sets a field of the spec of an object, but of no other object that has got
+// its name meanwhile.
+func mergePatch(object client.Object, value any, path ...string) []byte {
+	for _, field := range slices.Backward(path) {
+		value = map[string]any{field: value}
 	}
-	patch, _ := json.Marshal(value) // cannot fail: maps of booleans, numbers and texts
+	patch, _ := json.Marshal(map[string]any{ // cannot fail: maps of booleans, numbers and texts
+		"metadata": map[string]any{"uid": object.GetUID()}, "spec": value,
+	})
 	return patch
 }

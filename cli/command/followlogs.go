@@ -150,7 +150,7 @@ func (e *environment) followReplica(
 		var pod *corev1.Pod
 		err := state.wait(ctx, func() bool {
 			pod = state.pods[replica.Name]
-			if pod != nil && pod.UID != last && waitingState(pod, container) == "" {
+			if pod != nil && pod.UID != last && metav1.IsControlledBy(pod, job) && waitingState(pod, container) == "" {
 				return true
 			}
 			pod = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tensorstack.dev/jobs/cli/jobs"
@@ -114,7 +115,7 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	out := &lockedWriter{writer: e.Out}
 	var errs []error
 	for _, replica := range replicas {
-		err := e.printLog(ctx, job, replica, podNamed(pods.Items, replica.Name), reader, out, o)
+		err := e.printLog(ctx, job, replica, podOf(job, replica, pods.Items), reader, out, o)
 		errs = append(errs, err)
 		if apierrors.IsForbidden(err) || ctx.Err() != nil {
 			break // the other requests would fail, too
@@ -236,10 +237,10 @@ func describeFailure(failure batchv1beta1.ReplicaFailure, now time.Time) string 
 	return text + ", " + duration.HumanDuration(now.Sub(failure.Time.Time)) + " ago"
 }
 
-// podNamed returns the pod with a name, or nil.
-func podNamed(pods []corev1.Pod, name string) *corev1.Pod {
+// podOf returns the pod of a replica, or nil. A pod of an earlier job of the same name can still have the name.
+func podOf(job jobs.Job, replica jobs.Replica, pods []corev1.Pod) *corev1.Pod {
 	for i := range pods {
-		if pods[i].Name == name {
+		if pods[i].Name == replica.Name && metav1.IsControlledBy(&pods[i], job) {
 			return &pods[i]
 		}
 	}

@@ -42,10 +42,5 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
 	return cmd
 }
 
-// pausePatch returns the merge patch that pauses a job, but no other job of the same name.
-func pausePatch(job jobs.Job) []byte {
-	return mergePatch(map[string]any{
-		"metadata": map[string]any{"uid": job.GetUID()},
-		"spec":     map[string]any{"runMode": map[string]any{"pause": map[string]any{"enabled": true}}},
-	})
-}
+// pausePatch returns the merge patch that pauses a job.
+func pausePatch(job jobs.Job) []byte { return mergePatch(job, true, "runMode", "pause", "enabled") }

@@ -55,8 +55,8 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
 			}
 			plan := changePlan{
 				check: jobs.CheckResume,
-				patch: func(jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, mergePatch(false, "spec", "runMode", "pause", "enabled"), nil
+				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
+					return types.MergePatchType, mergePatch(job, false, "runMode", "pause", "enabled"), nil
 				},
 				goal: jobs.HasResumed,
 				done: "the job is resumed",

@@ -35,8 +35,8 @@ job gets the replicas when it is resumed.`,
 			replicas := int32(n)
 			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
 				check: func(job jobs.Job) error { return jobs.CheckScale(job, replicas) },
-				patch: func(jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, mergePatch(replicas, "spec", "elastic", "expectedReplicas"), nil
+				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
+					return types.MergePatchType, mergePatch(job, replicas, "elastic", "expectedReplicas"), nil
 				},
 				goal: jobs.HasReplicas(replicas),
 				later: func(job jobs.Job) string {

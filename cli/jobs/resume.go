@@ -22,7 +22,8 @@ type Operation struct {
 
 // ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change. If
 // no types are given, these are the leader's type and the types that have the same command line as the leader's. The
-// API server rejects the patch if the replicaSpecs or their containers have changed since the job was read.
+// API server rejects the patch if the replicaSpecs or their containers have changed since the job was read, or if
+// another job has got its name.
 //
 // The args are those of the template. spec.runMode.pause.resumeSpecs cannot be used, since they cannot be changed.
 func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []string, err error) {
@@ -43,7 +44,9 @@ func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	operations = append(operations, Operation{Op: "add", Path: "/spec/runMode/pause/enabled", Value: false})
+	operations = append(operations,
+		Operation{Op: "test", Path: "/metadata/uid", Value: job.GetUID()},
+		Operation{Op: "add", Path: "/spec/runMode/pause/enabled", Value: false})
 	patch, err = json.Marshal(operations)
 	return patch, changed, err
 }

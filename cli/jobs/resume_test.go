@@ -10,7 +10,7 @@ import (
 
 func TestResumeWithArgs(t *testing.T) {
 	const deepSpeed = "{kind: DeepSpeedJob, metadata: {name: words}, spec: {worker: {template: {}}, config: {"
-	const resumes = `{"op":"add","path":"/spec/runMode/pause/enabled","value":false}]`
+	const resumes = `{"op":"test","path":"/metadata/uid","value":""},{"op":"add","path":"/spec/runMode/pause/enabled","value":false}]`
 	tests := map[string]struct {
 		manifest    string
 		types       []string
