@@ -23,8 +23,8 @@ func reconnectDelays() wait.Backoff {
 }
 
 // observe calls seen with the objects that match, by name: first as they are, and again after each change. It returns
-// when seen returns true or an error. seen must not keep the map. If the connection is lost after the first list,
-// observe reconnects.
+// when seen returns true or an error. seen must not keep the map. If the connection is lost, observe reconnects. It
+// returns an error if the user may not read the objects, or if the cluster does not have their kind.
 func (c *cluster) observe(
 	ctx context.Context, list client.ObjectList, seen func(map[string]client.Object) (bool, error),
 	options ...client.ListOption,
@@ -43,7 +43,7 @@ func (c *cluster) observe(
 			return end
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 			return err
 		case err != nil:
 			select {
