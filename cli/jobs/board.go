@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,7 +86,8 @@ func HTTPPort(pod *corev1.Pod) int32 {
 // which TensorBoard expects.
 func LocalAddress(address string, host string, port uint16) string {
 	path := "/"
-	if parsed, err := url.Parse(address); err == nil && parsed.Path != "" {
+	// Another path would change the host: a browser ignores everything before an "@".
+	if parsed, err := url.Parse(address); err == nil && strings.HasPrefix(parsed.Path, "/") {
 		path = parsed.EscapedPath()
 	}
 	return "http://" + host + ":" + strconv.Itoa(int(port)) + path

@@ -165,6 +165,8 @@ func TestLocalAddress(t *testing.T) {
 			url: "https://boards.example.com/vision/digits/", want: "http://127.0.0.1:6006/vision/digits/",
 		},
 		"a TensorBoard without an address has no path": {url: "", want: "http://127.0.0.1:6006/"},
+		"an address cannot lead to another server":     {url: "@example.com/", want: "http://127.0.0.1:6006/"},
+		"an address cannot have control characters":    {url: "http://a/\u009b31m", want: "http://127.0.0.1:6006/%C2%9B31m"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
