@@ -136,7 +136,7 @@ func (j Job) FailureOf(replica string) (batchv1beta1.ReplicaFailure, bool) {
 }
 
 // Failed returns the replica whose log has the output of the last recorded failure. If one replica launches the
-// processes of all others, that replica has the output.
+// processes of all others, that replica has the output. Of a replica that the job no longer has, only the name is set.
 func (j Job) Failed() (Replica, error) {
 	failure, ok := j.LastFailure()
 	switch {
@@ -145,5 +145,9 @@ func (j Job) Failed() (Replica, error) {
 	case j.Spec().HasLauncher:
 		return j.Leader()
 	}
-	return j.ReplicaNamed(failure.Replica)
+	replica, err := j.ReplicaNamed(failure.Replica)
+	if err != nil { // an elastic job has fewer replicas now
+		replica.Name = failure.Replica
+	}
+	return replica, nil
 }

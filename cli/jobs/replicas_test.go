@@ -124,6 +124,12 @@ func TestOneReplica(t *testing.T) {
 		"the launcher of DeepSpeed has the output of a failure": {
 			manifest: words, find: jobs.Job.Failed, want: "words-worker-0",
 		},
+		"the replica that failed can be gone from an elastic job": {
+			manifest: "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {elastic: {enabled: true}, replicaSpecs: " +
+				"[{type: worker, template: {}}]}, status: {tasks: [{type: worker, replicas: [{name: digits-worker-0}]}], " +
+				"failures: [{replica: digits-worker-3}]}}",
+			find: jobs.Job.Failed, want: "digits-worker-3",
+		},
 		"no replica has failed": {
 			manifest: masterLast, find: jobs.Job.Failed, want: "no replica of ptjob/digits has failed",
 		},
