@@ -205,7 +205,7 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 		follow: func(ctx context.Context) (follower[screen.Jobs], error) {
 			return observe.FollowAll(ctx, c, jobs.Kinds, options, printer != nil)
 		},
-		outcome: func(s screen.Jobs) (bool, error) { return outcomeOfAll(s.Items, o.until) },
+		outcome: func(s screen.Jobs) (bool, error) { return outcomeOfAll(s, o.until) },
 		page:    screen.Table,
 		print: func(s screen.Jobs) error {
 			var lines []string
@@ -288,17 +288,18 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	}
 }
 
-// outcomeOfAll is outcomeOf for several jobs. Without a state to wait for, it always returns false.
-func outcomeOfAll(all []jobs.Job, until string) (isDone bool, err error) {
-	if until == "" {
+// outcomeOfAll is outcomeOf for several jobs. It always returns false without a state to wait for, and as long as the
+// jobs of a kind cannot be read, since some of them might not be known.
+func outcomeOfAll(all screen.Jobs, until string) (isDone bool, err error) {
+	if until == "" || all.Trouble != "" {
 		return false, nil
 	}
-	if len(all) == 0 {
+	if len(all.Items) == 0 {
 		return true, errors.New("no jobs match: kubectl train list shows the jobs")
 	}
 	isDone = true
 	var errs []error
-	for _, job := range all {
+	for _, job := range all.Items {
 		isJobDone, err := outcomeOf(job, false, until)
 		isDone = isDone && isJobDone
 		errs = append(errs, err)
