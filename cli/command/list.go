@@ -53,7 +53,7 @@ func newList(e *environment) *cobra.Command {
 				options = append(options, client.InNamespace(c.namespace))
 			}
 			found, err := jobs.List(cmd.Context(), c, kinds, options...)
-			if len(found) == 0 && err == nil {
+			if len(found) == 0 && err == nil && isTable(output) {
 				_, err = fmt.Fprintln(e.ErrOut, "No jobs found.")
 				return err
 			}
@@ -66,9 +66,12 @@ func newList(e *environment) *cobra.Command {
 	return cmd
 }
 
+// isTable reports whether an output format is a table, for a person.
+func isTable(output string) bool { return output == "" || output == "wide" }
+
 // printJobs prints jobs in an output format, which can be empty, wide, or a format of kubectl.
 func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bool, now time.Time) error {
-	if output == "" || output == "wide" {
+	if isTable(output) {
 		printer := printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"})
 		return printer.PrintObj(tableOf(list, withNamespace, now), e.Out)
 	}
@@ -76,7 +79,7 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 	if err != nil {
 		return err
 	}
-	all := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	all := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: []runtime.RawExtension{}}
 	for _, job := range list {
 		job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
 		job.SetManagedFields(nil)

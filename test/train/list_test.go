@@ -39,4 +39,11 @@ var _ = Describe("kubectl train list", func() {
 		Expect(out).To(BeEmpty())
 		Expect(errOut).To(Equal("No jobs found.\n"))
 	})
+
+	It("prints an empty list for a program if there are no jobs", func(ctx context.Context) {
+		out, errOut, err := newNamespace(ctx).train(ctx, "list", "-o", "json")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out).To(MatchJSON(`{"apiVersion": "v1", "kind": "List", "items": [], "metadata": {}}`))
+		Expect(errOut).To(BeEmpty())
+	})
 })
