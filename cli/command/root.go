@@ -67,6 +67,8 @@ func (e *environment) connect() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A job can have hundreds of replicas. The default of client-go is 5 requests in a second.
+	config.QPS, config.Burst = 50, 300
 	config.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
