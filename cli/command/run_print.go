@@ -86,14 +86,14 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 	case objects.Upload != nil:
 		line("The code of %s has %d files and %s, which is too large for a ConfigMap. It is not in this file.",
 			folder.Path, len(folder.Files), code.Bytes(folder.Size()))
-		line("After kubectl apply -f FILE, upload the code and start the job. tar does not read ignore files:")
+		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
-		var excluded strings.Builder
-		for _, left := range folder.LeftOut {
-			excluded.WriteString(" --exclude=" + printable.Quoted("./"+left.Path))
+		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets
+		for _, file := range folder.Files {
+			files.WriteString(" " + printable.Quoted("./"+file.Path))
 		}
-		line("  tar -C %s%s -c . | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
-			printable.Quoted(folder.Path), excluded.String(), objects.Upload.Name)
+		line("  tar -C %s -c%s | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
+			printable.Quoted(folder.Path), files.String(), objects.Upload.Name)
 		line("  kubectl delete pod %s", objects.Upload.Name)
 		line(`  kubectl patch %s %s --type=merge -p '{"spec": {"runMode": null}}'`,
 			objects.Job.Kind.ShortName, objects.Job.GetName())

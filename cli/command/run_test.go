@@ -25,7 +25,10 @@ func TestRunPrintsManifests(t *testing.T) {
 	if _, err := rand.Read(weights); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"train.py": []byte("print()\n"), "weights.bin": weights} {
+	for name, content := range map[string][]byte{
+		"train.py": []byte("print()\n"), "weights.bin": weights,
+		".gitignore": []byte(".env\n"), ".env": []byte("TOKEN=secret\n"),
+	} {
 		if err := os.WriteFile(filepath.Join(large, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
