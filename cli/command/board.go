@@ -64,6 +64,9 @@ func (e *environment) board(ctx context.Context, name string, o boardOptions) er
 	if err != nil {
 		return err
 	}
+	if err := jobs.CheckPods(job); err != nil {
+		return err
+	}
 	key, err := jobs.TensorBoardOf(job)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	if err != nil {
 		return err
 	}
-	if err := jobs.CheckDebug(job); err != nil {
+	if err := cmp.Or(jobs.CheckDebug(job), jobs.CheckPods(job)); err != nil {
 		return err
 	}
 	replica, err := job.ReplicaOfRank(o.rank)

@@ -105,6 +105,9 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	if note := job.RankNote(); note != "" && o.hasRank && o.rank > 0 {
 		_, _ = fmt.Fprintln(e.ErrOut, "Note:", note)
 	}
+	if err := jobs.CheckPods(job); err != nil && (o.follow || o.all) {
+		return err
+	}
 	if o.follow {
 		return e.followLogs(ctx, c, job, reader, o)
 	}
@@ -205,6 +208,8 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 		failure, ok = job.LastFailure()
 	}
 	switch {
+	case !ok && jobs.CheckPods(job) != nil:
+		return jobs.CheckPods(job)
 	case !ok && o.all:
 		_, err := fmt.Fprintf(e.ErrOut, "%s has no pod, and status.failures has no output of it.\n", replica.Name)
 		return err

@@ -40,9 +40,13 @@ job gets the replicas when it is resumed.`,
 				},
 				goal: jobs.HasReplicas(replicas),
 				later: func(job jobs.Job) string {
-					if job.Spec().RunMode.Pausing() {
+					switch {
+					case job.Spec().RunMode.Pausing():
 						return fmt.Sprintf("%s is paused. It gets the replicas when you resume it: kubectl train resume %s",
 							job.Ref(), job.Ref())
+					case job.Spec().RunsElsewhere():
+						return fmt.Sprintf("MultiKueue runs %[1]s in another cluster, and its number of replicas changes there when "+
+							"you pause and resume it: kubectl train pause %[1]s, and then kubectl train resume %[1]s", job.Ref())
 					}
 					return ""
 				},

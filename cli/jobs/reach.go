@@ -161,6 +161,15 @@ func explain(c *metav1.Condition, otherwise string) string {
 	return c.Reason + ": " + c.Message
 }
 
+// CheckPods returns why the cluster has no pods and no TensorBoard of a job, or nil.
+func CheckPods(job Job) error {
+	if job.Spec().RunsElsewhere() {
+		return fmt.Errorf("MultiKueue runs %[1]s in another cluster, which has its pods: kubectl train why %[1]s names the "+
+			"cluster, and --context selects it", job.Ref())
+	}
+	return nil
+}
+
 // CheckPause returns why a job cannot be paused, or nil.
 func CheckPause(job Job) error {
 	if err := job.End(); err != nil {
