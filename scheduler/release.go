@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +36,7 @@ func release(
 		released = append(released, pods...)
 		return ""
 	}
+	byPriority := func(a, b groupView) int { return gang.Compare(a.Group, b.Group) }
 	for _, g := range slices.SortedFunc(slices.Values(groups), byPriority) {
 		if !g.isAdmitted() {
 			continue
@@ -121,10 +121,4 @@ func (g groupView) split() (gated, through []*corev1.Pod) {
 		}
 	}
 	return gated, through
-}
-
-// byPriority compares groups: the highest priority first, then the oldest, then by key.
-func byPriority(a, b groupView) int {
-	return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Group.Spec), gang.PriorityOf(b.Group.Spec)),
-		a.Group.CreationTimestamp.Compare(b.Group.CreationTimestamp.Time), cmp.Compare(a.key(), b.key()))
 }

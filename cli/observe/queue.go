@@ -93,18 +93,13 @@ func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string)
 	return q, nil
 }
 
-// place finds the PodGroup of a job, and its place among those that wait for the same queue. The scheduler-controller
-// releases groups of a higher priority first, and then the oldest.
+// place finds the PodGroup of a job, and its place among those that wait for the same queue.
 func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
 	waiting := slices.DeleteFunc(slices.Clone(groups), func(g schedulerv1beta1.PodGroup) bool {
 		return g.Spec.Queue != q.Name ||
 			meta.IsStatusConditionTrue(g.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
 	})
-	slices.SortFunc(waiting, func(a, b schedulerv1beta1.PodGroup) int {
-		return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Spec), gang.PriorityOf(b.Spec)),
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(waiting, func(a, b schedulerv1beta1.PodGroup) int { return gang.Compare(&a, &b) })
 	isOwn := func(g schedulerv1beta1.PodGroup) bool {
 		return g.Namespace == job.GetNamespace() && plan.IsControlledBy(&g, job.GetUID())
 	}

@@ -122,6 +122,10 @@ func TestPlaceInQueue(t *testing.T) {
 			Status: schedulerv1beta1.PodGroupStatus{Conditions: conditions},
 		}
 	}
+	inNamespace := func(name string, g schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroup {
+		g.Namespace = name
+		return g
+	}
 	own := func(g schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroup {
 		g.OwnerReferences[0].UID = "1" // the UID of the job
 		return g
@@ -137,6 +141,12 @@ func TestPlaceInQueue(t *testing.T) {
 				group("high", 20, 1, "lab"), group("low", 5, 100, "lab"),
 			},
 			want: screen.Queue{Name: "lab", Place: 3, Waiting: 5},
+		},
+		"groups of the same second are released by their names, as the scheduler-controller compares them": {
+			groups: []schedulerv1beta1.PodGroup{
+				own(group("own", 10, 50, "lab")), inNamespace("vision-2", group("own", 10, 50, "lab")),
+			},
+			want: screen.Queue{Name: "lab", Place: 2, Waiting: 2},
 		},
 		"groups of other queues and groups on nodes do not wait": {
 			groups: []schedulerv1beta1.PodGroup{

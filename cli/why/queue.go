@@ -1,7 +1,6 @@
 package why
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -25,7 +24,7 @@ func (v view) place() string {
 	ahead := 0
 	for _, group := range v.Rivals {
 		isScheduled := meta.IsStatusConditionTrue(group.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
-		if group.UID != v.PodGroup.UID && !isScheduled && goesFirst(group, *v.PodGroup) {
+		if group.UID != v.PodGroup.UID && !isScheduled && gang.Compare(&group, v.PodGroup) < 0 {
 			ahead++
 		}
 	}
@@ -58,14 +57,6 @@ func priorityClassMismatch(_ view, c condition) entry {
 		})
 	}
 	return e
-}
-
-// goesFirst reports whether a group is served before another one: it has a higher priority, or is older. The
-// scheduler-controller serves groups of the same second in the order of their names.
-func goesFirst(a, b rival) bool {
-	return cmp.Or(-cmp.Compare(gang.PriorityOf(a.Spec), gang.PriorityOf(b.Spec)),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)) < 0
 }
 
 // describeWorkload shows why Kueue does not admit the job.

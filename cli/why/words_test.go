@@ -4,10 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestSchedulerWords(t *testing.T) {
@@ -273,22 +271,5 @@ func TestCommandsKeepQuotedNames(t *testing.T) {
 	commands := newView(facts).commands(entry{next: []step{{line: line}, {line: "kubectl get {none}"}}})
 	if len(commands) != 1 || commands[0].Line != want {
 		t.Errorf("the commands are %+v, want only %q", commands, want)
-	}
-}
-
-func TestGoesFirst(t *testing.T) {
-	t.Parallel()
-	group := func(name string, priority int32, age time.Duration) rival {
-		g := rival{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: name, CreationTimestamp: before(age)}}
-		g.Spec.Priority = &priority
-		return g
-	}
-	order := []rival{group("z", 9, 0), group("y", 5, time.Minute), group("a", 5, time.Second), group("b", 5, time.Second)}
-	for i, a := range order {
-		for j, b := range order {
-			if goesFirst(a, b) != (i < j) {
-				t.Errorf("%s goes before %s: %v, want %v", a.Name, b.Name, i >= j, i < j)
-			}
-		}
 	}
 }
