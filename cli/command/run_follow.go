@@ -159,17 +159,17 @@ func stateOf(job jobs.Job) string {
 // statusLine returns the status line of a job, with a bar if the training reports its progress.
 func (f *runFollower) statusLine(job jobs.Job) string {
 	status := job.JobStatus()
-	line := fmt.Sprintf("%s %s %s", job.Ref(), status.Phase, status.Ready)
+	line := printable.Line(fmt.Sprintf("%s %s %s", job.Ref(), status.Phase, status.Ready))
 	progress := status.Progress
 	if progress == nil || progress.Percent == nil {
 		return line
 	}
-	line += fmt.Sprintf("  %s %s", f.screen.bar(float64(*progress.Percent)/100), printable.Text(progress.Summary))
+	line += fmt.Sprintf("  %s %s", f.screen.bar(float64(*progress.Percent)/100), printable.Line(progress.Summary))
 	if end := progress.EstimatedCompletionTime; end != nil {
 		line += "  done in " + duration.HumanDuration(time.Until(end.Time))
 	}
 	for _, metric := range progress.Metrics {
-		line += fmt.Sprintf("  %s %s", printable.Text(metric.Name), printable.Text(metric.Value))
+		line += fmt.Sprintf("  %s %s", printable.Line(metric.Name), printable.Line(metric.Value))
 	}
 	return line
 }

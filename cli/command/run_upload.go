@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -138,12 +139,14 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	sent := &atomic.Int64{}
 	go func() { writer.CloseWithError(p.folder.Tar(writer)) }()
 	shown, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go wait.UntilWithContext(shown, func(context.Context) {
-		n := sent.Load()
-		p.screen.setStatus(fmt.Sprintf("%s %s of %s", p.screen.bar(float64(n)/float64(max(digest.Size, 1))),
-			code.Bytes(n), code.Bytes(digest.Size)))
-	}, 100*time.Millisecond)
+	var bar sync.WaitGroup
+	bar.Go(func() {
+		wait.UntilWithContext(shown, func(context.Context) {
+			n := sent.Load()
+			p.screen.setStatus(fmt.Sprintf("%s %s of %s", p.screen.bar(float64(n)/float64(max(digest.Size, 1))),
+				code.Bytes(n), code.Bytes(digest.Size)))
+		}, 100*time.Millisecond)
+	})
 	var stderr bytes.Buffer
 	streams := remotecommand.StreamOptions{
 		Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr,
@@ -151,6 +154,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest), streams, nil)
 	_ = reader.Close() // ends the goroutine that writes
 	cancel()
+	bar.Wait() // it would draw the status line again
 	if err != nil {
 		text := bytes.TrimSpace(stderr.Bytes())
 		return fmt.Errorf("the upload has failed: %w: %s", err, text[max(0, len(text)-2000):])
