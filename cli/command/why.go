@@ -248,7 +248,8 @@ func (r *collector) readQueue(ctx context.Context, name string) {
 func (r *collector) readKueue(ctx context.Context, name string) {
 	var workload kueuev1beta2.Workload
 	key := r.inNamespace(cmp.Or(kueue.Prebuilt(r.facts.Job), r.facts.Job.GetName()))
-	if r.ok(r.Get(ctx, key, &workload), "its Workload") {
+	isNamed := kueue.Prebuilt(r.facts.Job) != ""
+	if r.ok(r.Get(ctx, key, &workload), "its Workload") && (isNamed || metav1.IsControlledBy(&workload, r.facts.Job)) {
 		r.facts.Workload = &workload
 	}
 	local, clusterQueue := r.kueueQueue(ctx, "LocalQueue", r.inNamespace(name))

@@ -156,6 +156,9 @@ func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name st
 	if err := from.Get(ctx, key, own); err != nil {
 		return q, err
 	}
+	if !plan.IsControlledBy(own, job.GetUID()) {
+		return q, nil // it belongs to another job of the same name
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, &workload); err != nil {
 		return q, err
 	}

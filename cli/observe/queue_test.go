@@ -29,7 +29,8 @@ func TestPlaceInKueue(t *testing.T) {
 		pending   = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/vision/localqueues/team/pendingworkloads"
 		queues    = "/apis/kueue.x-k8s.io/v1beta2/namespaces/vision/localqueues/team"
 
-		waiting = `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "sweep-7"}}`
+		waiting = `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {"name": "sweep-7",
+			"ownerReferences": [{"uid": "1", "controller": true}]}}`
 		summary = `{"apiVersion": "visibility.kueue.x-k8s.io/v1beta2", "kind": "PendingWorkloadsSummary", "items": [
 			{"metadata": {"name": "other"}, "positionInClusterQueue": 0, "positionInLocalQueue": 0},
 			{"metadata": {"name": "sweep-7"}, "positionInClusterQueue": 6, "positionInLocalQueue": 1}]}`
@@ -54,8 +55,14 @@ func TestPlaceInKueue(t *testing.T) {
 		},
 		"an admitted job has no place": {
 			answers: map[string]string{workloads: `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
-				"status": {"conditions": [{"type": "Admitted", "status": "True"}]}}`},
+				"metadata": {"ownerReferences": [{"uid": "1", "controller": true}]}, "status": {"conditions": [{"type": "Admitted", "status": "True"}]}}`},
 			want: sides{queue: &screen.Queue{Name: "team", Admitted: true}},
+		},
+		"the Workload of another job of the same name has no place": {
+			answers: map[string]string{workloads: `{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+				"metadata": {"ownerReferences": [{"uid": "2", "controller": true}]},
+				"status": {"conditions": [{"type": "Admitted", "status": "True"}]}}`},
+			want: sides{queue: &screen.Queue{Name: "team"}},
 		},
 		"a user who may not read the Workload gets a remark": {
 			want: sides{
