@@ -63,7 +63,7 @@ processes of all ranks.`,
 
   # Follow the output of all replicas, with the name of the replica before each line
   kubectl train logs digits --all -f`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.hasRank = cmd.Flags().Changed("rank")

@@ -25,7 +25,7 @@ const imageVariable = "KUBECTL_TRAIN_IMAGE"
 func newRun(e *environment) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "run DIR -- PROGRAM [ARGS...]",
+		Use:   "run DIR [flags] -- PROGRAM [ARGS...]",
 		Short: "Train with the code of a folder, without building an image",
 		Long: `Train with the code of a folder, without building an image.
 

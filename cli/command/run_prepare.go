@@ -58,8 +58,8 @@ func (p *preparation) run(ctx context.Context) error {
 		return err
 	}
 	p.objects.SetOwner()
-	p.screen.message("%s is created with %d files of %s (%s)",
-		p.objects.Job.Ref(), len(p.folder.Files), p.folder.Path, code.Bytes(p.folder.Size()))
+	p.screen.message("%s is created with %s of %s (%s)",
+		p.objects.Job.Ref(), code.Count(len(p.folder.Files)), p.folder.Path, code.Bytes(p.folder.Size()))
 	err := p.provideCode(ctx)
 	if err == nil && ctx.Err() == nil {
 		if err = p.start(ctx); err == nil {

@@ -84,8 +84,8 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 	}
 	switch {
 	case objects.Upload != nil:
-		line("The code of %s has %d files and %s, which is too large for a ConfigMap. It is not in this file.",
-			folder.Path, len(folder.Files), code.Bytes(folder.Size()))
+		line("The code of %s has %s and %s, which is too large for a ConfigMap. It is not in this file.",
+			folder.Path, code.Count(len(folder.Files)), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job. tar does not read ignore files:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var excluded strings.Builder

@@ -77,8 +77,8 @@ The exit code is
 
   # Wait until all jobs of a sweep have finished
   kubectl train watch -l sweep=lr --until=finished`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              atMostOneJob,
+		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(e.Out, args); err != nil {
 				return err

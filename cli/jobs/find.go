@@ -41,7 +41,7 @@ func Find(ctx context.Context, reader client.Reader, namespace, name string) (Jo
 	if prefix, rest, ok := strings.Cut(name, "/"); ok {
 		kind := KindNamed(prefix)
 		if kind == nil {
-			return Job{}, fmt.Errorf("%q is no job kind: use %s", prefix, shortNames(Kinds))
+			return Job{}, NoKindError(prefix)
 		}
 		kinds, name = []*Kind{kind}, rest
 	}
@@ -112,13 +112,4 @@ func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...c
 // Compare compares jobs by namespace, kind and name.
 func Compare(a, b Job) int {
 	return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.Ref(), b.Ref()))
-}
-
-// shortNames returns the short names of kinds, as a list for messages.
-func shortNames(kinds []*Kind) string {
-	names := make([]string, 0, len(kinds))
-	for _, kind := range kinds {
-		names = append(names, kind.ShortName)
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }

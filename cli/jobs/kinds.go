@@ -3,6 +3,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -109,6 +110,22 @@ func KindNamed(name string) *Kind {
 		}
 	}
 	return nil
+}
+
+// ShortNames returns the short names of all kinds.
+func ShortNames() []string {
+	names := make([]string, 0, len(Kinds))
+	for _, kind := range Kinds {
+		names = append(names, kind.ShortName)
+	}
+	return names
+}
+
+// NoKindError returns an error about a name that is no job kind.
+func NoKindError(name string) error {
+	names := ShortNames()
+	last := len(names) - 1
+	return fmt.Errorf("%q is no job kind: use %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
 
 // Scheme returns a scheme with the types of Kubernetes and of all job kinds.
