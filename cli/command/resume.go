@@ -33,8 +33,8 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
   # Resume a job that may wait in its queue for long
   kubectl train resume digits --wait=false
 
-  # Continue a training with other arguments of the program
-  kubectl train resume digits -- --epochs=20 --resume-from=/checkpoints/last.pt
+  # Continue a training of kubectl train run with other arguments of its program
+  kubectl train resume digits -- train.py --epochs=20 --checkpoint=/ckpt/model.pt
 
   # Change the arguments of the workers only
   kubectl train resume digits --type=worker -- --epochs=20`,
@@ -60,7 +60,7 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
 					}
 					if !job.Spec().RunMode.Pausing() {
 						return fmt.Errorf("%s is not paused, and the args of a job can be changed only while it is paused: "+
-							"pause it with kubectl train pause %s", job.Ref(), job.Ref())
+							"pause it with kubectl train pause %s", job.Ref(), job.Typed())
 					}
 					return nil
 				}

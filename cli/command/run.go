@@ -269,6 +269,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	if err != nil {
 		return err
 	}
+	objects.Job.Flags = c.flags
 	if f.dryRun == "server" {
 		objects.SetPaused(objects.Upload != nil)
 		if err := checkObjects(cmd.Context(), c, objects); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
@@ -26,12 +27,16 @@ func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, o
 	return e.printRunObjects(objects, output)
 }
 
-// checkObjects lets the API server check the objects, which then have the defaults that it sets.
+// checkObjects lets the API server check the objects, which then have the defaults that it sets. They do not have the
+// fields that kubectl apply cannot change.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	for _, object := range objects.All() {
 		if err := c.Create(ctx, object, client.DryRunAll); err != nil {
 			return err
 		}
+		object.SetUID("")
+		object.SetGeneration(0)
+		object.SetCreationTimestamp(metav1.Time{})
 	}
 	return nil
 }

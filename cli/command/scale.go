@@ -42,7 +42,7 @@ job gets the replicas when it is resumed.`,
 				later: func(job jobs.Job) string {
 					if job.Spec().RunMode.Pausing() {
 						return fmt.Sprintf("%s is paused. It gets the replicas when you resume it: kubectl train resume %s",
-							job.Ref(), job.Ref())
+							job.Ref(), job.Typed())
 					}
 					return ""
 				},

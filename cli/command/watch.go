@@ -155,7 +155,7 @@ func canRedraw(out io.Writer) bool {
 
 // watchJob shows a job until it has finished or runs.
 func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o watchOptions) error {
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	job, err := c.find(ctx, name)
 	if err != nil {
 		return err
 	}

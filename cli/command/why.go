@@ -64,7 +64,7 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 			if err != nil {
 				return err
 			}
-			facts.Flags = e.typedFlags()
+			facts.Flags = c.flags
 			return e.printExplanation(why.Explain(facts), output)
 		},
 	}

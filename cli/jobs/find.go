@@ -21,10 +21,15 @@ import (
 type Job struct {
 	framework.Job
 	Kind *Kind
+	// Flags are the flags by which the user has selected the cluster and the namespace, such as "-n vision".
+	Flags string
 }
 
 // Ref returns the job as the user types it, such as ptjob/digits.
 func (j Job) Ref() string { return j.Kind.ShortName + "/" + j.GetName() }
+
+// Typed returns the job as the user types it in the next command, with the flags that select it.
+func (j Job) Typed() string { return strings.TrimSpace(j.Ref() + " " + j.Flags) }
 
 // Spec returns the spec of the job in the form that all kinds share.
 func (j Job) Spec() framework.JobSpec { return j.Kind.Spec(j.Job) }
