@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -62,6 +63,21 @@ func TestArguments(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestListKnowsItsFormats(t *testing.T) {
+	err := (&environment{}).printJobs(nil, "table", false, time.Time{})
+	const want = `--output is "table": use wide, name, json, yaml, jsonpath=... or go-template=...`
+	if err == nil || err.Error() != want {
+		t.Errorf("got the error %v, want %s", err, want)
+	}
+}
+
+func TestHelpListsOnlyCommandsOfUsers(t *testing.T) {
+	help, _ := runOffline(t, "--help")
+	if strings.Contains(help, "  completion ") {
+		t.Errorf("the help lists the command completion, which completes kubectl-train and not kubectl train:\n%s", help)
 	}
 }
 

@@ -54,7 +54,11 @@ func newList(e *environment) *cobra.Command {
 			}
 			found, err := jobs.List(cmd.Context(), c, kinds, options...)
 			if len(found) == 0 && err == nil {
-				_, err = fmt.Fprintln(e.ErrOut, "No jobs found.")
+				where := ""
+				if !everywhere {
+					where = " in namespace " + c.namespace
+				}
+				_, err = fmt.Fprintf(e.ErrOut, "No jobs found%s.\n", where)
 				return err
 			}
 			return errors.Join(e.printJobs(found, output, everywhere, time.Now()), err)
@@ -75,6 +79,9 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 		return printer.PrintObj(tableOf(list, withNamespace, now), e.Out)
 	}
 	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return fmt.Errorf("--output is %q: use wide, name, json, yaml, jsonpath=... or go-template=...", output)
+	}
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 		SilenceErrors: true,
 	}
 	e.flags.AddFlags(root.PersistentFlags())
+	// The generated scripts complete the command kubectl-train, which nobody types. See kubectl_complete-train.
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)

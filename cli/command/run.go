@@ -264,6 +264,9 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	if err != nil {
 		return err
 	}
+	if err := options.Kind.CheckServed(c.RESTMapper()); err != nil {
+		return err
+	}
 	options.Namespace = c.namespace
 	objects, err := run.New(options, packed)
 	if err != nil {

@@ -77,7 +77,7 @@ func Find(ctx context.Context, reader client.Reader, namespace, name string) (Jo
 	case len(errs) > 0:
 		return Job{}, utilerrors.NewAggregate(errs)
 	case !served && len(kinds) == 1:
-		return Job{}, fmt.Errorf("the cluster has no %s: ask an administrator to install its controller", kinds[0].Resource)
+		return Job{}, kinds[0].notServed()
 	case !served:
 		return Job{}, ErrNoKinds
 	}

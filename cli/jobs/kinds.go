@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -110,6 +111,20 @@ func KindNamed(name string) *Kind {
 		}
 	}
 	return nil
+}
+
+// CheckServed returns an error if the cluster does not serve the kind, or cannot be reached.
+func (k *Kind) CheckServed(mapper meta.RESTMapper) error {
+	_, err := mapper.RESTMapping(k.GroupKind(), k.Version)
+	if meta.IsNoMatchError(err) {
+		return k.notServed()
+	}
+	return err
+}
+
+// notServed returns the error about a kind that the cluster does not serve.
+func (k *Kind) notServed() error {
+	return fmt.Errorf("the cluster has no %s: ask an administrator to install its controller", k.Resource)
 }
 
 // ShortNames returns the short names of all kinds.
