@@ -25,7 +25,7 @@ job gets the replicas when it is resumed.`,
 
   # Wait for at most 2 minutes
   kubectl train scale digits 4 --timeout=2m`,
-		Args:              cobra.ExactArgs(2),
+		Args:              jobAndReplicas,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[1], 10, 32)
@@ -42,7 +42,7 @@ job gets the replicas when it is resumed.`,
 				later: func(job jobs.Job) string {
 					if job.Spec().RunMode.Pausing() {
 						return fmt.Sprintf("%s is paused. It gets the replicas when you resume it: kubectl train resume %s",
-							job.Ref(), job.Ref())
+							job.Ref(), job.Typed())
 					}
 					return ""
 				},
