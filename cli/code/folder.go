@@ -59,7 +59,10 @@ func Read(dir string) (*Folder, error) {
 		return nil, err
 	}
 	// The real path shows where the folder is, whatever links lead to it.
-	if absolute, err = filepath.EvalSymlinks(absolute); err != nil {
+	switch absolute, err = filepath.EvalSymlinks(absolute); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no folder %s", dir)
+	case err != nil:
 		return nil, err
 	}
 	home, _ := os.UserHomeDir() // without a home directory, there is nothing to protect
@@ -241,7 +244,7 @@ func (f *Folder) largest() string {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.size, a.size) })
 	var names []string
 	for _, p := range parts[:min(3, len(parts))] {
-		names = append(names, fmt.Sprintf("%s (%d files, %s)", p.name, p.n, Bytes(p.size)))
+		names = append(names, fmt.Sprintf("%s (%s, %s)", p.name, Count(p.n), Bytes(p.size)))
 	}
 	return strings.Join(names, ", ")
 }
@@ -262,6 +265,14 @@ func (f *Folder) Has(name string) bool {
 
 // Content returns the content of a file of the code.
 func (f *Folder) Content(name string) ([]byte, error) { return fs.ReadFile(f.content, name) }
+
+// Count returns a number of files for a message, such as "1 file".
+func Count(files int) string {
+	if files == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", files)
+}
 
 // Bytes returns a number of bytes for a message, such as "3.1 MiB".
 func Bytes(n int64) string {

@@ -193,7 +193,7 @@ func TestReadRejectsFolders(t *testing.T) {
 		{"the root of the file system", "/", "contains your home directory"},
 		{"a folder in a folder for credentials", home + "/.ssh/a", "is in a folder for credentials (.ssh)"},
 		{"a file", home + "/a/train.py", "kubectl train run " + home + "/a -- train.py"},
-		{"a folder that does not exist", home + "/b", "no such file or directory"},
+		{"a folder that does not exist", home + "/b", "there is no folder " + home + "/b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := Read(test.dir); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -209,7 +209,7 @@ func TestReadNamesTheLargestPartsOfTooMuch(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "data/a"), maxSize+1); err != nil { // a sparse file
 		t.Fatal(err)
 	}
-	const want = "and name it in .trainignore; so far the largest: data (1 files, 1.0 GiB)"
+	const want = "and name it in .trainignore; so far the largest: data (1 file, 1.0 GiB)"
 	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got the error %v, want one with %q", err, want)
 	}

@@ -116,7 +116,7 @@ func (e *environment) change(
 		if err := e.await(ctx, c, job, plan.before, waiting.timeout, "nothing has changed"); err != nil {
 			return err
 		}
-		if job, err = jobs.Find(ctx, c, c.namespace, job.Ref()); err != nil {
+		if job, err = c.find(ctx, job.Ref()); err != nil {
 			return err
 		}
 	}

@@ -47,12 +47,9 @@ the exit code is 1. MPIJobs are converted if they train with DeepSpeed. TrainJob
 
   # Convert an MPIJob that trains with DeepSpeed although its command does not show it
   kubectl train convert --deepspeed -f mpijob.yaml`,
-		Args:              cobra.NoArgs,
+		Args:              manifestsOf(&files),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if len(files) == 0 {
-				return errors.New("convert needs a manifest: add -f FILE, or -f - for stdin")
-			}
 			if output != "yaml" && output != "json" {
 				return fmt.Errorf("--output is %q: use yaml or json", output)
 			}

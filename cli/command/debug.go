@@ -29,7 +29,7 @@ type debugOptions struct {
 func newDebug(e *environment) *cobra.Command {
 	o := debugOptions{}
 	cmd := &cobra.Command{
-		Use:   "debug JOB [-- COMMAND]",
+		Use:   "debug JOB [flags] [-- COMMAND [ARGS...]]",
 		Short: "Open a shell in the leader of a debug job",
 		Long: `Open a shell in the leader of a job in debug mode, or run a command there. The exit code is that of the command.
 
@@ -47,15 +47,7 @@ Debug mode can be chosen only when a job is created: set spec.runMode.debug.enab
 
   # Run a command in the leader
   kubectl train debug digits-debug -- nvidia-smi`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				args = args[:dash]
-			}
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-				return fmt.Errorf("%w: the command to run follows --", err)
-			}
-			return nil
-		},
+		Args:              oneJobBefore("the command to run follows --"),
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.debug(cmd.Context(), args[0], args[1:], o)

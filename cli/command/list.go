@@ -30,13 +30,13 @@ func newList(e *environment) *cobra.Command {
   # List the PyTorchTrainingJobs of all namespaces, with their queues, and why they do not run
   kubectl train list ptjob -A -o wide`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: cobra.FixedCompletions(jobs.ShortNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := jobs.Kinds
 			if len(args) == 1 {
 				kind := jobs.KindNamed(args[0])
 				if kind == nil {
-					return fmt.Errorf("%q is no job kind", args[0])
+					return jobs.NoKindError(args[0])
 				}
 				kinds = []*jobs.Kind{kind}
 			}
@@ -54,7 +54,11 @@ func newList(e *environment) *cobra.Command {
 			}
 			found, err := jobs.List(cmd.Context(), c, kinds, options...)
 			if len(found) == 0 && err == nil && isTable(output) {
-				_, err = fmt.Fprintln(e.ErrOut, "No jobs found.")
+				where := ""
+				if !everywhere {
+					where = " in namespace " + c.namespace
+				}
+				_, err = fmt.Fprintf(e.ErrOut, "No jobs found%s.\n", where)
 				return err
 			}
 			return errors.Join(e.printJobs(found, output, everywhere, time.Now()), err)
@@ -63,6 +67,8 @@ func newList(e *environment) *cobra.Command {
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "list the jobs of all namespaces")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "list only the jobs whose labels match, such as team=vision")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: wide, name, json or yaml (default: a table)")
+	_ = cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]string{"wide", "name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -76,6 +82,9 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 		return printer.PrintObj(tableOf(list, withNamespace, now), e.Out)
 	}
 	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return fmt.Errorf("--output is %q: use wide, name, json, yaml, jsonpath=... or go-template=...", output)
+	}
 	if err != nil {
 		return err
 	}

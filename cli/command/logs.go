@@ -65,7 +65,7 @@ processes of all ranks.`,
 
   # Follow the output of all replicas, with the name of the replica before each line
   kubectl train logs digits --all -f`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.hasRank = cmd.Flags().Changed("rank")
@@ -168,7 +168,7 @@ func (e *environment) printLog(
 	}
 	if state := waitingState(pod, container); state != "" {
 		return fmt.Errorf("%s has no output yet: %s. To follow it from its start, add -f; kubectl train why %s explains "+
-			"what it waits for", replica.Name, printable.Text(state), job.Ref())
+			"what it waits for", replica.Name, printable.Text(state), job.Typed())
 	}
 	err := reader.print(ctx, pod, container, refuseLost(out.withPrefix(o.prefix(job, replica))), true)
 	if errors.Is(err, errLogLost) {
@@ -215,7 +215,7 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 		return err
 	case !ok:
 		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: kubectl train why %s explains the "+
-			"state of the job", replica.Name, job.Ref(), job.Ref())
+			"state of the job", replica.Name, job.Ref(), job.Typed())
 	}
 	described := printable.Text(describeFailure(failure, time.Now()))
 	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s.\n", described)

@@ -113,5 +113,6 @@ func jobIn(objects map[string]client.Object, job jobs.Job) *jobs.Job {
 	if !ok || object.GetUID() != job.GetUID() {
 		return nil
 	}
-	return &jobs.Job{Job: object.(framework.Job), Kind: job.Kind} //nolint:forcetypeassert // a list of jobs has jobs
+	job.Job = object.(framework.Job) //nolint:forcetypeassert // a list of jobs has jobs
+	return &job
 }

@@ -24,7 +24,7 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
 
   # Show the job as it would be, without pausing it
   kubectl train pause digits --dry-run=server -o yaml`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{

@@ -61,7 +61,7 @@ are those of the released manifests. An administrator can have changed them, and
 
   # Show the objects of an existing job, in an installation with NetworkPolicies
   kubectl get ptjob digits -o yaml | kubectl train plan -f - --network-policies`,
-		Args:              cobra.NoArgs,
+		Args:              manifestsOf(&f.filenames),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.plan(cmd.Context(), f)
@@ -82,7 +82,6 @@ are those of the released manifests. An administrator can have changed them, and
 	cmd.Flags().BoolVar(&f.installed.HoldLeaders, "hold-leaders", false,
 		"the controller runs with --hold-leaders: the pods of leaders have a finalizer")
 	f.installed.NetworkPolicies.AddFlags(cmd.Flags(), "job", "the replicas of the job")
-	_ = cmd.MarkFlagRequired("filename") // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 			args:    []string{"-f", "-", "--network-policy-allow-namespaces", "a=b"},
 			wantErr: "--network-policy-allow-namespaces has no effect without --network-policies: set both, or neither",
 		},
-		"a file is required": {wantErr: `required flag(s) "filename" not set`},
+		"a file is required": {wantErr: "plan needs a manifest: add -f FILE, or -f - for stdin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errOut, err := runPlan(t, tc.stdin, tc.args...)

@@ -14,15 +14,15 @@ func newResume(e *environment) *cobra.Command {
 	flags, waiting := newChangeFlags("resumed"), waitFlags{}
 	var roleTypes []string
 	cmd := &cobra.Command{
-		Use:   "resume JOB [-- ARGS]",
+		Use:   "resume JOB [flags] [-- ARGS...]",
 		Short: "Resume a paused job, also with other arguments",
 		Long: `Resume a paused job: create its pods again. The command waits until the job runs.
 
 ARGS replace the args of the training program, for example to continue from a checkpoint. They are written to the job
 and also apply to later restarts:
 
-- PyTorchTrainingJob and TensorFlowTrainingJob: the args of the main container. With torchrunConfig, these are the script
-  and its arguments.
+- PyTorchTrainingJob and TensorFlowTrainingJob: the args of the main container. With torchrunConfig, and in a job of
+  kubectl train run, these are the program and its arguments.
 - DeepSpeedJob: the script, module or program in spec.config.run, with its arguments.
 
 ARGS change the type of the leader, and the types that have the same command and args as the leader. To change other
@@ -33,20 +33,12 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
   # Resume a job that may wait in its queue for long
   kubectl train resume digits --wait=false
 
-  # Continue a training with other arguments of the program
-  kubectl train resume digits -- --epochs=20 --resume-from=/checkpoints/last.pt
+  # Continue a training of kubectl train run with other arguments of its program
+  kubectl train resume digits -- train.py --epochs=20 --checkpoint=/ckpt/model.pt
 
   # Change the arguments of the workers only
   kubectl train resume digits --type=worker -- --epochs=20`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				args = args[:dash]
-			}
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-				return fmt.Errorf("%w: the arguments of the training follow --", err)
-			}
-			return nil
-		},
+		Args:              oneJobBefore("the arguments of the training follow --"),
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, programArgs := args[0], args[1:]
@@ -68,7 +60,7 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
 					}
 					if !job.Spec().RunMode.Pausing() {
 						return fmt.Errorf("%s is not paused, and the args of a job can be changed only while it is paused: "+
-							"pause it with kubectl train pause %s", job.Ref(), job.Ref())
+							"pause it with kubectl train pause %s", job.Ref(), job.Typed())
 					}
 					return nil
 				}

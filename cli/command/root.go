@@ -30,6 +30,8 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 		SilenceErrors: true,
 	}
 	e.flags.AddFlags(root.PersistentFlags())
+	// The generated scripts complete the command kubectl-train, which nobody types. See kubectl_complete-train.
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
@@ -58,6 +60,8 @@ type cluster struct {
 	config *rest.Config
 	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
 	namespace string
+	// flags are the flags that select the cluster and the namespace, as the user has typed them.
+	flags string
 }
 
 // connect returns the cluster. It does not send a request.
@@ -86,7 +90,7 @@ func (e *environment) connect() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{WithWatch: c, config: config, namespace: namespace}, nil
+	return &cluster{WithWatch: c, config: config, namespace: namespace, flags: e.typedFlags()}, nil
 }
 
 // connectTo returns the cluster, and the job with a name in the namespace of the user.
@@ -95,8 +99,15 @@ func (e *environment) connectTo(ctx context.Context, name string) (*cluster, job
 	if err != nil {
 		return nil, jobs.Job{}, err
 	}
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	job, err := c.find(ctx, name)
 	return c, job, err
+}
+
+// find returns the job with a name in the namespace of the user.
+func (c *cluster) find(ctx context.Context, name string) (jobs.Job, error) {
+	job, err := jobs.Find(ctx, c, c.namespace, name)
+	job.Flags = c.flags
+	return job, err
 }
 
 // failure is an error with an exit code of its own.

@@ -25,7 +25,7 @@ const imageVariable = "KUBECTL_TRAIN_IMAGE"
 func newRun(e *environment) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "run DIR -- PROGRAM [ARGS...]",
+		Use:   "run DIR [flags] -- PROGRAM [ARGS...]",
 		Short: "Train with the code of a folder, without building an image",
 		Long: `Train with the code of a folder, without building an image.
 
@@ -264,11 +264,15 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	if err != nil {
 		return err
 	}
+	if err := options.Kind.CheckServed(c.RESTMapper()); err != nil {
+		return err
+	}
 	options.Namespace = c.namespace
 	objects, err := run.New(options, packed)
 	if err != nil {
 		return err
 	}
+	objects.Job.Flags = c.flags
 	if f.dryRun == "server" {
 		objects.SetPaused(objects.Upload != nil)
 		if err := checkObjects(cmd.Context(), c, objects); err != nil {

@@ -105,7 +105,7 @@ func (f *runFollower) run(ctx context.Context) error {
 		message = failed.Message
 	}
 	return failure{code: exitJobFailed, error: fmt.Errorf("%s has failed after %s: %s\nTo see why: kubectl train why %s",
-		ref, durationOf(final), printable.Text(message), ref)}
+		ref, durationOf(final), printable.Text(message), f.job.Typed())}
 }
 
 // see shows a state of the job. It prints the log of each new leader.
@@ -148,7 +148,7 @@ func stateOf(job jobs.Job) string {
 	case status.Phase == batchv1beta1.JobPhaseRunning:
 		return fmt.Sprintf("%s runs", job.Ref())
 	case status.Phase == batchv1beta1.JobPhasePaused:
-		return fmt.Sprintf("%s is paused. To continue it: kubectl train resume %s", job.Ref(), job.Ref())
+		return fmt.Sprintf("%s is paused. To continue it: kubectl train resume %s", job.Ref(), job.Typed())
 	case status.Decided():
 		return fmt.Sprintf("%s ends", job.Ref())
 	}

@@ -87,7 +87,8 @@ func (c *cluster) act(ctx context.Context, s *console, job jobs.Job, choice choi
 
 // goesOn returns a message that a job goes on, and how to see it again.
 func goesOn(job jobs.Job) string {
-	return fmt.Sprintf("%[1]s goes on. To see it again: kubectl train watch %[1]s, kubectl train logs -f %[1]s", job.Ref())
+	return fmt.Sprintf("%s goes on. To see it again: kubectl train watch %[2]s, kubectl train logs -f %[2]s",
+		job.Ref(), job.Typed())
 }
 
 // The keys that answer a question.
@@ -158,7 +159,7 @@ func pauseJob(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
 		return nil
 	}
 	if err == nil {
-		s.message("%[1]s is paused. To continue it: kubectl train resume %[1]s", job.Ref())
+		s.message("%s is paused. To continue it: kubectl train resume %s", job.Ref(), job.Typed())
 	}
 	return err
 }

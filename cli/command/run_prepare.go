@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/run"
 )
 
@@ -58,8 +59,8 @@ func (p *preparation) run(ctx context.Context) error {
 		return err
 	}
 	p.objects.SetOwner()
-	p.screen.message("%s is created with %d files of %s (%s)",
-		p.objects.Job.Ref(), len(p.folder.Files), p.folder.Path, code.Bytes(p.folder.Size()))
+	p.screen.message("%s is created with %s of %s (%s)",
+		p.objects.Job.Ref(), code.Count(len(p.folder.Files)), p.folder.Path, code.Bytes(p.folder.Size()))
 	err := p.provideCode(ctx)
 	if err == nil && ctx.Err() == nil {
 		if err = p.start(ctx); err == nil {
@@ -81,7 +82,7 @@ func (p *preparation) createJob(ctx context.Context) error {
 	job := p.objects.Job
 	p.objects.SetPaused(true)
 	annotations := job.GetAnnotations()
-	annotations[run.AnnotationPreparing] = p.id
+	annotations[jobs.AnnotationPreparing] = p.id
 	job.SetAnnotations(annotations)
 	err := p.Create(ctx, job.Job)
 	switch {
@@ -98,19 +99,19 @@ func (p *preparation) createJob(ctx context.Context) error {
 			"it appears, and kubectl train delete %s deletes it", err, p.where(), job.Ref())
 	case readErr != nil:
 		return fmt.Errorf("%w. It is not known whether %s exists now, since it cannot be read (%w). "+
-			"If it exists, it is paused, and kubectl train delete %s deletes it", err, p.where(), readErr, job.Ref())
-	case existing.GetAnnotations()[run.AnnotationPreparing] == p.id:
+			"If it exists, it is paused, and kubectl train delete %s deletes it", err, p.where(), readErr, job.Typed())
+	case existing.GetAnnotations()[jobs.AnnotationPreparing] == p.id:
 		p.objects.Job.Job = existing
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		return p.undo(ctx, err)
-	case apierrors.IsAlreadyExists(err) && existing.GetAnnotations()[run.AnnotationPreparing] != "":
+	case apierrors.IsAlreadyExists(err) && existing.GetAnnotations()[jobs.AnnotationPreparing] != "":
 		return fmt.Errorf("%s exists already. Another kubectl train run creates it, or was killed while it did: "+
-			"kubectl train delete %s deletes it", p.where(), job.Ref())
+			"kubectl train delete %s deletes it", p.where(), job.Typed())
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%s exists already: choose another --name, or delete it: kubectl train delete %s",
-			p.where(), job.Ref())
+			p.where(), job.Typed())
 	}
 	return err
 }
@@ -185,7 +186,7 @@ func (p *preparation) start(ctx context.Context) error {
 	job := p.objects.Job
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
-			"uid": job.GetUID(), "annotations": map[string]any{run.AnnotationPreparing: nil},
+			"uid": job.GetUID(), "annotations": map[string]any{jobs.AnnotationPreparing: nil},
 		},
 		"spec": map[string]any{"runMode": nil},
 	})
@@ -215,7 +216,7 @@ func (p *preparation) undo(ctx context.Context, cause error) error {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%w. %s is left, and cannot be deleted (%w): "+
-			"kubectl train delete %s deletes it with everything that it owns", cause, p.where(), err, p.objects.Job.Ref())
+			"kubectl train delete %s deletes it with everything that it owns", cause, p.where(), err, p.objects.Job.Typed())
 	case p.uploaded && p.codeClaim != "":
 		err = fmt.Errorf("%w. The job is deleted. The claim %s can have the folder kubectl-train/%s with its code",
 			cause, p.codeClaim, p.objects.Job.GetName())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
@@ -26,12 +27,16 @@ func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, o
 	return e.printRunObjects(objects, output)
 }
 
-// checkObjects lets the API server check the objects, which then have the defaults that it sets.
+// checkObjects lets the API server check the objects, which then have the defaults that it sets. They do not have the
+// fields that kubectl apply cannot change.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	for _, object := range objects.All() {
 		if err := c.Create(ctx, object, client.DryRunAll); err != nil {
 			return err
 		}
+		object.SetUID("")
+		object.SetGeneration(0)
+		object.SetCreationTimestamp(metav1.Time{})
 	}
 	return nil
 }
@@ -84,8 +89,8 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 	}
 	switch {
 	case objects.Upload != nil:
-		line("The code of %s has %d files and %s, which is too large for a ConfigMap. It is not in this file.",
-			folder.Path, len(folder.Files), code.Bytes(folder.Size()))
+		line("The code of %s has %s and %s, which is too large for a ConfigMap. It is not in this file.",
+			folder.Path, code.Count(len(folder.Files)), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"flag"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,4 +171,36 @@ func train(args ...string) (out, errOut string, err error) {
 	cmd.SetArgs(args)
 	err = cmd.Execute()
 	return stdout.String(), stderr.String(), err
+}
+
+func TestRunWithoutKinds(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	answers := map[string]string{
+		"/api":    `{"kind": "APIVersions", "versions": ["v1"]}`,
+		"/api/v1": `{"kind": "APIResourceList", "groupVersion": "v1", "resources": []}`,
+		"/apis":   `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if answer, ok := answers[r.URL.Path]; ok {
+			_, _ = w.Write([]byte(answer))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	args := []string{
+		"run", "testdata/run/digits", "--image=a", "--server", server.URL, "--cache-dir", t.TempDir(), "--", "train.py",
+	}
+	_, problem := runOffline(t, args...)
+	const want = "the cluster has no pytorchtrainingjobs: ask an administrator to install its controller"
+	if diff := cmp.Diff(want, problem); diff != "" {
+		t.Error(diff)
+	}
+	server.Close()
+	args[6] = t.TempDir()
+	_, problem = runOffline(t, args...)
+	if !strings.HasSuffix(problem, "and whether this is the right context") {
+		t.Errorf("the error does not end with the advice about the context: %s", problem)
+	}
 }

@@ -131,7 +131,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 // send sends the code to the pod. The program in the pod compares the checksum.
 func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	digest := p.objects.Digest
-	what := fmt.Sprintf("%d files (%s) to the claim %s", len(p.folder.Files), code.Bytes(digest.Size),
+	what := fmt.Sprintf("%s (%s) to the claim %s", code.Count(len(p.folder.Files)), code.Bytes(digest.Size),
 		pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	p.screen.message("Uploading %s", what)
 	defer p.screen.setStatus("")

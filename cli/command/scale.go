@@ -25,7 +25,7 @@ job gets the replicas when it is resumed.`,
 
   # Wait for at most 2 minutes
   kubectl train scale digits 4 --timeout=2m`,
-		Args:              cobra.ExactArgs(2),
+		Args:              jobAndReplicas,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[1], 10, 32)
@@ -43,10 +43,10 @@ job gets the replicas when it is resumed.`,
 					switch {
 					case job.Spec().RunMode.Pausing():
 						return fmt.Sprintf("%s is paused. It gets the replicas when you resume it: kubectl train resume %s",
-							job.Ref(), job.Ref())
+							job.Ref(), job.Typed())
 					case job.Spec().RunsElsewhere():
-						return fmt.Sprintf("MultiKueue runs %[1]s in another cluster, and its number of replicas changes there when "+
-							"you pause and resume it: kubectl train pause %[1]s, and then kubectl train resume %[1]s", job.Ref())
+						return fmt.Sprintf("MultiKueue runs %s in another cluster, and its number of replicas changes there when you "+
+							"pause and resume it: kubectl train pause %[2]s, and then kubectl train resume %[2]s", job.Ref(), job.Typed())
 					}
 					return ""
 				},

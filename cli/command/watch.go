@@ -77,8 +77,8 @@ The exit code is
 
   # Wait until all jobs of a sweep have finished
   kubectl train watch -l sweep=lr --until=finished`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              atMostOneJob,
+		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(e.Out, args); err != nil {
 				return err
@@ -155,7 +155,7 @@ func canRedraw(out io.Writer) bool {
 
 // watchJob shows a job until it has finished or runs.
 func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o watchOptions) error {
-	job, err := jobs.Find(ctx, c, c.namespace, name)
+	job, err := c.find(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -50,8 +50,8 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 
   # Print all reasons that the objects of the job have, for a program
   kubectl train why digits -o json`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args:              oneJob,
+		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"", "json", "yaml"}, output) {
 				return fmt.Errorf("--output: %q is not supported: use json or yaml, or leave it out for a text", output)
@@ -64,11 +64,13 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 			if err != nil {
 				return err
 			}
-			facts.Flags = e.typedFlags()
+			facts.Flags = c.flags
 			return e.printExplanation(why.Explain(facts), output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: json or yaml (default: a text)")
+	_ = cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -15,13 +15,16 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
+// ownBoard is the format of the error about a job that cannot get a TensorBoard.
+const ownBoard = "%s has no TensorBoard of its own: create a TensorBoard for the volume with its logs, and " +
+	"forward a port to it with kubectl port-forward service/NAME-tb 6006:80"
+
 // TensorBoardOf returns the key of the TensorBoard of a job, or an error if the job has none.
 func TensorBoardOf(job Job) (client.ObjectKey, error) {
 	key := client.ObjectKeyFromObject(job)
 	owner, ok := job.Job.(framework.TensorBoardJob)
 	if !ok {
-		return key, fmt.Errorf("a %s has no TensorBoard of its own: create a TensorBoard for the volume with its logs, and "+
-			"forward a port to it with kubectl port-forward service/NAME-tb 6006:80", job.Kind.Kind)
+		return key, fmt.Errorf(ownBoard, "a "+job.Kind.Kind)
 	}
 	status := owner.TensorBoardStatus()
 	switch {
@@ -29,6 +32,8 @@ func TensorBoardOf(job Job) (client.ObjectKey, error) {
 		key.Name = status.Dependent.Name
 	case status != nil && status.Type == corev1.EventTypeWarning:
 		return key, fmt.Errorf("the TensorBoard of %s does not exist: %s: %s", job.Ref(), status.Reason, status.Note)
+	case owner.TensorBoardSpec() == nil && job.JobStatus().Decided():
+		return key, fmt.Errorf(ownBoard, job.Ref())
 	case owner.TensorBoardSpec() == nil:
 		return key, fmt.Errorf("%s has no TensorBoard: pause the job, add spec.tensorboardSpec with the folder of its "+
 			"logs, and resume it", job.Ref())

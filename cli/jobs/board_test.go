@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,6 +69,16 @@ func TestTensorBoardOf(t *testing.T) {
 		"the status explains why there is no TensorBoard": {
 			manifest: spec + "tensorboard: {ready: false, type: Warning, reason: NotInstalled, note: no CRD}}}",
 			want:     "the TensorBoard of ptjob/digits does not exist: NotInstalled: no CRD",
+		},
+		"a job can get a TensorBoard": {
+			manifest: strings.Replace(spec, "tensorboardSpec: {}, ", "", 1) + "}}",
+			want: "ptjob/digits has no TensorBoard: pause the job, add spec.tensorboardSpec with the folder of its logs, " +
+				"and resume it",
+		},
+		"a job that has ended cannot get a TensorBoard": {
+			manifest: strings.Replace(spec, "tensorboardSpec: {}, ", "", 1) + "phase: Succeeded}}",
+			want: "ptjob/digits has no TensorBoard of its own: create a TensorBoard for the volume with its logs, and " +
+				"forward a port to it with kubectl port-forward service/NAME-tb 6006:80",
 		},
 	}
 	for name, test := range tests {

@@ -21,10 +21,15 @@ import (
 type Job struct {
 	framework.Job
 	Kind *Kind
+	// Flags are the flags by which the user has selected the cluster and the namespace, such as "-n vision".
+	Flags string
 }
 
 // Ref returns the job as the user types it, such as ptjob/digits.
 func (j Job) Ref() string { return j.Kind.ShortName + "/" + j.GetName() }
+
+// Typed returns the job as the user types it in the next command, with the flags that select it.
+func (j Job) Typed() string { return strings.TrimSpace(j.Ref() + " " + j.Flags) }
 
 // Spec returns the spec of the job in the form that all kinds share.
 func (j Job) Spec() framework.JobSpec { return j.Kind.Spec(j.Job) }
@@ -41,7 +46,7 @@ func Find(ctx context.Context, reader client.Reader, namespace, name string) (Jo
 	if prefix, rest, ok := strings.Cut(name, "/"); ok {
 		kind := KindNamed(prefix)
 		if kind == nil {
-			return Job{}, fmt.Errorf("%q is no job kind: use %s", prefix, shortNames(Kinds))
+			return Job{}, NoKindError(prefix)
 		}
 		kinds, name = []*Kind{kind}, rest
 	}
@@ -72,7 +77,7 @@ func Find(ctx context.Context, reader client.Reader, namespace, name string) (Jo
 	case len(errs) > 0:
 		return Job{}, utilerrors.NewAggregate(errs)
 	case !served && len(kinds) == 1:
-		return Job{}, fmt.Errorf("the cluster has no %s: ask an administrator to install its controller", kinds[0].Resource)
+		return Job{}, kinds[0].notServed()
 	case !served:
 		return Job{}, ErrNoKinds
 	}
@@ -112,13 +117,4 @@ func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...c
 // Compare compares jobs by namespace, kind and name.
 func Compare(a, b Job) int {
 	return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.Ref(), b.Ref()))
-}
-
-// shortNames returns the short names of kinds, as a list for messages.
-func shortNames(kinds []*Kind) string {
-	names := make([]string, 0, len(kinds))
-	for _, kind := range kinds {
-		names = append(names, kind.ShortName)
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }

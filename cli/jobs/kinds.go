@@ -3,9 +3,11 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -109,6 +111,36 @@ func KindNamed(name string) *Kind {
 		}
 	}
 	return nil
+}
+
+// CheckServed returns an error if the cluster does not serve the kind, or cannot be reached.
+func (k *Kind) CheckServed(mapper meta.RESTMapper) error {
+	_, err := mapper.RESTMapping(k.GroupKind(), k.Version)
+	if meta.IsNoMatchError(err) {
+		return k.notServed()
+	}
+	return err
+}
+
+// notServed returns the error about a kind that the cluster does not serve.
+func (k *Kind) notServed() error {
+	return fmt.Errorf("the cluster has no %s: ask an administrator to install its controller", k.Resource)
+}
+
+// ShortNames returns the short names of all kinds.
+func ShortNames() []string {
+	names := make([]string, 0, len(Kinds))
+	for _, kind := range Kinds {
+		names = append(names, kind.ShortName)
+	}
+	return names
+}
+
+// NoKindError returns an error about a name that is no job kind.
+func NoKindError(name string) error {
+	names := ShortNames()
+	last := len(names) - 1
+	return fmt.Errorf("%q is no job kind: use %s or %s", name, strings.Join(names[:last], ", "), names[last])
 }
 
 // Scheme returns a scheme with the types of Kubernetes and of all job kinds.

@@ -86,7 +86,7 @@ func IsRunning(job Job) (string, error) {
 		return "", err
 	}
 	if job.Spec().RunMode.Pausing() {
-		return "", fmt.Errorf("%s is paused: resume it with kubectl train resume %s", job.Ref(), job.Ref())
+		return "", fmt.Errorf("%s is paused: resume it with kubectl train resume %s", job.Ref(), job.Typed())
 	}
 	if waits := job.unobserved(); waits != "" {
 		return waits, nil
@@ -119,7 +119,7 @@ func HasReplicas(n int32) Goal {
 		}
 		if spec.RunMode.Pausing() {
 			return "", fmt.Errorf("%s was paused meanwhile: it gets %d replicas when you resume it with kubectl train resume %s",
-				job.Ref(), n, job.Ref())
+				job.Ref(), n, job.Typed())
 		}
 		if waits := job.unobserved(); waits != "" {
 			return waits, nil
@@ -164,8 +164,8 @@ func explain(c *metav1.Condition, otherwise string) string {
 // CheckPods returns why the cluster has no pods and no TensorBoard of a job, or nil.
 func CheckPods(job Job) error {
 	if job.Spec().RunsElsewhere() {
-		return fmt.Errorf("MultiKueue runs %[1]s in another cluster, which has its pods: kubectl train why %[1]s names the "+
-			"cluster, and --context selects it", job.Ref())
+		return fmt.Errorf("MultiKueue runs %s in another cluster, which has its pods: kubectl train why %s names the cluster, "+
+			"and --context selects it", job.Ref(), job.Typed())
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func CheckPause(job Job) error {
 	}
 	if job.Spec().RunMode.Debugging() {
 		return fmt.Errorf("%s is in debug mode, and a job in debug mode cannot be paused: to free its resources, "+
-			"delete it with kubectl train delete %s", job.Ref(), job.Ref())
+			"delete it with kubectl train delete %s", job.Ref(), job.Typed())
 	}
 	return nil
 }
@@ -198,8 +198,16 @@ func CheckScale(job Job, n int32) error {
 	return nil
 }
 
+// AnnotationPreparing marks a job whose code is not in the cluster yet. Its value identifies the command that created
+// the job. The command removes the annotation when it starts the job.
+const AnnotationPreparing = "train.tensorstack.dev/preparing"
+
 // CheckResume returns why a job cannot be resumed, or nil.
 func CheckResume(job Job) error {
+	if job.GetAnnotations()[AnnotationPreparing] != "" {
+		return fmt.Errorf("%s does not have its code yet, which kubectl train run uploads: wait until it is uploaded. "+
+			"If the command was killed, delete the job with kubectl train delete %s", job.Ref(), job.Typed())
+	}
 	if err := job.End(); err != nil {
 		return fmt.Errorf("%w, so it cannot be resumed: create another job to train again", err)
 	}

@@ -137,6 +137,14 @@ func TestChecks(t *testing.T) {
 			check: jobs.CheckResume, status: failedAt, want: "dsjob/words has failed (BackoffLimitExceeded: replica " +
 				"words-worker-0 failed), so it cannot be resumed: create another job to train again",
 		},
+		"a job without its code cannot be resumed": {
+			check: func(job jobs.Job) error {
+				job.SetAnnotations(map[string]string{jobs.AnnotationPreparing: "1"})
+				return jobs.CheckResume(job)
+			},
+			want: "dsjob/words does not have its code yet, which kubectl train run uploads: wait until it is uploaded. If the " +
+				"command was killed, delete the job with kubectl train delete dsjob/words",
+		},
 		"a job can have its least replicas": {check: scale(2), status: runs},
 		"a job can have its most replicas":  {check: scale(4), status: runs},
 		"a job cannot have fewer replicas": {

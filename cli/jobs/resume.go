@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -33,7 +35,7 @@ func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []stri
 		changed = []string{deepspeedv1beta1.WorkerType}
 		operations, err = programOf(object, args)
 	default:
-		operations, changed = templateArgs(job, types, args)
+		operations, changed, err = templateArgs(job, types, args)
 	}
 	if err == nil {
 		err = checkTypes(job, types)
@@ -58,16 +60,39 @@ func programOf(job *deepspeedv1beta1.DeepSpeedJob, args []string) ([]Operation, 
 		return nil, errors.New("spec.config.customCommand launches the training, which takes no ARGS: change it with " +
 			"kubectl edit while the job is paused, and resume the job without ARGS")
 	case len(config.Run.Module) > 0:
-		return []Operation{{Op: "replace", Path: "/spec/config/run/module", Value: args}}, nil
+		return []Operation{{Op: "replace", Path: "/spec/config/run/module", Value: args}},
+			checkProgram(deepspeedv1beta1.WorkerType, config.Run.Module[:1], args)
 	case len(config.Run.Exec) > 0:
 		return []Operation{{Op: "replace", Path: "/spec/config/run/exec", Value: args}}, nil
 	default:
-		return []Operation{{Op: "replace", Path: "/spec/config/run/python", Value: args}}, nil
+		return []Operation{{Op: "replace", Path: "/spec/config/run/python", Value: args}},
+			checkProgram(deepspeedv1beta1.WorkerType, programIn(config.Run.Python), args)
 	}
 }
 
+// programIn returns the Python program or the module at the beginning of a command line, or nothing.
+func programIn(args []string) []string {
+	switch {
+	case len(args) > 0 && path.Ext(args[0]) == ".py":
+		return args[:1]
+	case len(args) > 1 && args[0] == "-m":
+		return args[:2]
+	}
+	return nil
+}
+
+// checkProgram returns an error if args that begin with a program would be replaced with options alone.
+func checkProgram(roleType string, program, args []string) error {
+	namesProgram := func(arg string) bool { return arg == "-m" || path.Ext(arg) == ".py" }
+	if len(program) == 0 || !strings.HasPrefix(args[0], "-") || slices.ContainsFunc(args, namesProgram) {
+		return nil
+	}
+	return fmt.Errorf("the args of type %s begin with the program: repeat it, as in -- %s",
+		roleType, strings.Join(slices.Concat(program, args), " "))
+}
+
 // templateArgs returns the operations that replace the args of the main containers in the templates.
-func templateArgs(job Job, types, args []string) (operations []Operation, changed []string) {
+func templateArgs(job Job, types, args []string) (operations []Operation, changed []string, err error) {
 	roles := job.Spec().Roles
 	if len(types) == 0 && len(roles) > 0 {
 		for _, role := range roles {
@@ -94,8 +119,11 @@ func templateArgs(job Job, types, args []string) (operations []Operation, change
 			}
 		}
 		changed = append(changed, roleType)
+		if main != nil {
+			err = errors.Join(err, checkProgram(roleType, programIn(main.Args), args))
+		}
 	}
-	return operations, changed
+	return operations, changed, err
 }
 
 // hasSameCommandLine reports whether the main containers of two roles have the same command and args.

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,16 +11,19 @@ import (
 
 func TestResumeWithArgs(t *testing.T) {
 	const deepSpeed = "{kind: DeepSpeedJob, metadata: {name: words}, spec: {worker: {template: {}}, config: {"
-	const resumes = `{"op":"test","path":"/metadata/uid","value":""},{"op":"add","path":"/spec/runMode/pause/enabled","value":false}]`
+	const ofRun = "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {replicaSpecs: [{type: worker, template: " +
+		"{spec: {containers: [{name: pytorch, command: [python3], args: [/code/train.py, --epochs=9]}]}}}]}}"
+	const resumes = `{"op":"test","path":"/metadata/uid","value":""},` +
+		`{"op":"add","path":"/spec/runMode/pause/enabled","value":false}]`
 	tests := map[string]struct {
 		manifest    string
-		types       []string
+		types, args []string
 		wantPatch   string
 		wantChanged []string
 		wantErr     string
 	}{
 		"the types with the command line of the leader change": {
-			manifest: masterLast,
+			manifest: masterLast, args: []string{"-e"},
 			wantPatch: `[{"op":"test","path":"/spec/replicaSpecs/0/type","value":"worker"},` +
 				`{"op":"test","path":"/spec/replicaSpecs/0/template/spec/containers/1/name","value":"pytorch"},` +
 				`{"op":"add","path":"/spec/replicaSpecs/0/template/spec/containers/1/args","value":["-e"]},` +
@@ -29,36 +33,60 @@ func TestResumeWithArgs(t *testing.T) {
 			wantChanged: []string{"worker", "master"},
 		},
 		"only the given types change": {
-			manifest: masterLast, types: []string{"master"},
+			manifest: masterLast, types: []string{"master"}, args: []string{"-e"},
 			wantPatch: `[{"op":"test","path":"/spec/replicaSpecs/1/type","value":"master"},` +
 				`{"op":"test","path":"/spec/replicaSpecs/1/template/spec/containers/0/name","value":"first"},` +
 				`{"op":"add","path":"/spec/replicaSpecs/1/template/spec/containers/0/args","value":["-e"]},` + resumes,
 			wantChanged: []string{"master"},
 		},
 		"an unknown type is an error": {
-			manifest: masterLast, types: []string{"chief"},
+			manifest: masterLast, types: []string{"chief"}, args: []string{"-e"},
 			wantErr: `ptjob/digits has no type "chief": its types are ["master" "worker"]`,
 		},
 		"the module of a DeepSpeedJob changes": {
-			manifest:    deepSpeed + "run: {module: [train]}}}}",
-			wantPatch:   `[{"op":"replace","path":"/spec/config/run/module","value":["-e"]},` + resumes,
+			manifest: deepSpeed + "run: {module: [train]}}}}", args: []string{"eval"},
+			wantPatch:   `[{"op":"replace","path":"/spec/config/run/module","value":["eval"]},` + resumes,
 			wantChanged: []string{"worker"},
 		},
 		"the program of a DeepSpeedJob changes": {
-			manifest:    deepSpeed + "run: {exec: [train]}}}}",
-			wantPatch:   `[{"op":"replace","path":"/spec/config/run/exec","value":["-e"]},` + resumes,
+			manifest: deepSpeed + "run: {exec: [train]}}}}", args: []string{"eval"},
+			wantPatch:   `[{"op":"replace","path":"/spec/config/run/exec","value":["eval"]},` + resumes,
 			wantChanged: []string{"worker"},
 		},
 		"resumeSpecs apply only after a pause of a started job": {
 			manifest: `{kind: DeepSpeedJob, metadata: {name: words}, spec: {config: {run: {python: [a.py]}}, worker: {template: {}},
 				runMode: {pause: {enabled: true, resumeSpecs: [{type: worker, args: [b.py]}]}}}}`,
-			wantPatch:   `[{"op":"replace","path":"/spec/config/run/python","value":["-e"]},` + resumes,
+			args:        []string{"b.py", "-e"},
+			wantPatch:   `[{"op":"replace","path":"/spec/config/run/python","value":["b.py","-e"]},` + resumes,
 			wantChanged: []string{"worker"},
+		},
+		"ARGS without the program of the args are an error": {
+			manifest: ofRun, args: []string{"--epochs=2"},
+			wantErr: "the args of type worker begin with the program: repeat it, as in -- /code/train.py --epochs=2",
+		},
+		"ARGS without the module of the args are an error": {
+			manifest: strings.Replace(ofRun, "/code/train.py", "-m, digits.train", 1), args: []string{"--epochs=2"},
+			wantErr: "the args of type worker begin with the program: repeat it, as in -- -m digits.train --epochs=2",
+		},
+		"ARGS can name another program": {
+			manifest: ofRun, args: []string{"-u", "other.py"},
+			wantPatch: `[{"op":"test","path":"/spec/replicaSpecs/0/type","value":"worker"},` +
+				`{"op":"test","path":"/spec/replicaSpecs/0/template/spec/containers/0/name","value":"pytorch"},` +
+				`{"op":"add","path":"/spec/replicaSpecs/0/template/spec/containers/0/args","value":["-u","other.py"]},` + resumes,
+			wantChanged: []string{"worker"},
+		},
+		"ARGS without the program of a DeepSpeedJob are an error": {
+			manifest: deepSpeed + "run: {python: [train.py, -a]}}}}", args: []string{"--epochs=2"},
+			wantErr: "the args of type worker begin with the program: repeat it, as in -- train.py --epochs=2",
+		},
+		"ARGS without the module of a DeepSpeedJob are an error": {
+			manifest: deepSpeed + "run: {module: [digits.train]}}}}", args: []string{"--epochs=2"},
+			wantErr: "the args of type worker begin with the program: repeat it, as in -- digits.train --epochs=2",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			patch, changed, err := jobs.ResumeWithArgs(parse(t, test.manifest), test.types, []string{"-e"})
+			patch, changed, err := jobs.ResumeWithArgs(parse(t, test.manifest), test.types, test.args)
 			message := ""
 			if err != nil {
 				message = err.Error()

@@ -16,13 +16,8 @@ import (
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-const (
-	// AnnotationPreparing marks a job whose code is not in the cluster yet. Its value identifies the command that created
-	// the job. The command removes the annotation when it starts the job.
-	AnnotationPreparing = "train.tensorstack.dev/preparing"
-	// AnnotationCode holds the checksum of the code of a job.
-	AnnotationCode = "train.tensorstack.dev/code"
-)
+// AnnotationCode holds the checksum of the code of a job.
+const AnnotationCode = "train.tensorstack.dev/code"
 
 // Objects are the objects of a training.
 type Objects struct {

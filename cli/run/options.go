@@ -152,12 +152,18 @@ func (o *Options) validate() error {
 		add("--image is required: an image with Python and the packages of the training. " +
 			"To have a default, set the variable KUBECTL_TRAIN_IMAGE")
 	}
-	for flag, n := range map[string]int64{
-		"--nodes": int64(o.Nodes), "--procs": int64(o.Processes), "--gpus": o.GPUs, "--retries": int64(o.Retries),
-		"--max-time": int64(o.MaxTime),
+	for _, number := range []struct {
+		flag  string
+		value int64
+	}{
+		{"--nodes", int64(o.Nodes)},
+		{"--procs", int64(o.Processes)},
+		{"--gpus", o.GPUs},
+		{"--retries", int64(o.Retries)},
+		{"--max-time", int64(o.MaxTime)},
 	} {
-		if n < 0 {
-			add("%s is negative", flag)
+		if number.value < 0 {
+			add("%s is negative", number.flag)
 		}
 	}
 	if o.MaxTime > 0 && o.MaxTime < time.Second {

@@ -71,7 +71,8 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 		Expect(out).To(ContainSubstring("ValueError: the data has no labels"), "the log goes to stdout")
 		Expect(errOut).To(MatchRegexp(
 			`Error: ptjob/failing has failed after \S+: replica failing-worker-0 .* with exit code 1`))
-		Expect(errOut).To(HaveSuffix("ValueError: the data has no labels\nTo see why: kubectl train why ptjob/failing\n"))
+		Expect(errOut).To(HaveSuffix(
+			"ValueError: the data has no labels\nTo see why: kubectl train why ptjob/failing -n " + string(n) + "\n"))
 	})
 
 	It("runs, detaches and prints manifests as the documents show", Label("pytorch"), func(ctx context.Context) {
@@ -93,8 +94,9 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 		Eventually(ctx, out.String).Should(ContainSubstring("epoch  2  loss"))
 		Expect(command.Process.Signal(os.Interrupt)).To(Succeed())
 		Expect(exitCode(command.Wait())).To(Equal(130))
+		typed := "ptjob/digits -n " + string(n)
 		Expect(errOut.String()).To(ContainSubstring(
-			"ptjob/digits goes on. To see it again: kubectl train watch ptjob/digits, kubectl train logs -f ptjob/digits"))
+			"ptjob/digits goes on. To see it again: kubectl train watch " + typed + ", kubectl train logs -f " + typed))
 		Eventually(ctx, n.phase(ctx)).Should(Equal("Running"))
 	})
 

@@ -67,6 +67,11 @@ func (n namespace) start(ctx context.Context, args ...string) *call {
 // messages returns what the command has printed to stderr.
 func (c *call) messages() string { return string(c.errOut.Contents()) }
 
+// typed returns a job as commands name it that the user types next.
+func (n namespace) typed(ref string) string {
+	return fmt.Sprintf("%s --kubeconfig %s -n %s", ref, kubeconfig, n)
+}
+
 // key returns the key of an object of the namespace.
 func (n namespace) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: string(n), Name: name}

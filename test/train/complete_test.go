@@ -20,7 +20,7 @@ var _ = Describe("The shell completion of kubectl train", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return out
 		}
-		for _, verb := range []string{"logs", "pause", "resume", "scale", "delete", "debug", "board"} {
+		for _, verb := range []string{"logs", "pause", "resume", "scale", "delete", "debug", "board", "watch", "why"} {
 			Expect(complete(verb, "w")).To(Equal("words\tDeepSpeedJob Pending\n:4\n"), verb)
 		}
 		Expect(complete("logs", "")).To(MatchRegexp(

@@ -34,10 +34,11 @@ var _ = Describe("kubectl train list", func() {
 	})
 
 	It("reports on stderr that there are no jobs", func(ctx context.Context) {
-		out, errOut, err := newNamespace(ctx).train(ctx, "list")
+		n := newNamespace(ctx)
+		out, errOut, err := n.train(ctx, "list")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(BeEmpty())
-		Expect(errOut).To(Equal("No jobs found.\n"))
+		Expect(errOut).To(Equal("No jobs found in namespace " + string(n) + ".\n"))
 	})
 
 	It("prints an empty list for a program if there are no jobs", func(ctx context.Context) {

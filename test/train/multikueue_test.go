@@ -5,7 +5,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gbytes"
 )
 
 var _ = Describe("kubectl train, for a job that MultiKueue runs in another cluster,", func() {
@@ -17,8 +16,8 @@ var _ = Describe("kubectl train, for a job that MultiKueue runs in another clust
 			n.create(ctx, withSpec("PyTorchTrainingJob", "digits", elsewhere+spec+workers))
 			call := n.start(ctx, args...)
 			Eventually(ctx, call.ended, "10s").Should(Receive(MatchError(
-				"MultiKueue runs ptjob/digits in another cluster, which has its pods: kubectl train why ptjob/digits names " +
-					"the cluster, and --context selects it")))
+				"MultiKueue runs ptjob/digits in another cluster, which has its pods: kubectl train why " +
+					n.typed("ptjob/digits") + " names the cluster, and --context selects it")))
 		},
 		Entry("to read the output", "", "logs", "digits"),
 		Entry("to read all output", "", "logs", "digits", "--all"),
@@ -34,8 +33,8 @@ var _ = Describe("kubectl train, for a job that MultiKueue runs in another clust
 			elastic: {enabled: true, minReplicas: 1, maxReplicas: 3, expectedReplicas: 2}, `+workers))
 		call := n.start(ctx, "scale", "digits", "3")
 		Eventually(ctx, call.ended, "10s").Should(Receive(BeNil()))
-		Expect(call.errOut).To(gbytes.Say("^MultiKueue runs ptjob/digits in another cluster, and its number of replicas " +
-			"changes there when you pause and resume it: kubectl train pause ptjob/digits, and then kubectl train resume " +
-			"ptjob/digits\n$"))
+		Expect(call.messages()).To(Equal("MultiKueue runs ptjob/digits in another cluster, and its number of replicas " +
+			"changes there when you pause and resume it: kubectl train pause " + n.typed("ptjob/digits") +
+			", and then kubectl train resume " + n.typed("ptjob/digits") + "\n"))
 	})
 })

@@ -79,7 +79,7 @@ var _ = Describe("kubectl train pause", func() {
 		n.create(ctx, debugging("digits"))
 		_, _, err := n.train(ctx, "pause", "digits")
 		Expect(err).To(MatchError("ptjob/digits is in debug mode, and a job in debug mode cannot be paused: " +
-			"to free its resources, delete it with kubectl train delete ptjob/digits"))
+			"to free its resources, delete it with kubectl train delete " + n.typed("ptjob/digits")))
 	})
 
 	DescribeTable("changes nothing in a dry run",

@@ -53,7 +53,7 @@ var _ = Describe("kubectl train run, at each write", func() {
 			}
 			Expect(err).To(MatchError(And(
 				ContainSubstring("ptjob/digits in namespace "+string(n)+" is left, and cannot be deleted"),
-				HaveSuffix("kubectl train delete ptjob/digits deletes it with everything that it owns"))))
+				MatchRegexp("kubectl train delete ptjob/digits .* deletes it with everything that it owns$"))))
 			n.isPrepared(ctx)
 		})
 
@@ -142,7 +142,9 @@ func (n namespace) isPrepared(ctx context.Context) {
 		return out, err
 	}).Should(MatchRegexp(`(?m)^ptjob/digits +Paused `))
 	_, _, err := n.train(ctx, n.digits("--detach")...)
-	Expect(err).To(MatchError(HaveSuffix("kubectl train delete ptjob/digits deletes it")), "the next run names it")
+	Expect(err).To(MatchError(HaveSuffix("kubectl train delete " + n.typed("ptjob/digits") + " deletes it")))
+	_, _, err = n.train(ctx, "resume", "digits")
+	Expect(err).To(MatchError(HavePrefix("ptjob/digits does not have its code yet")))
 
 	Expect(api.Delete(ctx, job.Job, client.PropagationPolicy("Background"))).To(Succeed())
 	n.collectGarbage(ctx)

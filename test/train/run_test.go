@@ -66,7 +66,7 @@ var _ = Describe("kubectl train run", func() {
 		Expect(err).To(MatchError(MatchRegexp(
 			`^ptjob/digits has failed after \d+s: replica digits-worker-0 \(rank 0\) failed with exit code 1`)))
 		Expect(err).To(MatchError(HaveSuffix(
-			"\nValueError: the data has no labels\nTo see why: kubectl train why ptjob/digits")))
+			"\nValueError: the data has no labels\nTo see why: kubectl train why " + n.typed("ptjob/digits"))))
 	})
 
 	It("detaches when a signal ends it, and names the commands to come back", func(ctx context.Context) {
@@ -79,7 +79,7 @@ var _ = Describe("kubectl train run", func() {
 		Eventually(following.ended).Should(Receive(&err))
 		Expect(command.ExitCode(err)).To(Equal(130))
 		Expect(following.messages()).To(HaveSuffix("ptjob/digits goes on. To see it again: " +
-			"kubectl train watch ptjob/digits, kubectl train logs -f ptjob/digits\n"))
+			"kubectl train watch " + n.typed("ptjob/digits") + ", kubectl train logs -f " + n.typed("ptjob/digits") + "\n"))
 		Expect(n.job(ctx, "digits").Spec().RunMode).To(BeNil())
 	})
 
@@ -89,7 +89,8 @@ var _ = Describe("kubectl train run", func() {
 		n.run(ctx, "digits-worker-0")
 		Eventually(following.messages).Should(ContainSubstring("ptjob/digits runs\n"))
 		n.patch(ctx, "digits", `{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
-		Eventually(following.messages).Should(HaveSuffix("To continue it: kubectl train resume ptjob/digits\n"))
+		Eventually(following.messages).Should(HaveSuffix(
+			"To continue it: kubectl train resume " + n.typed("ptjob/digits") + "\n"))
 		n.patch(ctx, "digits", `{"spec": {"runMode": {"pause": {"enabled": false}}}}`)
 		n.run(ctx, "digits-worker-0")
 		n.exit(ctx, "digits-worker-0", 0, "")
@@ -123,6 +124,7 @@ var _ = Describe("kubectl train run", func() {
 		out, _, err := n.train(ctx, n.digits("--dry-run=server", "-o", "yaml")...)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(ContainSubstring("cleanUpPolicy: Unfinished"), "the API server sets defaults")
+		Expect(out).NotTo(MatchRegexp(`uid:|creationTimestamp:`), "kubectl apply cannot change them")
 		_, _, err = n.train(ctx, n.digits("--dry-run=server", "--name="+strings.Repeat("x", 60))...)
 		Expect(err).To(MatchError(ContainSubstring("metadata.name is too long")))
 		Expect(n.objects(ctx)).To(BeEmpty())
@@ -156,7 +158,7 @@ var _ = Describe("kubectl train run", func() {
 		n.create(ctx, plain("PyTorchTrainingJob", "digits"))
 		_, _, err := n.train(ctx, n.digits()...)
 		Expect(err).To(MatchError(fmt.Sprintf("ptjob/digits in namespace %s exists already: choose another --name, "+
-			"or delete it: kubectl train delete ptjob/digits", n)))
+			"or delete it: kubectl train delete %s", n, n.typed("ptjob/digits"))))
 		Expect(n.job(ctx, "digits").GetUID()).NotTo(BeEmpty())
 	})
 

@@ -31,7 +31,8 @@ var _ = Describe("kubectl train scale", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(HaveSuffix("/digits scaled\n"))
 		Expect(errOut).To(Equal(
-			"ptjob/digits is paused. It gets the replicas when you resume it: kubectl train resume ptjob/digits\n"))
+			"ptjob/digits is paused. It gets the replicas when you resume it: kubectl train resume " +
+				n.typed("ptjob/digits") + "\n"))
 	})
 
 	DescribeTable("refuses",

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tensorstack.dev/jobs/cli/jobs"
+)
+
+// oneJob requires the argument JOB.
+func oneJob(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name a job, as in: %s digits. kubectl train list shows the jobs", cmd.CommandPath())
+	}
+	return atMostOneJob(cmd, args)
+}
+
+// atMostOneJob allows the argument JOB.
+func atMostOneJob(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) < 2:
+		return nil
+	case len(args) == 2 && jobs.KindNamed(args[0]) != nil:
+		return fmt.Errorf("join the kind and the name of the job: %s/%s", args[0], args[1])
+	}
+	return fmt.Errorf("%s takes one job, and not %d", cmd.CommandPath(), len(args))
+}
+
+// oneJobBefore requires the argument JOB, and allows arguments after --, which rest describes.
+func oneJobBefore(rest string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		err := oneJob(cmd, args)
+		if len(args) > 1 {
+			err = fmt.Errorf("%w: %s", err, rest)
+		}
+		return err
+	}
+}
+
+// jobAndReplicas requires the arguments JOB and REPLICAS.
+func jobAndReplicas(cmd *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("name a job and its number of replicas, as in: %s digits 4", cmd.CommandPath())
+	}
+	return nil
+}
+
+// manifestsOf returns a check of a command that reads the manifests of the flag -f.
+func manifestsOf(files *[]string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0:
+			return fmt.Errorf("the flag -f names the manifests: -f %s", args[0])
+		case len(*files) == 0:
+			return errors.New(cmd.Name() + " needs a manifest: add -f FILE, or -f - for stdin")
+		}
+		return nil
+	}
+}
