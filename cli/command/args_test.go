@@ -68,7 +68,7 @@ func TestArguments(t *testing.T) {
 
 func TestListKnowsItsFormats(t *testing.T) {
 	err := (&environment{}).printJobs(nil, "table", false, time.Time{})
-	const want = `--output is "table": use wide, name, json, yaml, jsonpath=... or go-template=...`
+	const want = `--output is "table": use wide, name, json, yaml, jsonpath=TEMPLATE or go-template=TEMPLATE`
 	if err == nil || err.Error() != want {
 		t.Errorf("got the error %v, want %s", err, want)
 	}

@@ -83,7 +83,7 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 	}
 	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return fmt.Errorf("--output is %q: use wide, name, json, yaml, jsonpath=... or go-template=...", output)
+		return fmt.Errorf("--output is %q: use wide, name, json, yaml, jsonpath=TEMPLATE or go-template=TEMPLATE", output)
 	}
 	if err != nil {
 		return err
