@@ -164,8 +164,8 @@ func explain(c *metav1.Condition, otherwise string) string {
 // CheckPods returns why the cluster has no pods and no TensorBoard of a job, or nil.
 func CheckPods(job Job) error {
 	if job.Spec().RunsElsewhere() {
-		return fmt.Errorf("MultiKueue runs %s in another cluster, which has its pods: kubectl train why %s names the cluster, "+
-			"and --context selects it", job.Ref(), job.Typed())
+		return fmt.Errorf("MultiKueue runs %s in another cluster, which has its pods: kubectl train why %s names the "+
+			"cluster, and --context selects it", job.Ref(), job.Typed())
 	}
 	return nil
 }
