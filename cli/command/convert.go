@@ -3,16 +3,11 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"tensorstack.dev/jobs/cli/convert"
+	"tensorstack.dev/jobs/cli/manifest"
 	"tensorstack.dev/jobs/cli/printable"
 )
 
@@ -71,26 +66,21 @@ the exit code is 1. MPIJobs are converted if they train with DeepSpeed. TrainJob
 func (e *environment) convert(names []string, recursive bool, output string, options convert.Options) error {
 	var all []convert.Object
 	var summary []string
-	var errs []error
 	count, refused := 0, 0
-	for _, name := range names {
-		errs = append(errs, e.eachManifest(name, recursive, func(file string, content []byte) {
-			objects, err := convert.Manifest(content, options)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+	problem := manifest.Each(names, recursive, e.In, func(file string, content []byte) error {
+		objects, err := convert.Manifest(content, options)
+		for _, object := range objects {
+			if object.Kind != "" { // else there are only comments
+				count++
 			}
-			for _, object := range objects {
-				if object.Kind != "" { // else there are only comments
-					count++
-				}
-				if object.Err != nil {
-					refused++
-				}
-				summary = append(summary, summaryOf(file, object, output)...)
+			if object.Err != nil {
+				refused++
 			}
-			all = append(all, objects...)
-		}))
-	}
+			summary = append(summary, summaryOf(file, object, output)...)
+		}
+		all = append(all, objects...)
+		return err
+	})
 	text, err := convert.YAML(all)
 	if output == "json" {
 		text, err = convert.JSON(all)
@@ -104,13 +94,13 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 	for _, line := range summary {
 		fmt.Fprintln(e.ErrOut, printable.Escaped(line)) // others can have chosen the name of the file
 	}
-	switch err := errors.Join(errs...); {
-	case err == nil && count == 0:
+	switch {
+	case problem == nil && count == 0:
 		return errors.New("the manifests have no objects")
 	case refused > 0:
-		errs = append(errs, fmt.Errorf("%d of %d objects cannot be converted", refused, count))
+		return errors.Join(problem, fmt.Errorf("%d of %d objects cannot be converted", refused, count))
 	}
-	return errors.Join(errs...)
+	return problem
 }
 
 // summaryOf returns the lines of the summary about an object. JSON has no comments, so the summary has them.
@@ -138,33 +128,4 @@ func summaryOf(file string, object convert.Object, output string) []string {
 		return append([]string{line}, remarks...)
 	}
 	return []string{line}
-}
-
-// eachManifest calls a function for each manifest that a name stands for: stdin, a file, or the files of a folder whose
-// names look like manifests.
-func (e *environment) eachManifest(name string, recursive bool, visit func(file string, content []byte)) error {
-	if name == "-" {
-		content, err := io.ReadAll(e.In)
-		if err == nil {
-			visit("stdin", content)
-		}
-		return err
-	}
-	return filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && file != name && !recursive:
-			return filepath.SkipDir
-		case entry.IsDir():
-			return nil
-		case file != name && !slices.Contains(resource.FileExtensions, filepath.Ext(file)):
-			return nil
-		}
-		content, err := os.ReadFile(file) //nolint:gosec // the user names the file
-		if err == nil {
-			visit(file, content)
-		}
-		return err
-	})
 }

@@ -100,12 +100,9 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 		return err
 	}
 	documents, err := preview.Read(f.filenames, f.recursive, e.In)
-	if err != nil {
-		return err
-	}
 	admitter := preview.Admitter{Namespace: namespace, IsForced: isForced}
 	var plans []preview.Plan
-	var errs []error
+	errs := []error{err}
 	for _, d := range documents {
 		kind, err := preview.KindOf(d)
 		if kind == nil && err == nil {
@@ -123,7 +120,7 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 			errs = append(errs, fmt.Errorf("%s: %w", d.Source, err))
 		}
 	}
-	if len(plans) == 0 && len(errs) == 0 {
+	if len(plans) == 0 && errors.Join(errs...) == nil {
 		return errors.New("the files have no job: a job has the apiVersion batch.tensorstack.dev/v1beta1 and one of the " +
 			"kinds PyTorchTrainingJob, TensorFlowTrainingJob and DeepSpeedJob")
 	}

@@ -9,16 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/cli/manifest"
 )
 
 // Document is a manifest of one object, in YAML or JSON.
@@ -33,79 +30,36 @@ type Document struct {
 }
 
 // Read returns the documents in files and in the manifests of folders. The path "-" is the standard input. Subfolders
-// are read only if recursive is true.
+// are read only if recursive is true. If there is an error, it returns the documents that can be read, too.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
-	for _, path := range paths {
-		if path == "-" {
-			found, err := split("standard input", stdin)
-			if err != nil {
-				return nil, err
-			}
-			documents = append(documents, found...)
-			continue
-		}
-		files, err := filesIn(path, recursive)
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			found, err := readFile(file)
-			if err != nil {
-				return nil, err
-			}
-			documents = append(documents, found...)
-		}
-	}
-	return documents, nil
-}
-
-// filesIn returns the path of a file, or the paths of the manifests in a folder.
-func filesIn(root string, recursive bool) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != root && !recursive:
-			return filepath.SkipDir
-		case !entry.IsDir() && (path == root || slices.Contains(resource.FileExtensions, filepath.Ext(path))):
-			files = append(files, path)
-		}
-		return nil
+	err := manifest.Each(paths, recursive, stdin, func(name string, content []byte) error {
+		found, err := split(name, content)
+		documents = append(documents, found...)
+		return err
 	})
-	return files, err
-}
-
-func readFile(path string) ([]Document, error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return split(path, file)
+	return documents, err
 }
 
 // split returns the documents in a text. It leaves out documents without content, and returns the items of a List as
-// separate documents.
-func split(source string, text io.Reader) ([]Document, error) {
+// separate documents. If there is an error, it returns the other documents, too.
+func split(source string, text []byte) ([]Document, error) {
 	contents, err := contentsOf(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
 	var documents []Document
+	errs := []error{err}
 	for i, content := range contents {
-		from := source
+		from, number := source, ""
 		if len(contents) > 1 {
-			from = fmt.Sprintf("%s, document %d", source, i+1)
+			number = fmt.Sprintf("document %d", i+1)
+			from += ", " + number
 		}
 		found, err := documentsIn(from, content)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", from, err)
+		if err != nil && number != "" {
+			err = fmt.Errorf("%s: %w", number, err)
 		}
-		documents = append(documents, found...)
+		documents, errs = append(documents, found...), append(errs, err)
 	}
-	return documents, nil
+	return documents, errors.Join(errs...)
 }
 
 // documentsIn returns the document with the given content, or a document for each item if it is a List.
@@ -140,9 +94,9 @@ func documentsIn(source string, content []byte) ([]Document, error) {
 	return documents, err
 }
 
-// contentsOf returns the documents in a text that have content.
-func contentsOf(text io.Reader) ([][]byte, error) {
-	buffered, _, isJSON := utilyaml.GuessJSONStream(text, 4096)
+// contentsOf returns the documents in a text that have content. If there is an error, it returns those before it, too.
+func contentsOf(text []byte) ([][]byte, error) {
+	buffered, _, isJSON := utilyaml.GuessJSONStream(bytes.NewReader(text), 4096)
 	next := utilyaml.NewYAMLReader(bufio.NewReader(buffered)).Read
 	if isJSON {
 		decoder := json.NewDecoder(buffered)
@@ -158,11 +112,11 @@ func contentsOf(text io.Reader) ([][]byte, error) {
 			return contents, nil
 		}
 		if err != nil {
-			return nil, err
+			return contents, err
 		}
 		asJSON, err := yaml.YAMLToJSON(content)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", len(contents)+1, err)
+			return contents, fmt.Errorf("document %d: %w", len(contents)+1, err)
 		}
 		if !bytes.Equal(asJSON, []byte("null")) {
 			contents = append(contents, content)

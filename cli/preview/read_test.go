@@ -62,11 +62,13 @@ func TestRead(t *testing.T) {
 		},
 		"a file that does not exist is an error": {paths: []string{"missing.yaml"}, wantErr: "missing.yaml: no such file"},
 		"a document that is not YAML is an error": {
-			paths: []string{"-"}, stdin: job + "---\nkind: [", wantErr: "standard input: document 2: yaml: line 1: ",
+			paths: []string{"-"}, stdin: job + "---\nkind: [",
+			want: []string{"standard input: PyTorchTrainingJob digits"}, wantErr: "standard input: document 2: yaml: line 1: ",
 		},
-		"a document without a kind is an error": {
-			paths: []string{"-"}, stdin: job + "---\nmetadata: {}",
-			wantErr: "standard input, document 2: the object has no kind",
+		"a document without a kind is an error, and the others are read": {
+			paths: []string{"missing.yaml", "-"}, stdin: "metadata: {}\n---\n" + job,
+			want:    []string{"standard input, document 2: PyTorchTrainingJob digits"},
+			wantErr: "standard input: document 1: the object has no kind",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,11 +80,8 @@ func TestRead(t *testing.T) {
 				paths = append(paths, path)
 			}
 			documents, err := Read(paths, tc.recursive, strings.NewReader(tc.stdin))
-			if err != nil || tc.wantErr != "" {
-				if err == nil || tc.wantErr == "" || !strings.Contains(err.Error(), tc.wantErr) {
-					t.Errorf("the error is %v, want %q", err, tc.wantErr)
-				}
-				return
+			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("the error is %v, want %q", err, tc.wantErr)
 			}
 			var got []string
 			for _, d := range documents {

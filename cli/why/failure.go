@@ -58,6 +58,20 @@ func described(replica string, rank *int32, node string) string {
 	return replica + " (" + strings.Join(facts, ", ") + ")"
 }
 
+// backoffLimitExceeded returns the entry of a job that has no restart left.
+func backoffLimitExceeded(v view, _ condition) entry {
+	e := entry{
+		cause: "No restart is left, because runPolicy.backoffLimit is {limit}.",
+		do:    "Fix the cause, delete the job, and create it again.",
+		next:  []step{readFailed}, see: seeFailed,
+	}
+	if len(v.status.Failures) > 1 {
+		e.next = append(e.next, step{purpose: "Read the other failures of the job", line: "kubectl describe {job}"})
+	}
+	e.next = append(e.next, deleteToRepeat)
+	return e
+}
+
 // failedWithError returns the entry of a program that ended with an error.
 func failedWithError(v view, _ condition) entry {
 	e := entry{cause: "{who} failed: {message}.", next: []step{readFailed}, see: seeFailed}
@@ -276,7 +290,11 @@ func finishing(_ view, c condition) entry {
 func replicasRunning(v view, _ condition) entry {
 	running, all := v.counts()
 	e := entry{cause: fmt.Sprintf("Its replicas run or have ended (%d of %d)", running, all), see: seeRunning}
-	if a := v.status.Aggregate; a != nil && a.Running == all {
+	switch a := v.status.Aggregate; {
+	case a == nil || a.Running != all:
+	case all == 1:
+		e.cause = "Its only replica runs"
+	default:
 		e.cause = fmt.Sprintf("All %d replicas run", all)
 	}
 	if p := v.status.Progress; p != nil && p.Summary != "" {

@@ -125,11 +125,7 @@ var paused = map[string]entry{
 		do:    "If a pod stays longer, its node does not answer.",
 		next:  []step{listPods}, see: seePaused,
 	},
-	batchv1beta1.ReasonPaused: {
-		cause: "No pod of the job is left, and the job keeps its history.",
-		do:    "It runs again when you resume it.",
-		next:  []step{{purpose: "Let the job run again", line: "kubectl train resume {job}"}}, see: seePaused,
-	},
+	batchv1beta1.ReasonPaused: {choose: isPaused},
 	batchv1beta1.ReasonResumed: {
 		cause: "The job was paused before, and has been resumed.",
 		next:  []step{watchJob}, see: seeResuming,
@@ -142,14 +138,8 @@ var ended = map[string]entry{
 		cause: "Its leader {leader} ended with exit code 0.",
 		next:  []step{readLogs}, see: seeSucceeded,
 	},
-	batchv1beta1.ReasonBackoffLimitExceeded: {
-		cause: "No restart is left, because runPolicy.backoffLimit is {limit}.",
-		do:    "Fix the cause, delete the job, and create it again.",
-		next: []step{readFailed, {
-			purpose: "Read the other failures of the job", line: "kubectl describe {job}",
-		}, deleteToRepeat}, see: seeFailed,
-	},
-	batchv1beta1.ReasonPermanentFailure: {choose: permanentFailure},
+	batchv1beta1.ReasonBackoffLimitExceeded: {choose: backoffLimitExceeded},
+	batchv1beta1.ReasonPermanentFailure:     {choose: permanentFailure},
 	batchv1beta1.ReasonMaxDurationExceeded: {
 		cause: "The pods of the job were on nodes for as long as the queue allows: {message}.",
 		do: "A job that saves checkpoints can continue from them. Delete the job, and create it again. " +

@@ -32,6 +32,8 @@ func (v view) lead() string {
 		return fmt.Sprintf("%s has succeeded, and its other pods are ending.", job)
 	case v.is(batchv1beta1.ConditionFailureTarget):
 		return fmt.Sprintf("%s has failed, and its pods are ending.", job)
+	case v.is(batchv1beta1.ConditionPaused) && v.lacksCode():
+		return fmt.Sprintf("%s was created %s and has no code yet.", job, v.ago(v.Job.GetCreationTimestamp().Time))
 	case v.is(batchv1beta1.ConditionPaused):
 		return fmt.Sprintf("%s was paused %s.", job, since(batchv1beta1.ConditionPaused))
 	case v.status.Reason == batchv1beta1.ReasonPausing:
@@ -42,7 +44,7 @@ func (v view) lead() string {
 		return fmt.Sprintf("%s has run for %s.", job, strings.TrimSuffix(since(batchv1beta1.ConditionRunning), " ago"))
 	case v.isRestarting():
 		return fmt.Sprintf("%s restarts after a failure%s: %s.", job, v.restarts(), replicas)
-	case v.status.Phase == batchv1beta1.JobPhaseResuming:
+	case v.status.Phase == batchv1beta1.JobPhaseResuming && v.status.RunningTime != nil:
 		return fmt.Sprintf("%s was resumed and waits: %s.", job, replicas)
 	case v.status.RunningTime != nil:
 		return fmt.Sprintf("%s has run before and waits: %s.", job, replicas)

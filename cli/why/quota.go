@@ -25,32 +25,45 @@ func quotaExceeded(v view, c condition) entry {
 		return e
 	}
 	name := corev1.ResourceName(found[1])
-	e.cause = fmt.Sprintf("The quota of Queue {queue} has too little %s left for the job.", name)
-	if needs := v.needs(name); !needs.IsZero() {
-		e.cause = fmt.Sprintf("The quota of Queue {queue} has too little %s left: the job needs %s at the same time.", name,
-			needs.String())
+	needs := v.needs(name)
+	e.cause = fmt.Sprintf("The quota of Queue {queue} has too little %s left", name)
+	if !needs.IsZero() {
+		e.cause += fmt.Sprintf(": the job needs %s at the same time", needs.String())
 	}
+	e.cause += "."
 	if v.Queue != nil && v.Queue.Spec.Quota != nil {
 		limit, used := v.Queue.Spec.Quota.Requests[name], v.Queue.Status.Allocated[name]
+		if needs.Cmp(limit) > 0 {
+			e.cause = fmt.Sprintf("The job needs %s %s at the same time, and the whole quota of Queue {queue} has %s.",
+				needs.String(), name, limit.String())
+			e.do = "So the job can never run. Request less, or ask an administrator for a larger quota."
+			e.next = []step{describeQueue}
+			return e
+		}
 		e.cause += fmt.Sprintf(" Of the quota of %s, %s are in use%s.", limit.String(), used.String(), v.heldBy(name))
 	}
 	e.cause += v.place()
 	return e
 }
 
-// needs returns how much of a resource the replicas of the job need at the same time.
+// needs returns how much of a resource the pods of the job request at the same time. It is 0 if that is not known.
 func (v view) needs(name corev1.ResourceName) resource.Quantity {
 	var sum resource.Quantity
 	if v.spec.Elastic != nil { // only some of its replicas are needed
 		return sum
 	}
-	for _, role := range v.spec.Roles {
-		if role.Template == nil {
-			continue
+	installed, err := v.Job.Kind.Released()
+	if err != nil {
+		return sum
+	}
+	preview, err := v.Job.Preview(installed) // with the containers that the controller adds
+	if err != nil {
+		return sum
+	}
+	for _, object := range preview.Admitted {
+		if pod, ok := object.(*corev1.Pod); ok {
+			sum.Add(requestsOf(&pod.Spec)[name])
 		}
-		each := requestsOf(&role.Template.Spec)[name]
-		each.Mul(int64(role.Replicas))
-		sum.Add(each)
 	}
 	return sum
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
@@ -90,24 +91,18 @@ func (v view) asks() string {
 	return " The pod requests " + words + "."
 }
 
-// requestsOf returns the sum of the requests of the containers of a pod. A container without a request for a resource
-// requests its limit.
+// requestsOf returns what a pod requests. A container without a request for a resource requests its limit.
 func requestsOf(spec *corev1.PodSpec) corev1.ResourceList {
-	sum := corev1.ResourceList{}
-	for _, c := range spec.Containers {
-		of := corev1.ResourceList{}
-		maps.Copy(of, c.Resources.Limits)
-		maps.Copy(of, c.Resources.Requests)
-		for name, quantity := range of {
-			total := sum[name]
-			total.Add(quantity)
-			sum[name] = total
+	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			of := corev1.ResourceList{}
+			maps.Copy(of, containers[i].Resources.Limits)
+			maps.Copy(of, containers[i].Resources.Requests)
+			containers[i].Resources.Requests = of
 		}
 	}
-	if spec.Resources != nil {
-		maps.Copy(sum, spec.Resources.Requests)
-	}
-	return sum
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
 // resourceWords returns resources for a sentence, such as "cpu=2, memory=8Gi and nvidia.com/gpu=1".

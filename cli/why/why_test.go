@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -425,6 +427,30 @@ Next:
 Read more: docs/troubleshooting.md#a-job-in-a-queue
 `,
 		},
+		"a job that needs more than the whole quota of its queue can never run": {
+			spec:   "scheduler: {t9kScheduler: {queue: lab}}, progress: {enabled: true},",
+			status: waiting("QuotaExceeded", `0 of 2 pods are on nodes: not enough cpu left in the quota of Queue "lab"`),
+			change: func(t *testing.T, facts *Facts) {
+				t.Helper()
+				queue := read(t, `{metadata: {name: lab}, spec: {quota: {requests: {cpu: 2}}}}`, &schedulerv1beta1.Queue{})
+				facts.Queue = queue
+				container := &facts.Job.Job.(*pytorchv1beta1.PyTorchTrainingJob).Spec.ReplicaSpecs[0].Template.Spec.Containers[0]
+				container.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. The job needs 2100m cpu at the same
+time, and the whole quota of Queue lab has 2. So the job can never run. Request
+less, or ask an administrator for a larger quota.
+
+Next:
+  # Read the quota of the queue, and how much of it is in use
+  kubectl describe queues.scheduler.tensorstack.dev lab
+  # Pause the job, request less, and resume it
+  kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
+
+Read more: docs/troubleshooting.md#a-job-in-a-queue
+`,
+		},
 		"Kueue waits for quota": {
 			status: waiting("Queued", "2 of 2 replicas are not running yet: workload digits waits for Kueue in queue team"),
 			change: func(t *testing.T, facts *Facts) {
@@ -445,6 +471,74 @@ Next:
   kubectl get localqueues.kueue.x-k8s.io
 
 Read more: docs/kueue.md#what-happens-to-a-job
+`,
+		},
+		"a job whose code is not uploaded cannot be resumed": {
+			status: `phase: Paused, reason: Paused, conditions: [` + conditionOf("Paused", "True", "Paused", "") + `]`,
+			change: func(_ *testing.T, facts *Facts) {
+				facts.Job.SetAnnotations(map[string]string{jobs.AnnotationPreparing: "1"})
+			},
+			want: `
+ptjob/digits was created 10m ago and has no code yet. The command kubectl train
+run starts it when it has uploaded the code. If that command was killed, delete
+the job, and run the command again.
+
+Next:
+  # See whether the code is being uploaded
+  kubectl get pod digits-upload
+  # Delete the job with what was uploaded
+  kubectl train delete ptjob/digits
+
+Read more: docs/kubectl-train-run.md
+`,
+		},
+		"a job that ran before waits since it was resumed": {
+			status: strings.Replace(waiting("Pending", "digits-worker-0 is starting"), "phase: Pending",
+				"phase: Resuming, runningTime: \"2026-11-26T13:51:00Z\"", 1),
+			want: `
+ptjob/digits was resumed and waits: 0 of 2 replicas run. A pod waits:
+digits-worker-0 is starting. Usually, it is enough to wait: pulling a large
+image takes minutes.
+
+Next:
+  # Watch the job until it runs
+  kubectl train watch ptjob/digits
+  # Read the whole message, and the events of the pod
+  kubectl describe pod digits-worker-0
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
+		"a job that nobody has paused after it ran only waits": {
+			status: strings.Replace(waiting("Pending", "digits-worker-0 is starting"), "phase: Pending", "phase: Resuming", 1),
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. A pod waits: digits-worker-0 is
+starting. Usually, it is enough to wait: pulling a large image takes minutes.
+
+Next:
+  # Watch the job until it runs
+  kubectl train watch ptjob/digits
+  # Read the whole message, and the events of the pod
+  kubectl describe pod digits-worker-0
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
+		"the only replica of a job runs": {
+			status: strings.NewReplacer("2/2", "1/1", "running: 2", "running: 1").Replace(runs),
+			change: func(_ *testing.T, facts *Facts) {
+				facts.Job.Job.(*pytorchv1beta1.PyTorchTrainingJob).Spec.ReplicaSpecs[0].Replicas = new(int32(1))
+			},
+			want: `
+ptjob/digits has run for 5m. Its only replica runs.
+
+Next:
+  # Follow the output of the job
+  kubectl train logs ptjob/digits -f
+  # Watch the job
+  kubectl train watch ptjob/digits
+
+Read more: docs/troubleshooting.md#running
 `,
 		},
 		"Kueue does not know the queue": {
@@ -571,8 +665,6 @@ job, and create it again.
 Next:
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
@@ -591,8 +683,6 @@ Fix the cause, delete the job, and create it again.
 Next:
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
@@ -637,8 +727,6 @@ Next:
   kubectl train logs ptjob/digits --failed
   # Delete the job. Then raise resources.limits.memory, and create it again
   kubectl train delete ptjob/digits
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
 
 Read more: docs/troubleshooting.md#failed
 `,
@@ -659,8 +747,6 @@ Next:
   kubectl train delete ptjob/digits
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
 
 Read more: docs/troubleshooting.md#failed
 `,
@@ -678,8 +764,6 @@ Next:
   kubectl train logs ptjob/digits --failed
   # Read the events of the pod
   kubectl events --for pod/digits-worker-0
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 

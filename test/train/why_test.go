@@ -131,8 +131,6 @@ Its last output:
 Next:
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
-  # Read the other failures of the job
-  kubectl describe ptjob/digits
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 

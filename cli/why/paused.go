@@ -1,0 +1,26 @@
+package why
+
+import "tensorstack.dev/jobs/cli/jobs"
+
+// isPaused returns the entry of a job without pods. If kubectl train run has not uploaded its code yet, the job cannot be
+// resumed.
+func isPaused(v view, _ condition) entry {
+	if !v.lacksCode() {
+		return entry{
+			cause: "No pod of the job is left, and the job keeps its history.",
+			do:    "It runs again when you resume it.",
+			next:  []step{{purpose: "Let the job run again", line: "kubectl train resume {job}"}}, see: seePaused,
+		}
+	}
+	return entry{
+		cause: "The command kubectl train run starts it when it has uploaded the code.",
+		do:    "If that command was killed, delete the job, and run the command again.",
+		next: []step{
+			{purpose: "See whether the code is being uploaded", line: "kubectl get pod {name}-upload"},
+			{purpose: "Delete the job with what was uploaded", line: "kubectl train delete {job}"},
+		}, see: "docs/kubectl-train-run.md",
+	}
+}
+
+// lacksCode reports whether kubectl train run has created the job, and has not uploaded its code yet.
+func (v view) lacksCode() bool { return v.Job.GetAnnotations()[jobs.AnnotationPreparing] != "" }
