@@ -131,8 +131,9 @@ func (s Snapshot) since(now time.Time) string {
 		return fmt.Sprintf("ended %s ago", ago(status.CompletionTime.Time, now))
 	case s.isRunning():
 		return fmt.Sprintf("runs for %s, %s", ago(running.LastTransitionTime.Time, now), age)
-	case status.Phase == batchv1beta1.JobPhasePaused:
-		return fmt.Sprintf("paused for %s, %s", ago(running.LastTransitionTime.Time, now), age)
+	case s.condition(batchv1beta1.ConditionPaused).Status == metav1.ConditionTrue:
+		return fmt.Sprintf("paused for %s, %s",
+			ago(s.condition(batchv1beta1.ConditionPaused).LastTransitionTime.Time, now), age)
 	case status.Decided():
 		return fmt.Sprintf("ends for %s, %s", ago(running.LastTransitionTime.Time, now), age)
 	case running.Type != "":

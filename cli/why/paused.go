@@ -2,8 +2,8 @@ package why
 
 import "tensorstack.dev/jobs/cli/jobs"
 
-// isPaused returns the entry of a job without pods. If kubectl train run has not uploaded its code yet, the job cannot be
-// resumed.
+// isPaused returns the entry of a job without pods. If kubectl train run has not uploaded its code yet, the job cannot
+// be resumed.
 func isPaused(v view, _ condition) entry {
 	if !v.lacksCode() {
 		return entry{
