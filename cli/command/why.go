@@ -115,7 +115,6 @@ func (e *environment) typedFlags() string {
 const (
 	maxPods   = 500
 	maxEvents = 500
-	maxGroups = 500
 	// maxPodsOfStatus is how many pods are read by name that the list of pods does not have.
 	maxPodsOfStatus = 3
 	// maxPodsWithEvents is how many pods have their events read.
@@ -233,15 +232,11 @@ func (r *collector) readQueue(ctx context.Context, name string) {
 	if r.facts.PodGroup == nil {
 		return
 	}
-	var groups schedulerv1beta1.PodGroupList
-	err := r.List(ctx, &groups, client.Limit(maxGroups))
-	r.facts.HasAllRivals = err == nil && groups.Continue == ""
-	if apierrors.IsForbidden(err) {
-		err = r.List(ctx, &groups, client.InNamespace(r.facts.Job.GetNamespace()), client.Limit(maxGroups))
-	}
+	groups, err := jobs.ReadGroups(ctx, r, r.facts.Job.GetNamespace())
 	if !r.ok(err, "the PodGroups") {
 		return
 	}
+	r.facts.HasAllRivals = !groups.OfNamespace && !groups.IsTruncated
 	r.facts.Rivals = slices.DeleteFunc(groups.Items,
 		func(g schedulerv1beta1.PodGroup) bool { return g.Spec.Queue != name })
 }

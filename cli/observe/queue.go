@@ -27,10 +27,6 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// maxGroups is how many PodGroups are read to find the place of a job in its queue. If there are more, the place is not
-// known.
-const maxGroups = 2000
-
 // visibility is Kueue's API of the places of Workloads in their queues.
 var visibility = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Version: "v1beta2"}
 
@@ -77,17 +73,15 @@ func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string)
 	if err := from.Get(ctx, client.ObjectKey{Name: name}, &queue); err == nil {
 		q.Usage = usageOf(queue, job)
 	}
-	var groups schedulerv1beta1.PodGroupList
-	err := from.List(ctx, &groups, client.Limit(maxGroups))
-	if apierrors.IsForbidden(err) {
+	groups, err := jobs.ReadGroups(ctx, from, job.GetNamespace())
+	if groups.OfNamespace {
 		q.Within = "of this namespace"
-		err = from.List(ctx, &groups, client.Limit(maxGroups), client.InNamespace(job.GetNamespace()))
 	}
 	if err != nil {
 		return q, err
 	}
 	place(q, groups.Items, job)
-	if groups.Continue != "" {
+	if groups.IsTruncated { // the place is not known
 		q.Place, q.Waiting = 0, 0
 	}
 	return q, nil
