@@ -3,11 +3,13 @@ package train
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,7 +21,6 @@ import (
 	"tensorstack.dev/jobs/cli/why"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/scheduler"
 )
 
 var _ = Describe("kubectl train why", func() {
@@ -338,7 +339,15 @@ Read more: docs/troubleshooting.md#pending
 })
 
 var _ = Describe("kubectl train why about a job in a queue", Ordered, func() {
-	BeforeAll(func() { run(config, scheduler.Program(scheduler.DefaultOptions())) })
+	BeforeAll(func() {
+		scheduler, err := gexec.Build("tensorstack.dev/jobs/scheduler/cmd/scheduler-controller")
+		Expect(err).NotTo(HaveOccurred())
+		session, err := gexec.Start(exec.Command(scheduler, "--kubeconfig="+kubeconfig, "--image=none",
+			"--leader-elect=false",
+			"--metrics-bind-address=0", "--health-probe-bind-address=0"), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { session.Terminate().Wait() })
+	})
 
 	It("names a queue that does not exist", func(ctx context.Context) {
 		n := newNamespace(ctx)
