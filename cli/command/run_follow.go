@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,21 +38,32 @@ func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jo
 		defer close(ended)
 		result = f.run(following)
 	}()
-	for interrupts := firstInterrupt(ctx); ; interrupts = laterInterrupts() {
+	interrupted, signals := ctx.Done(), make(chan os.Signal, 1)
+	defer signal.Stop(signals)
+	for {
+		byPerson := true
 		select {
 		case <-ended:
 			s.setStatus("")
 			return result
-		case byPerson := <-interrupts:
-			choice, err := e.choose(s, job, byPerson)
-			if choice == goOn {
-				continue
+		case <-interrupted:
+			interrupted = nil
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			if first, ok := errors.AsType[signaled](context.Cause(ctx)); ok {
+				byPerson = isByPerson(first.signal)
 			}
-			stop()
-			<-ended
-			s.setStatus("")
-			return errors.Join(err, c.act(ctx, s, job, choice))
+		case next := <-signals:
+			byPerson = isByPerson(next)
 		}
+		choice, err := e.choose(s, job, byPerson, signals)
+		if choice == goOn {
+			continue
+		}
+		signal.Stop(signals) // another signal ends the command
+		stop()
+		<-ended
+		s.setStatus("")
+		return errors.Join(err, c.act(ctx, s, job, choice))
 	}
 }
 

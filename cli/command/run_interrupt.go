@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,36 +14,6 @@ import (
 
 	"tensorstack.dev/jobs/cli/jobs"
 )
-
-// firstInterrupt returns a channel that receives a value when a signal cancels the context of the command. The value
-// reports whether a person sent the signal: programs send SIGTERM.
-func firstInterrupt(ctx context.Context) <-chan bool {
-	terminate := make(chan os.Signal, 1)
-	signal.Notify(terminate, syscall.SIGTERM)
-	interrupts := make(chan bool, 1)
-	context.AfterFunc(ctx, func() {
-		select {
-		case <-terminate:
-			interrupts <- false
-		default:
-			interrupts <- true
-		}
-	})
-	return interrupts
-}
-
-// laterInterrupts returns a channel like that of firstInterrupt for the signals after the first one.
-func laterInterrupts() <-chan bool {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	interrupts := make(chan bool)
-	go func() {
-		for s := range signals {
-			interrupts <- s == os.Interrupt
-		}
-	}()
-	return interrupts
-}
 
 // choice is what happens to a job after an interrupt.
 type choice string
@@ -56,17 +25,17 @@ const (
 	goOn   choice = "continue"
 )
 
-// choose asks what to do with a job. In a pipe, or if no person has sent the signal, it detaches with an error.
-func (e *environment) choose(s *console, job jobs.Job, byPerson bool) (choice, error) {
+// choose asks what to do with a job. In a pipe, or if no person has sent the signal, it detaches with an error. So it
+// does if another signal arrives before the answer.
+func (e *environment) choose(s *console, job jobs.Job, byPerson bool, signals <-chan os.Signal) (choice, error) {
 	if in := ttyOf(e.In); in != nil && s.terminal != nil && byPerson {
-		return s.ask(in, job)
+		return s.ask(in, job, signals)
 	}
 	return detach, failure{code: exitInterrupted, error: errInterrupted}
 }
 
-// act does with a job what the user has chosen. Another Ctrl-C ends the command.
+// act does with a job what the user has chosen.
 func (c *cluster) act(ctx context.Context, s *console, job jobs.Job, choice choice) error {
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	ctx = context.WithoutCancel(ctx)
 	switch choice {
 	case pause:
@@ -98,8 +67,9 @@ const (
 	keyEscape = 27
 )
 
-// ask asks what to do with a job, and reads one key from a terminal. In the meantime, nothing else is printed.
-func (s *console) ask(in *os.File, job jobs.Job) (choice, error) {
+// ask asks what to do with a job, and waits for a key of a terminal or for a signal. In the meantime, nothing else is
+// printed.
+func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choice, error) {
 	release := s.hold()
 	defer release()
 	// Another Ctrl-C is a key now, and not a signal.
@@ -113,13 +83,26 @@ func (s *console) ask(in *os.File, job jobs.Job) (choice, error) {
 	if _, err := fmt.Fprintf(s.errOut, question, job.Ref()); err != nil {
 		return detach, err
 	}
+	answer := make(chan choice, 1)
+	go func() { answer <- readChoice(in) }() // after a signal, it ends with the program
+	select {
+	case chosen := <-answer:
+		_, err := fmt.Fprintf(s.errOut, "%s\r\n", chosen)
+		return chosen, err
+	case <-signals:
+		_, err := fmt.Fprint(s.errOut, "\r\n")
+		return detach, failure{code: exitInterrupted, error: errors.Join(errInterrupted, err)}
+	}
+}
+
+// readChoice reads keys until one of them makes a choice. The end of the input is Ctrl-D.
+func readChoice(in io.Reader) choice {
 	for key := make([]byte, 1); ; {
 		if _, err := in.Read(key); err != nil {
 			key[0] = keyCtrlD
 		}
 		if chosen, ok := choiceOf(key[0]); ok {
-			_, err := fmt.Fprintf(s.errOut, "%s\r\n", chosen)
-			return chosen, err
+			return chosen
 		}
 	}
 }

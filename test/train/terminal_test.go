@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/term"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -175,6 +176,39 @@ CLOCK  ↑↓ scroll  q quit`))
 		Eventually(w.Ended).Should(Receive(BeNil()))
 		Expect(w.Text()).To(And(
 			ContainSubstring(" ptjob/digits trouble: over\n"), ContainSubstring(" ptjob/digits phase: Running ")))
+	})
+})
+
+var _ = Describe("kubectl train run in a terminal", func() {
+	for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		It("leaves the job alone after "+sent.String()+" during the question, and restores the terminal", func(ctx context.Context) {
+			n := newNamespace(ctx)
+			t := n.terminal(ctx, 80, 24, n.digits()...)
+			before, err := term.GetState(int(t.file.Fd()))
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(t.Screen).Should(ContainSubstring("ptjob/digits waits"))
+			questions := func() int { return strings.Count(t.Raw(), "[c]ontinue here? ") }
+			t.Type("\x03")
+			Eventually(questions).Should(Equal(1))
+			t.Type("c")
+			Eventually(t.Raw).Should(ContainSubstring("here? continue"))
+			Expect(t.process.Signal(syscall.SIGINT)).To(Succeed())
+			Eventually(questions).Should(Equal(2))
+			Expect(t.process.Signal(sent)).To(Succeed())
+			Eventually(t.Ended).Should(Receive(Equal(130)), "the exit code")
+			Expect(t.Screen()).To(And(ContainSubstring("ptjob/digits goes on"), ContainSubstring("\nError: interrupted\n")))
+			Expect(term.GetState(int(t.file.Fd()))).To(Equal(before))
+			Expect(n.job(ctx, "digits").Spec().RunMode.Pausing()).To(BeFalse())
+		})
+	}
+
+	It("does not ask after SIGTERM", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		t := n.terminal(ctx, 80, 24, n.digits()...)
+		Eventually(t.Screen).Should(ContainSubstring("ptjob/digits waits"))
+		Expect(t.process.Signal(syscall.SIGTERM)).To(Succeed())
+		Eventually(t.Ended).Should(Receive(Equal(130)), "the exit code")
+		Expect(t.Raw()).NotTo(ContainSubstring("[d]etach"))
 	})
 })
 
