@@ -43,7 +43,7 @@ func (c *cluster) observe(
 			return end
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		case isFinal(err):
 			return err
 		case err != nil:
 			select {
@@ -53,6 +53,12 @@ func (c *cluster) observe(
 			}
 		}
 	}
+}
+
+// isFinal reports whether the error of a read remains if the read is repeated.
+func isFinal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) ||
+		meta.IsNoMatchError(err)
 }
 
 // observeOnce lists the objects and watches them until seen returns true, or until the API server ends the watch. It

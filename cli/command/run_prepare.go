@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
 )
 
@@ -153,15 +155,22 @@ func (p *preparation) createOwned(ctx context.Context, object client.Object) err
 	conflict := fmt.Errorf("%w, and does not belong to the job: choose another --name", err)
 	timeout := fmt.Errorf("%w, and belongs to a deleted job of the same name: try again later, or choose another --name",
 		err)
+	defer p.screen.setStatus("")
+	var unread error // of the last read
 	err = wait.PollUntilContextTimeout(ctx, time.Second, replaceTimeout, true, func(ctx context.Context) (bool, error) {
+		unread = nil
 		switch err := p.Get(ctx, client.ObjectKeyFromObject(object), existing); {
 		case apierrors.IsNotFound(err):
 			if err := create(); !apierrors.IsAlreadyExists(err) {
 				return true, err
 			}
 			return false, nil
-		case err != nil:
+		case isFinal(err), ctx.Err() != nil:
 			return false, err
+		case err != nil:
+			unread = fmt.Errorf("%s cannot be read: %w", object.GetName(), err)
+			p.screen.setStatus(printable.Line(unread.Error()))
+			return false, nil
 		}
 		for _, owner := range existing.GetOwnerReferences() {
 			switch {
@@ -174,7 +183,7 @@ func (p *preparation) createOwned(ctx context.Context, object client.Object) err
 		return false, conflict
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return timeout
+		return cmp.Or(unread, timeout)
 	}
 	return err
 }

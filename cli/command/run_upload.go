@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,19 +42,18 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 	defer p.screen.setStatus("")
 	last := ""
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		if err := p.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		var reason string
+		switch err := p.Get(ctx, client.ObjectKeyFromObject(pod), pod); {
+		case isFinal(err), ctx.Err() != nil:
 			return false, err
-		}
-		switch pod.Status.Phase {
-		case corev1.PodRunning:
+		case err != nil:
+			reason = fmt.Sprintf("the pod cannot be read: %v", err)
+		case pod.Status.Phase == corev1.PodRunning:
 			return true, nil
-		case corev1.PodFailed, corev1.PodSucceeded:
+		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
 		default:
-		}
-		reason := waitsFor(pod)
-		if problem := p.problemOfClaim(ctx); problem != "" {
-			reason = problem
+			reason = cmp.Or(p.problemOfClaim(ctx), waitsFor(pod))
 		}
 		p.screen.setStatus(fmt.Sprintf("Waiting for the pod %s, which receives the code", pod.Name))
 		if reason != last && reason != "" {

@@ -181,7 +181,7 @@ CLOCK  ↑↓ scroll  q quit`))
 
 var _ = Describe("kubectl train run in a terminal", func() {
 	for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		It("leaves the job alone after "+sent.String()+" during the question, and restores the terminal", func(ctx context.Context) {
+		It("leaves the job alone after the signal "+sent.String()+" during the question", func(ctx context.Context) {
 			n := newNamespace(ctx)
 			t := n.terminal(ctx, 80, 24, n.digits()...)
 			before, err := term.GetState(int(t.file.Fd()))
@@ -197,7 +197,7 @@ var _ = Describe("kubectl train run in a terminal", func() {
 			Expect(t.process.Signal(sent)).To(Succeed())
 			Eventually(t.Ended).Should(Receive(Equal(130)), "the exit code")
 			Expect(t.Screen()).To(And(ContainSubstring("ptjob/digits goes on"), ContainSubstring("\nError: interrupted\n")))
-			Expect(term.GetState(int(t.file.Fd()))).To(Equal(before))
+			Expect(term.GetState(int(t.file.Fd()))).To(Equal(before), "the terminal is restored")
 			Expect(n.job(ctx, "digits").Spec().RunMode.Pausing()).To(BeFalse())
 		})
 	}
