@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/portforward"
@@ -73,7 +74,7 @@ func (e *environment) board(ctx context.Context, name string, o boardOptions) er
 	}
 	opens := o.open && hasBrowser(e.In, e.Out)
 	for {
-		board, err := e.awaitBoard(ctx, c, key, o.resume)
+		board, err := e.awaitBoard(ctx, c, job, key, o.resume)
 		if err != nil {
 			return ignoreInterrupt(ctx, err)
 		}
@@ -110,16 +111,31 @@ func ignoreInterrupt(ctx context.Context, err error) error {
 	return nil
 }
 
-// awaitBoard waits until a TensorBoard is ready.
+// awaitBoard waits until the TensorBoard of a job is ready. It returns an error if the job is deleted, or cannot have a
+// TensorBoard.
 func (e *environment) awaitBoard(
-	ctx context.Context, c *cluster, key client.ObjectKey, resume bool,
+	ctx context.Context, c *cluster, job jobs.Job, key client.ObjectKey, resume bool,
 ) (*tensorboardv1beta1.TensorBoard, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		err := c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+			if now == nil {
+				return false, fmt.Errorf("%s was deleted", job.Ref())
+			}
+			_, err := jobs.TensorBoardOf(*now)
+			return false, err
+		})
+		if !isFinal(err) { // without the right to watch jobs, the TensorBoard is enough
+			stop(err)
+		}
+	}()
 	narrator := narrate(e.ErrOut, "")
 	defer narrator.end()
 	var ready *tensorboardv1beta1.TensorBoard
 	err := c.observe(ctx, &tensorboardv1beta1.TensorBoardList{}, func(objects map[string]client.Object) (bool, error) {
 		board, ok := objects[key.Name].(*tensorboardv1beta1.TensorBoard)
-		if !ok {
+		if !ok || !metav1.IsControlledBy(board, job) {
 			narrator.tell("the controller creates the TensorBoard " + key.Name)
 			return false, nil
 		}
