@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// reconnectDelays are the delays before a lost watch is started again.
+// reconnectDelays are the delays before a watch that has ended is started again.
 func reconnectDelays() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 4, Cap: 8 * time.Second}
 }
@@ -45,12 +45,11 @@ func (c *cluster) observe(
 			return context.Cause(ctx)
 		case isFinal(err):
 			return err
-		case err != nil:
-			select {
-			case <-time.After(delays.Step()):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+		}
+		select { // even without an error: a proxy can end each watch at once
+		case <-time.After(delays.Step()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
