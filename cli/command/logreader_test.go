@@ -9,6 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestLineWriter(t *testing.T) {
@@ -77,6 +83,22 @@ func TestLineWriterReportsErrors(t *testing.T) {
 	writer.write = func([]byte) error { return closed }
 	if _, err := writer.copy(strings.NewReader("a\n")); !errors.As(err, &writeError{}) {
 		t.Errorf("the error of stdout looks like one of the stream: %v", err)
+	}
+}
+
+func TestLogsEndWithoutTheRightToReadThePod(t *testing.T) {
+	t.Parallel()
+	clientset := fake.NewClientset()
+	clientset.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "" {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "digits-worker-0", nil)
+	})
+	reader := &logReader{pods: clientset.CoreV1().Pods("a"), logOptions: logOptions{follow: true, tail: -1}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "digits-worker-0", UID: "1"}}
+	if !reader.hasEnded(t.Context(), pod, "main") {
+		t.Error("the reader would connect again without end")
 	}
 }
 
