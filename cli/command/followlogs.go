@@ -83,12 +83,19 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	defer narrator.end()
 	out := &lockedWriter{writer: e.Out}
 	started := map[string]bool{}
+	var limited sync.Once
 	for {
 		var next *jobs.Replica
 		err := state.wait(ctx, func() bool {
 			next = nil
 			if state.job != nil {
-				next = o.notStarted(*state.job, started)
+				var isLimited bool
+				if next, isLimited = o.notStarted(*state.job, started); isLimited {
+					limited.Do(func() {
+						_, _ = fmt.Fprintf(e.ErrOut, "%s has more than %d replicas, and the output of the others is not "+
+							"printed: --max-log-requests raises the limit\n", job.Ref(), o.maxStreams)
+					})
+				}
 			}
 			return state.pods != nil && (next != nil || state.job == nil || state.job.JobStatus().Finished() || !o.all)
 		})
@@ -121,21 +128,28 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 }
 
 // notStarted returns a replica whose output is not followed yet, or nil. With --all, an elastic job can get more
-// replicas.
-func (o logOptions) notStarted(job jobs.Job, started map[string]bool) *jobs.Replica {
-	if !o.all && len(started) > 0 {
-		return nil
+// replicas. isLimited reports whether --max-log-requests does not allow to follow one.
+func (o logOptions) notStarted(job jobs.Job, started map[string]bool) (next *jobs.Replica, isLimited bool) {
+	if !o.all {
+		replicas, err := o.selected(job)
+		if err != nil || len(started) > 0 {
+			return nil, false
+		}
+		return &replicas[0], false
 	}
-	replicas, err := o.selected(job)
-	if err != nil {
-		return nil
-	}
-	for i := range replicas {
-		if !started[replicas[i].Name] {
-			return &replicas[i]
+	followed := 0
+	for _, replica := range job.Replicas() {
+		switch {
+		case started[replica.Name]:
+			followed++
+		case next == nil:
+			next = &replica
 		}
 	}
-	return nil
+	if next != nil && followed >= o.maxStreams {
+		return nil, true
+	}
+	return next, false
 }
 
 // followReplica prints the output of the pods of a replica, one after the other.
@@ -148,6 +162,7 @@ func (e *environment) followReplica(
 	var last types.UID
 	for {
 		var pod *corev1.Pod
+		waits := false
 		err := state.wait(ctx, func() bool {
 			pod = state.pods[replica.Name]
 			if pod != nil && pod.UID != last && metav1.IsControlledBy(pod, job) && waitingState(pod, container) == "" {
@@ -157,7 +172,14 @@ func (e *environment) followReplica(
 			if state.job == nil || state.job.JobStatus().Finished() {
 				return true
 			}
-			narrator.tell(whyNoOutput(*state.job, replica))
+			switch _, err := state.job.ReplicaNamed(replica.Name); {
+			case err == nil || !o.all:
+				narrator.tell(whyNoOutput(*state.job, replica, last != ""))
+				waits = true
+			case waits: // an elastic job has removed the replica, and can add it again
+				narrator.tell("")
+				waits = false
+			}
 			return false
 		})
 		switch {
@@ -201,9 +223,12 @@ func (f *followed) outlives(pod *corev1.Pod) bool {
 	return f.job.JobStatus().Finished() && f.job.Spec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
 }
 
-// whyNoOutput explains why a replica of a job has no pod with output.
-func whyNoOutput(job jobs.Job, replica jobs.Replica) string {
-	text := "the next pod of " + replica.Name
+// whyNoOutput explains why a replica of a job has no pod with output, or no other one after its last pod.
+func whyNoOutput(job jobs.Job, replica jobs.Replica, hadPod bool) string {
+	text := "the pod of " + replica.Name
+	if hadPod {
+		text = "the next pod of " + replica.Name
+	}
 	if running := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionRunning); running != nil {
 		text += " (" + running.Reason + ": " + running.Message + ")"
 	}

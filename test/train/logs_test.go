@@ -67,10 +67,21 @@ var _ = Describe("kubectl train logs", func() {
 
 		By("following it until somebody deletes the job")
 		logs := n.start(ctx, "logs", "digits", "--all", "-f")
-		Eventually(ctx, logs.errOut).Should(gbytes.Say(`Waiting: the next pod of digits-worker-\d \(Pending: `))
+		Eventually(ctx, logs.errOut).Should(gbytes.Say(`Waiting: the pod of digits-worker-\d \(Pending: `))
 		Expect(api.Delete(ctx, n.object(plain("PyTorchTrainingJob", "digits")))).To(Succeed())
 		Eventually(ctx, logs.ended).Should(Receive(MatchError("ptjob/digits was deleted")))
 		Expect(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(n))).To(Succeed())
+	})
+
+	It("names the limit when an elastic job gets more replicas than --all may follow", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.create(ctx, elastic("digits"))
+		logs := n.start(ctx, "logs", "digits", "--all", "-f", "--max-log-requests=2")
+		Eventually(ctx, logs.errOut).Should(gbytes.Say("Waiting"))
+		n.run(ctx, "digits-worker-0", "digits-worker-1")
+		n.start(ctx, "scale", "digits", "3")
+		Eventually(ctx, logs.errOut).Should(gbytes.Say(
+			"ptjob/digits has more than 2 replicas, and the output of the others is not printed: --max-log-requests raises"))
 	})
 
 	It("ends when the user interrupts it", func(ctx context.Context) {

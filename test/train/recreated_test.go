@@ -59,7 +59,7 @@ var _ = Describe("kubectl train, if a job is deleted and another one gets its na
 		_, _, err := n.train(ctx, "logs", "digits")
 		Expect(err).To(MatchError(HavePrefix("digits-worker-0 has no pod")))
 		logs := n.start(ctx, "logs", "digits", "-f")
-		Eventually(ctx, logs.errOut).Should(gbytes.Say("Waiting: the next pod of digits-worker-0"))
+		Eventually(ctx, logs.errOut).Should(gbytes.Say("Waiting: the pod of digits-worker-0"))
 		release(ctx)
 	})
 })
