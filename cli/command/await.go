@@ -29,6 +29,9 @@ func (f *waitFlags) add(cmd *cobra.Command, until string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait, such as 5m (0: without limit)")
 }
 
+// oneLine returns a text that a command waits for as one line. A part of it can come from another program.
+func oneLine(text string) string { return printable.Shortened(printable.Line(text), 300) }
+
 // narrator prints what a command waits for, if that takes long, and then each change of it.
 type narrator struct {
 	out io.Writer
@@ -64,7 +67,7 @@ func (n *narrator) run() {
 			if latest == "" || latest == printed || now.Sub(quietSince) < patience {
 				continue
 			}
-			_, _ = fmt.Fprintln(n.out, "Waiting:", printable.Text(latest))
+			_, _ = fmt.Fprintln(n.out, "Waiting:", oneLine(latest))
 			if n.hint != "" {
 				_, _ = fmt.Fprintln(n.out, n.hint)
 				n.hint = ""
@@ -124,7 +127,11 @@ func explainWait(err error, timeout time.Duration, done, waitsFor string) error 
 	case err == nil:
 		return nil
 	case errors.Is(err, errTimeout):
-		return fmt.Errorf("%s, but timed out after %s: %s", done, timeout, printable.Text(waitsFor))
+		text := fmt.Sprintf("%s, but timed out after %s", done, timeout)
+		if waitsFor != "" {
+			text += ": " + oneLine(waitsFor)
+		}
+		return errors.New(text)
 	case errors.Is(err, context.Canceled):
 		return failure{error: fmt.Errorf("interrupted: %s, and this command no longer waits", done), code: exitInterrupted}
 	case errors.Is(err, jobs.ErrFailed):

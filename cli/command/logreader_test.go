@@ -105,8 +105,8 @@ func TestLogsEndWithoutTheRightToReadThePod(t *testing.T) {
 func TestNarrator(t *testing.T) {
 	lines := make(chan string, 10)
 	n := narrate(lineChannel(lines), "Press Ctrl-C.")
-	n.tell("a\x1b[2J")
-	for _, want := range []string{"Waiting: a\n", "Press Ctrl-C.\n"} {
+	n.tell("a\x1b[2J\nb " + strings.Repeat("c", 300))
+	for _, want := range []string{"Waiting: a b " + strings.Repeat("c", 293) + "...\n", "Press Ctrl-C.\n"} {
 		if got := <-lines; got != want {
 			t.Errorf("printed %q, want %q", got, want)
 		}
@@ -117,6 +117,19 @@ func TestNarrator(t *testing.T) {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 	n.end()
+}
+
+func TestATimeoutWithoutAReasonHasNoColon(t *testing.T) {
+	t.Parallel()
+	for waitsFor, want := range map[string]string{
+		"":              "the job is being paused, but timed out after 1ms",
+		"pods\nto\x1b[2J": "the job is being paused, but timed out after 1ms: pods to",
+	} {
+		err := explainWait(errTimeout, time.Millisecond, "the job is being paused", waitsFor)
+		if diff := cmp.Diff(want, err.Error()); diff != "" {
+			t.Error(diff)
+		}
+	}
 }
 
 // lineChannel sends what is written to a channel.
