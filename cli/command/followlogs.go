@@ -115,7 +115,7 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	watches.Wait()
 	switch cause := context.Cause(ctx); {
 	case outer.Err() != nil:
-		return failure{error: errors.New("interrupted: the job goes on"), code: exitInterrupted}
+		return failure{error: fmt.Errorf("interrupted: %s goes on", job.Ref()), code: exitInterrupted}
 	case !errors.Is(cause, errAllPrinted):
 		return cause
 	case state.job == nil:

@@ -27,8 +27,8 @@ type follower[S any] interface {
 
 // live is a live view of something, which has snapshots of type S.
 type live[S any] struct {
-	// name is the name of the jobs in errors.
-	name string
+	// goesOn is the end of the error after an interrupt, such as "ptjob/digits goes on".
+	goesOn string
 	// follow returns the follower, which stops when the context ends.
 	follow func(context.Context) (follower[S], error)
 	// outcome reports whether the jobs are where they are waited for. It then also returns the error of the command.
@@ -60,7 +60,7 @@ func (l live[S]) run(ctx context.Context, e *environment, o watchOptions) error 
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("--timeout=%s is over: kubectl train why explains what a job waits for", o.timeout)
 	case errors.Is(err, context.Canceled) || key == screen.KeyInterrupt:
-		return failure{fmt.Errorf("interrupted: %s can go on without the command", l.name), exitInterrupted}
+		return failure{errors.New("interrupted: " + l.goesOn), exitInterrupted}
 	case err != nil:
 		return err
 	}

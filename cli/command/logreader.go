@@ -90,7 +90,8 @@ func (r *logReader) print(
 // the end of the output is taken for the end of the container.
 func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container string) bool {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && (now.UID != pod.UID || hasEnded(now, container))
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		err == nil && (now.UID != pod.UID || hasEnded(now, container))
 }
 
 // writeError is an error of writing to stdout.

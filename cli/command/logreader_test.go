@@ -122,7 +122,7 @@ func TestNarrator(t *testing.T) {
 func TestATimeoutWithoutAReasonHasNoColon(t *testing.T) {
 	t.Parallel()
 	for waitsFor, want := range map[string]string{
-		"":              "the job is being paused, but timed out after 1ms",
+		"":                "the job is being paused, but timed out after 1ms",
 		"pods\nto\x1b[2J": "the job is being paused, but timed out after 1ms: pods to",
 	} {
 		err := explainWait(errTimeout, time.Millisecond, "the job is being paused", waitsFor)

@@ -90,6 +90,12 @@ processes of all ranks.`,
 
 // logs prints the output of the replicas of a job that the options select.
 func (e *environment) logs(ctx context.Context, name string, o logOptions) error {
+	switch {
+	case o.tail < -1:
+		return fmt.Errorf("--tail=%d must be a number of lines, or -1 for all lines", o.tail)
+	case o.since < 0:
+		return fmt.Errorf("--since=%s must not be negative", o.since)
+	}
 	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err

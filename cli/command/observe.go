@@ -46,7 +46,7 @@ func (c *cluster) observe(
 		case isFinal(err):
 			return err
 		}
-		select { // even without an error: a proxy can end each watch at once
+		select { // even without an error: a proxy can end each watch immediately
 		case <-time.After(delays.Step()):
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -165,7 +165,7 @@ func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o w
 	}
 	var before *screen.Snapshot
 	return live[screen.Snapshot]{
-		name: job.Ref(),
+		goesOn: job.Ref() + " goes on",
 		follow: func(ctx context.Context) (follower[screen.Snapshot], error) {
 			return observe.Follow(ctx, c, job), nil
 		},
@@ -201,7 +201,7 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 	}
 	known, trouble := map[string]screen.Snapshot{}, ""
 	return live[screen.Jobs]{
-		name: "the jobs",
+		goesOn: "the jobs go on",
 		follow: func(ctx context.Context) (follower[screen.Jobs], error) {
 			return observe.FollowAll(ctx, c, jobs.Kinds, options, printer != nil)
 		},

@@ -95,8 +95,12 @@ func (j Job) ReplicaNamed(name string) (Replica, error) {
 	if i >= 0 {
 		return replicas[i], nil
 	}
-	if len(replicas) == 0 {
+	switch len(replicas) {
+	case 0:
 		return Replica{}, fmt.Errorf("%s has no replicas", j.Ref())
+	case 1:
+		return Replica{}, fmt.Errorf("%s has no replica %q: its only replica is %s",
+			j.Ref(), name, j.ShortName(replicas[0].Name))
 	}
 	return Replica{}, fmt.Errorf("%s has no replica %q: its %d replicas are %s to %s",
 		j.Ref(), name, len(replicas), j.ShortName(replicas[0].Name), j.ShortName(replicas[len(replicas)-1].Name))

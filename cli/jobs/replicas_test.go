@@ -121,6 +121,11 @@ func TestOneReplica(t *testing.T) {
 			manifest: masterLast, find: func(j jobs.Job) (jobs.Replica, error) { return j.ReplicaNamed("ps-0") },
 			want: `ptjob/digits has no replica "ps-0": its 3 replicas are master-0 to worker-1`,
 		},
+		"an unknown name is an error that names the only replica": {
+			manifest: "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {replicaSpecs: [{type: worker}]}}",
+			find:     func(j jobs.Job) (jobs.Replica, error) { return j.ReplicaNamed("ps-0") },
+			want:     `ptjob/digits has no replica "ps-0": its only replica is worker-0`,
+		},
 		"the launcher of DeepSpeed has the output of a failure": {
 			manifest: words, find: jobs.Job.Failed, want: "words-worker-0",
 		},

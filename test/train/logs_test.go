@@ -92,7 +92,7 @@ var _ = Describe("kubectl train logs", func() {
 		logs.interrupt()
 		var err error
 		Eventually(ctx, logs.ended).Should(Receive(&err))
-		Expect(err).To(MatchError("interrupted: the job goes on"))
+		Expect(err).To(MatchError("interrupted: ptjob/digits goes on"))
 		Expect(command.ExitCode(err)).To(Equal(130))
 	})
 
@@ -111,6 +111,9 @@ var _ = Describe("kubectl train logs", func() {
 			`ptjob/digits has no replica "ps-0": its 2 replicas are worker-0 to worker-1`, "--replica=ps-0"),
 		Entry("a failure that did not happen", plain("PyTorchTrainingJob", "digits"), "no replica of ptjob/digits has failed",
 			"--failed"),
+		Entry("a negative number of lines", plain("PyTorchTrainingJob", "digits"),
+			"--tail=-5 must be a number of lines, or -1 for all lines", "--tail=-5"),
+		Entry("a negative time", plain("PyTorchTrainingJob", "digits"), "--since=-5m0s must not be negative", "--since=-5m"),
 		Entry("more replicas than it may follow", plain("PyTorchTrainingJob", "digits"),
 			"ptjob/digits has 2 replicas, and --max-log-requests allows 1 to be followed",
 			"--all", "-f", "--max-log-requests=1"),

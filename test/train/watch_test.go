@@ -108,7 +108,7 @@ var _ = Describe("kubectl train watch", func() {
 		interrupt()
 		var err error
 		Eventually(w.Ended).Should(Receive(&err))
-		Expect(err).To(MatchError("interrupted: ptjob/digits can go on without the command"))
+		Expect(err).To(MatchError("interrupted: ptjob/digits goes on"))
 		Expect(command.ExitCode(err)).To(Equal(130))
 
 		_, _, err = n.train(ctx, "watch", "digits", "--timeout=2s")
