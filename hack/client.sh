@@ -6,6 +6,15 @@
 set -euo pipefail
 mkdir -p "$2"
 output=$(cd "$2" && pwd)
+for file in "$output"/*; do # all of them are deleted
+	case ${file##*/} in
+	kubectl-train_* | train.yaml | '*') ;;
+	*)
+		echo "hack/client.sh: $file is no file of a client: choose another folder" >&2
+		exit 1
+		;;
+	esac
+done
 cd "$(dirname "$0")/.."
 module=$1
 platforms=("${@:3}")
