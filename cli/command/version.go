@@ -114,6 +114,14 @@ func (e *environment) readVersions(ctx context.Context, v *versions) error {
 // warningsOf returns what can keep the client from working with a controller, and the next step.
 func warningsOf(c installed.Controller) []string {
 	var warnings []string
+	if len(c.Deployments) > 1 && c.Deployments[0].Namespace == c.ReleasedNamespace() {
+		var others []string
+		for _, d := range c.Deployments[1:] {
+			others = append(others, d.Namespace)
+		}
+		warnings = append(warnings, fmt.Sprintf("%s is also in other namespaces than %s: %s. Other users can have "+
+			"created it there", c.Name, c.ReleasedNamespace(), firstOf(others)))
+	}
 	for _, d := range c.Deployments {
 		switch skew := compareMinor(d.Version, c.TestedVersion); {
 		case skew > 0:

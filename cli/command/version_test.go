@@ -40,6 +40,14 @@ func TestWarningsOf(t *testing.T) {
 			want: []string{"pytorch-controller in namespace t9k-pytorch has version v0.9.0, and kubectl train was tested with " +
 				"v1.2.0: ask an administrator of the cluster to upgrade the controller"},
 		},
+		"a controller in other namespaces gives a warning": {
+			controller: installed.Controller{
+				TestedVersion: "v0.2.0", Kinds: served,
+				Deployments: append(running("v0.2.0"), installed.Deployment{Namespace: "team-a", Version: "v0.2.0"}),
+			},
+			want: []string{"pytorch-controller is also in other namespaces than t9k-pytorch: team-a. Other users can have " +
+				"created it there"},
+		},
 		"a tag that is no version gives no warning": {
 			controller: installed.Controller{TestedVersion: "v0.2.0", Kinds: served, Deployments: running("latest")},
 		},

@@ -65,6 +65,11 @@ func (c Controller) IsInstalled() bool {
 	return len(c.Deployments) > 0 || slices.ContainsFunc(c.Kinds, func(k Kind) bool { return len(k.Served) > 0 })
 }
 
+// ReleasedNamespace returns the namespace of the controller in the released manifests.
+func (c Controller) ReleasedNamespace() string {
+	return "t9k-" + strings.TrimSuffix(c.Name, "-controller")
+}
+
 // known are the types that the client uses, by controller.
 var known = []struct {
 	module string
@@ -176,26 +181,25 @@ func servedKinds(
 	return served, nil
 }
 
-// listed is the maximum number of Deployments that are read.
-const listed = 100
+// pageSize is the number of Deployments that are read with one request.
+const pageSize = 500
 
-// AddDeployments adds the Deployments to the controllers. If the user may not list the Deployments of all namespaces,
-// it adds only those of the given namespace, and returns the error of the API server.
+// AddDeployments adds the Deployments to the controllers, those of the released manifests first. If the user may not
+// list the Deployments of all namespaces, it adds only those of the given namespace, and returns the error of the API
+// server.
 func AddDeployments(ctx context.Context, reader client.Reader, namespace string, controllers []Controller) error {
-	options := []client.ListOption{
-		client.MatchingLabels{"app.kubernetes.io/part-of": "tensorstack-jobs"}, client.Limit(listed),
-	}
-	var list appsv1.DeploymentList
-	err := reader.List(ctx, &list, options...)
+	found, err := deployments(ctx, reader)
 	if apierrors.IsForbidden(err) {
-		if inNamespace := reader.List(ctx, &list, append(options, client.InNamespace(namespace))...); inNamespace != nil {
+		var inNamespace error
+		if found, inNamespace = deployments(ctx, reader, client.InNamespace(namespace)); inNamespace != nil {
 			return err
 		}
 	}
-	for _, d := range list.Items {
+	for _, d := range found {
+		// Every user can create a Deployment with the labels.
 		name := d.Spec.Template.Labels["app.kubernetes.io/name"]
 		i := slices.IndexFunc(controllers, func(c Controller) bool { return c.Name == name })
-		if i < 0 {
+		if i < 0 || d.Spec.Template.Spec.ServiceAccountName != name {
 			continue
 		}
 		for _, container := range d.Spec.Template.Spec.Containers {
@@ -206,9 +210,36 @@ func AddDeployments(ctx context.Context, reader client.Reader, namespace string,
 		}
 	}
 	for _, c := range controllers {
-		slices.SortFunc(c.Deployments, func(a, b Deployment) int { return cmp.Compare(a.Namespace, b.Namespace) })
+		isOther := func(d Deployment) int {
+			if d.Namespace == c.ReleasedNamespace() {
+				return 0
+			}
+			return 1
+		}
+		slices.SortFunc(c.Deployments, func(a, b Deployment) int {
+			return cmp.Or(isOther(a)-isOther(b), cmp.Compare(a.Namespace, b.Namespace))
+		})
 	}
 	return err
+}
+
+// deployments returns all Deployments with the label of the project.
+func deployments(
+	ctx context.Context, reader client.Reader, options ...client.ListOption,
+) ([]appsv1.Deployment, error) {
+	ofProject := client.MatchingLabels{"app.kubernetes.io/part-of": "tensorstack-jobs"}
+	options = append(options, ofProject, client.Limit(pageSize))
+	var all []appsv1.Deployment
+	for next := ""; ; {
+		var list appsv1.DeploymentList
+		if err := reader.List(ctx, &list, append(slices.Clip(options), client.Continue(next))...); err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+		if next = list.Continue; next == "" {
+			return all, nil
+		}
+	}
 }
 
 // tag matches the tag of an image after its last slash.

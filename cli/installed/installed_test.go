@@ -1,13 +1,17 @@
 package installed
 
 import (
+	"context"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestTagOf(t *testing.T) {
@@ -50,6 +54,48 @@ func TestRequiredVersion(t *testing.T) {
 				t.Errorf("unexpected version (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// pages is an API server that returns one Deployment with each request.
+type pages struct {
+	client.Reader
+
+	all []appsv1.Deployment
+}
+
+func (p pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	at := len(o.Continue)
+	found := list.(*appsv1.DeploymentList)
+	found.Items = p.all[at : at+1]
+	if at+1 < len(p.all) {
+		found.Continue = strings.Repeat("x", at+1)
+	}
+	return nil
+}
+
+func TestAddDeployments(t *testing.T) {
+	t.Parallel()
+	deployment := func(namespace, account string) appsv1.Deployment {
+		var d appsv1.Deployment
+		d.Namespace = namespace
+		d.Spec.Template.Labels = map[string]string{"app.kubernetes.io/name": "pytorch-controller"}
+		d.Spec.Template.Spec.ServiceAccountName = account
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Image: "pytorch-controller:v0.1.0"}}
+		return d
+	}
+	controllers := []Controller{{Name: "pytorch-controller"}}
+	err := AddDeployments(t.Context(), pages{all: []appsv1.Deployment{
+		deployment("a", "default"), deployment("b", "pytorch-controller"), deployment("t9k-pytorch", "pytorch-controller"),
+	}}, "", controllers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Deployment{{Namespace: "t9k-pytorch", Version: "v0.1.0"}, {Namespace: "b", Version: "v0.1.0"}}
+	if diff := cmp.Diff(want, controllers[0].Deployments); diff != "" {
+		t.Errorf("unexpected Deployments (-want +got):\n%s", diff)
 	}
 }
 

@@ -29,7 +29,7 @@ var _ = Describe("kubectl train version", func() {
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: labels},
-					Spec: corev1.PodSpec{Containers: []corev1.Container{
+					Spec: corev1.PodSpec{ServiceAccountName: controller, Containers: []corev1.Container{
 						{Name: "mesh", Image: "proxy:v1.2.3"}, {Name: "controller", Image: "tensorstack/" + controller + ":" + version},
 					}},
 				},
