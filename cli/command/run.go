@@ -140,15 +140,13 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.StorageClass, "storage-class", "",
 		"storage class of a new claim for the code (default: the default of the cluster)")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "return when the job is created, without waiting for its end")
-	flags.StringVar(&f.dryRun, "dry-run", "none",
-		"none, client (only print the objects) or server (let the API server check them)")
+	addDryRun(cmd, &f.dryRun)
 	flags.StringVarP(&f.output, "output", "o", "", "print the objects as yaml, json or name; needs --dry-run or --detach")
 	complete := func(flag string, values ...string) {
 		// The error means that there is no such flag, which a test would find.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	complete("kind", frameworkNames...)
-	complete("dry-run", "none", "client", "server")
 	complete("output", "yaml", "json", "name")
 }
 
@@ -191,13 +189,13 @@ func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
 			check("run-as-user", fmt.Errorf("%d is not allowed: pods of kubectl train do not run as root", f.user))
 		}
 	}
-	if !slices.Contains([]string{"none", "client", "server"}, f.dryRun) {
-		check("dry-run", fmt.Errorf("%q is not none, client or server", f.dryRun))
+	if _, err := dryRunNote(f.dryRun); err != nil {
+		errs = append(errs, err)
 	}
 	if !slices.Contains([]string{"", "yaml", "json", "name"}, f.output) {
 		check("output", fmt.Errorf("%q is not yaml, json or name", f.output))
 	}
-	if f.output != "" && f.dryRun == "none" && !f.detach {
+	if f.output != "" && f.dryRun == dryRunNone && !f.detach {
 		check("output", errors.New("the log of the training goes to stdout: add --dry-run=client or --detach"))
 	}
 	return options, errors.Join(errs...)
@@ -244,7 +242,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	if err != nil {
 		return err
 	}
-	if f.dryRun == "client" {
+	if f.dryRun == dryRunClient {
 		// As with kubectl create, the objects have only a namespace that the user has named.
 		namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
@@ -273,7 +271,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 		return err
 	}
 	objects.Job.Flags = c.flags
-	if f.dryRun == "server" {
+	if f.dryRun == dryRunServer {
 		objects.SetPaused(objects.Upload != nil)
 		if err := checkObjects(cmd.Context(), c, objects); err != nil {
 			return err
