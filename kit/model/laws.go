@@ -201,7 +201,9 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 // checkSecretDeletion checks that the Secret that the replicas share is deleted only when no replica runs. Pods that
 // are being deleted are exempt, because they have already read the Secret. Elastic jobs are exempt, because replicas
 // that an elastic job has given up can still run when the job ends. Pods of an earlier attempt that a delayed write
-// created are exempt, because the cleanUpPolicy None keeps them.
+// created are exempt, because the cleanUpPolicy None keeps them. Relabelled pods are exempt, because the controller
+// does not find one whose name the job no longer needs, such as after a user has reduced the replicas of a job that
+// pauses.
 func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	_, isSecret := change.Before.(*corev1.Secret)
@@ -211,7 +213,8 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	}
 	for _, pod := range now.Pods() {
 		isOfThePast := IsLate(pod) && AttemptLabel(pod) != AttemptOf(*job.JobStatus(), pod.Name)
-		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && pod.DeletionTimestamp == nil && !isOfThePast {
+		isExempt := isOfThePast || IsRelabelled(pod) || pod.DeletionTimestamp != nil
+		if !policy.Ended(pod) && !kubelet.HasEnded(pod) && !isExempt {
 			t.Errorf("the controller deletes the Secret of the job while pod %s is %s", pod.Name, pod.Status.Phase)
 		}
 	}
