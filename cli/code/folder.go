@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // File is a file of the code.
@@ -244,7 +246,7 @@ func (f *Folder) largest() string {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.size, a.size) })
 	var names []string
 	for _, p := range parts[:min(3, len(parts))] {
-		names = append(names, fmt.Sprintf("%s (%s, %s)", p.name, Count(p.n), Bytes(p.size)))
+		names = append(names, fmt.Sprintf("%s (%s, %s)", p.name, printable.Count(p.n, "file"), Bytes(p.size)))
 	}
 	return strings.Join(names, ", ")
 }
@@ -265,14 +267,6 @@ func (f *Folder) Has(name string) bool {
 
 // Content returns the content of a file of the code.
 func (f *Folder) Content(name string) ([]byte, error) { return fs.ReadFile(f.content, name) }
-
-// Count returns a number of files for a message, such as "1 file".
-func Count(files int) string {
-	if files == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", files)
-}
 
 // Bytes returns a number of bytes for a message, such as "3.1 MiB".
 func Bytes(n int64) string {

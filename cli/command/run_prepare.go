@@ -62,7 +62,7 @@ func (p *preparation) run(ctx context.Context) error {
 	}
 	p.objects.SetOwner()
 	p.screen.message("%s is created with %s of %s (%s)",
-		p.objects.Job.Ref(), code.Count(len(p.folder.Files)), p.folder.Path, code.Bytes(p.folder.Size()))
+		p.objects.Job.Ref(), printable.Count(len(p.folder.Files), "file"), p.folder.Path, code.Bytes(p.folder.Size()))
 	err := p.provideCode(ctx)
 	if err == nil && ctx.Err() == nil {
 		if err = p.start(ctx); err == nil {

@@ -90,7 +90,7 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 	switch {
 	case objects.Upload != nil:
 		line("The code of %s has %s and %s, which is too large for a ConfigMap. It is not in this file.",
-			folder.Path, code.Count(len(folder.Files)), code.Bytes(folder.Size()))
+			folder.Path, printable.Count(len(folder.Files), "file"), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets

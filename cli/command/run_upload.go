@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
 )
 
@@ -131,7 +132,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 // send sends the code to the pod. The program in the pod compares the checksum.
 func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	digest := p.objects.Digest
-	what := fmt.Sprintf("%s (%s) to the claim %s", code.Count(len(p.folder.Files)), code.Bytes(digest.Size),
+	what := fmt.Sprintf("%s (%s) to the claim %s", printable.Count(len(p.folder.Files), "file"), code.Bytes(digest.Size),
 		pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	p.screen.message("Uploading %s", what)
 	defer p.screen.setStatus("")

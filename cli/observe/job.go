@@ -170,7 +170,7 @@ func whyNotRunning(pod *corev1.Pod) string {
 		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
 			return c.State.Waiting.Reason
-		case c.State.Running != nil && !isSidecar(pod, c.Name):
+		case c.State.Running != nil && !jobs.IsSidecar(pod, c.Name):
 			return "init container " + c.Name
 		}
 	}
@@ -180,13 +180,6 @@ func whyNotRunning(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// isSidecar reports whether an init container runs beside the other containers of the pod.
-func isSidecar(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
 }
 
 // eventOf returns the part of an event that a screen shows.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -167,7 +168,7 @@ func (r Replica) otherContainers(main string, s style) []line {
 	var lines []line
 	for _, c := range r.Pod.Spec.InitContainers {
 		label := "Init"
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if jobs.IsSidecar(r.Pod, c.Name) {
 			label = "Sidecar"
 		}
 		lines = append(lines, s.containerLine(label, c, !own[c.Name]))

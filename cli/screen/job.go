@@ -318,7 +318,7 @@ func (s Snapshot) replicaSummary(types []replicasOf) string {
 	}
 	text := strings.Join(texts, ", ")
 	if nodes := nodesOf(types); nodes > 0 {
-		text += quiet.Render(fmt.Sprintf("  on %s", plural(nodes, "node")))
+		text += quiet.Render(fmt.Sprintf("  on %s", printable.Count(nodes, "node")))
 	}
 	if e := s.Job.Spec().Elastic; e != nil {
 		text += quiet.Render(fmt.Sprintf("  elastic: %d to %d", e.Least(), e.Most()))
@@ -345,10 +345,10 @@ func (s Snapshot) restarts() string {
 	}
 	text += quiet.Render(fmt.Sprintf("  attempt %d", status.Attempt))
 	if status.Pauses > 0 {
-		text += quiet.Render("  paused " + plural(int(status.Pauses), "time"))
+		text += quiet.Render("  paused " + printable.Count(int(status.Pauses), "time"))
 	}
 	if status.Evictions > 0 {
-		text += quiet.Render("  evicted " + plural(int(status.Evictions), "time"))
+		text += quiet.Render("  evicted " + printable.Count(int(status.Evictions), "time"))
 	}
 	return text
 }
@@ -364,7 +364,7 @@ func (q Queue) summary() string {
 	case q.Place > 0:
 		text += fmt.Sprintf(", place %d", q.Place)
 	case q.Waiting > 0:
-		text += fmt.Sprintf(", %s", plural(q.Waiting, "job")) + " waiting"
+		text += fmt.Sprintf(", %s", printable.Count(q.Waiting, "job")) + " waiting"
 	}
 	if q.Within != "" && !q.Admitted && cmp.Or(q.Place, q.Waiting) > 0 {
 		text += " " + printable.Line(q.Within)
@@ -389,7 +389,7 @@ func (s Snapshot) avoided(now time.Time) []string {
 		lines = append(lines, line)
 	}
 	if more := len(nodes) - most; more > 0 {
-		lines = append(lines, quiet.Render(fmt.Sprintf("and %s more", plural(more, "node"))))
+		lines = append(lines, quiet.Render(fmt.Sprintf("and %s more", printable.Count(more, "node"))))
 	}
 	return lines
 }
@@ -429,12 +429,4 @@ func (s Snapshot) recentEvents(columns int, now time.Time) []string {
 			style.Render(pad(printable.Line(e.Reason), 14))+" "+printable.Line(e.Message), columns))
 	}
 	return lines
-}
-
-// plural returns a number with a noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

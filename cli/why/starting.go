@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
@@ -135,7 +135,7 @@ func starting(v view, c condition) entry {
 	}
 	for _, status := range s.pod.Status.InitContainerStatuses {
 		switch {
-		case status.State.Running == nil || status.Started != nil && *status.Started && isSidecar(s.pod, status.Name):
+		case status.State.Running == nil || status.Started != nil && *status.Started && jobs.IsSidecar(s.pod, status.Name):
 		case status.Name == waitContainer:
 			e.cause = "Pod {pod} waits for its peers: its init container wait-for-peers waits until their host names resolve, " +
 				"for at most 10 minutes."
@@ -160,11 +160,4 @@ func starting(v view, c condition) entry {
 		e.do = "Large images take minutes. Wait."
 	}
 	return e
-}
-
-// isSidecar reports whether an init container is a sidecar, which runs for the whole life of the pod.
-func isSidecar(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
 }
