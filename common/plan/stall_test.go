@@ -337,6 +337,30 @@ func TestStall(t *testing.T) {
 }
 
 // A stall with the policy Restart restarts all replicas like a failure of the whole job, and counts once.
+func TestAStallIsReportedOnlyOnALiveRead(t *testing.T) {
+	t.Parallel()
+	stalled := leaderReads(step(420, 10*time.Minute))
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		seen plan.Observation
+		want bool
+	}{
+		"a stall that is only reported requires a live read": {job: reports(600, 0, notify), seen: stalled, want: true},
+		"a stall that restarts the job requires a live read": {job: reports(600, 0, restart), seen: stalled, want: true},
+		"a stall that was reported before requires no live read": {
+			job: reports(600, 0, notify).SawIn(stalled), seen: stalled,
+		},
+		"a training within its deadline requires no live read": {
+			job: reports(600, 0, notify), seen: leaderReads(step(420, time.Minute)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "NeedsLiveRead", tc.want, plan.Decide(tc.job.Job, tc.seen, now).NeedsLiveRead)
+		})
+	}
+}
+
 func TestStallRestartsTheJob(t *testing.T) {
 	t.Parallel()
 	j := reports(600, 300, restart)

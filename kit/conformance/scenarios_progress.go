@@ -79,6 +79,18 @@ var progressScenarios = []scenario{
 		},
 	},
 	{
+		name:  "a stall is not reported while the cache lacks the failure of a replica",
+		shape: reporting(two(onFailure, scopeJob, stalls(notifiesOfStall))),
+		steps: []step{
+			run, passes(10 * time.Second), hangs, together(unseen(exits(1, 3)), waits(2*time.Minute)), run,
+			passes(time.Minute), isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "1 Error 3 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
 		name:  "a training that announces its silence is not stalled until the silence ends",
 		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
 		steps: []step{

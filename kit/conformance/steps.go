@@ -96,6 +96,15 @@ func together(steps ...step) step {
 	}
 }
 
+// unseen returns a step that changes pods while the cache of pods is frozen. The next reconcile sees the stale cache.
+func unseen(what step) step {
+	return func(w *world) {
+		w.process.cache.Freeze(model.Pods)
+		w.process.staleReconciles = 1
+		what(w)
+	}
+}
+
 // stands returns a step that checks the phase of the job.
 func stands(phase batchv1beta1.JobPhase) step {
 	return func(w *world) {
