@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -33,11 +34,25 @@ func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error
 }
 
 // print prints the output of a container, and follows it until the container has ended or its pod is gone. If the
-// connection is lost before, it reconnects and goes on with the next line. --tail and --since apply if limited is true.
+// connection is lost before, it reconnects and goes on after the last whole line. --tail and --since apply if limited is
+// true.
 func (r *logReader) print(
 	ctx context.Context, pod *corev1.Pod, container string, write func([]byte) error, limited bool,
 ) error {
-	options := &corev1.PodLogOptions{Container: container, Follow: r.follow, Timestamps: r.follow || r.timestamps}
+	isStamped := r.follow || r.timestamps
+	lines := &lineWriter{write: write, cut: isStamped && !r.timestamps, stamped: isStamped, resumes: r.follow}
+	err := r.read(ctx, pod, container, lines, limited)
+	return cmp.Or(lines.end(), err)
+}
+
+// read reads the output of a container for print.
+func (r *logReader) read(
+	ctx context.Context, pod *corev1.Pod, container string, lines *lineWriter, limited bool,
+) error {
+	if r.follow && r.isReplaced(ctx, pod) {
+		return nil // the output would be the one of another pod of the name
+	}
+	options := &corev1.PodLogOptions{Container: container, Follow: r.follow, Timestamps: lines.stamped}
 	if limited && r.tail >= 0 {
 		options.TailLines = &r.tail
 	}
@@ -45,7 +60,6 @@ func (r *logReader) print(
 		seconds := int64((r.since + time.Second - 1) / time.Second)
 		options.SinceSeconds = &seconds
 	}
-	lines := &lineWriter{write: write, cut: options.Timestamps && !r.timestamps, stamped: options.Timestamps}
 	delays := reconnectDelays()
 	for {
 		stream, err := r.pods.GetLogs(pod.Name, options).Stream(ctx)
@@ -78,8 +92,8 @@ func (r *logReader) print(
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		options.TailLines, options.SinceSeconds = nil, nil
 		if !lines.last.IsZero() {
+			options.TailLines, options.SinceSeconds = nil, nil
 			options.SinceTime = &metav1.Time{Time: lines.last}
 			lines.skipUntil = lines.last
 		}
@@ -94,6 +108,13 @@ func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container str
 		err == nil && (now.UID != pod.UID || hasEnded(now, container))
 }
 
+// isReplaced reports whether another pod has the name of a pod. If the user may not read pods, this is unknown, and the
+// pod is taken for the same.
+func (r *logReader) isReplaced(ctx context.Context, pod *corev1.Pod) bool {
+	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
+	return err == nil && now.UID != pod.UID
+}
+
 // writeError is an error of writing to stdout.
 type writeError struct{ error }
 
@@ -103,32 +124,58 @@ type lineWriter struct {
 	write func([]byte) error
 	// stamped reports whether each line begins with its time. If cut is true, the time is not written.
 	stamped, cut bool
-	// last is the time of the last line. Lines of a new stream are skipped until they are newer than skipUntil, because
-	// the kubelet only knows whole seconds.
+	// last is the time of the last whole line. Lines of a new stream are skipped until they are newer than skipUntil,
+	// because the kubelet only knows whole seconds.
 	last, skipUntil time.Time
+	// resumes reports whether a new stream can follow, which repeats the line that the end of a stream has broken. held is
+	// the text of this line, which is written only if no other line follows. The pieces of a line that is longer than
+	// maxLine are not held: they are written twice.
+	resumes bool
+	held    []byte
+}
+
+// end writes the line that the end of the last stream has broken.
+func (w *lineWriter) end() error {
+	if w.held == nil {
+		return nil
+	}
+	return w.write(w.held)
 }
 
 // copy writes the lines of a stream. It reports whether it has written any.
 func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 	reader := bufio.NewReaderSize(stream, maxLine)
-	atStart, skips := true, false
+	atStart, skips, before := true, false, w.last
 	for {
 		piece, err := reader.ReadSlice('\n')
 		if len(piece) > 0 {
-			isComplete := piece[len(piece)-1] == '\n'
-			if atStart {
+			isWhole := piece[len(piece)-1] == '\n'
+			isBroken := w.resumes && !isWhole && !errors.Is(err, bufio.ErrBufferFull)
+			isFirst := atStart
+			if isFirst {
+				before = w.last
+				isPartOfTime := isBroken && !bytes.Contains(piece, []byte(" "))
 				piece, skips = w.begin(piece)
+				skips = skips || isPartOfTime
 			}
-			if !skips {
-				if !isComplete {
-					piece = append(bytes.Clone(piece), '\n')
-				}
+			if !isWhole {
+				piece = append(bytes.Clone(piece), '\n')
+			}
+			if isBroken {
+				w.last = before
+			}
+			switch {
+			case skips:
+			case isBroken && isFirst:
+				w.held = piece
+			default:
+				w.held = nil
 				if writeErr := w.write(piece); writeErr != nil {
 					return printed, writeError{writeErr}
 				}
 				printed = true
 			}
-			atStart = isComplete
+			atStart = isWhole
 		}
 		switch {
 		case err == nil, errors.Is(err, bufio.ErrBufferFull):

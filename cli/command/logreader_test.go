@@ -2,7 +2,11 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,12 +17,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 )
 
 func TestLineWriter(t *testing.T) {
+	const stamp = "2026-01-02T03:04:05.2Z "
 	long := strings.Repeat("x", maxLine)
+	fill := long[len(stamp):]
 	tests := map[string]struct {
 		writer  lineWriter
 		streams []string
@@ -55,6 +64,28 @@ func TestLineWriter(t *testing.T) {
 			},
 			want: "[a\n[c\n",
 		},
+		"a second stream repeats the line that the end of the first one has broken": {
+			writer: lineWriter{stamped: true, cut: true, resumes: true},
+			streams: []string{
+				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z loss 0.", "2026-01-02T03:04:05.2Z loss 0.25\n",
+			},
+			want: "[a\n[loss 0.25\n",
+		},
+		"a second stream repeats a line whose time is broken": {
+			writer:  lineWriter{stamped: true, cut: true, resumes: true},
+			streams: []string{"2026-01-02T03:0", "2026-01-02T03:04:05.2Z a\n"}, want: "[a\n",
+		},
+		"a second stream repeats a long line that is broken": {
+			writer: lineWriter{stamped: true, resumes: true}, streams: []string{stamp + fill + "y", stamp + fill + "yz\n"},
+			want: "[" + stamp + fill + "\n[y\n[" + stamp + fill + "\n[yz\n",
+		},
+		"a broken line is written at the end": {
+			writer:  lineWriter{stamped: true, cut: true, resumes: true},
+			streams: []string{"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b", ""}, want: "[a\n[b\n",
+		},
+		"nothing is written at the end if only the time of a line came": {
+			writer: lineWriter{stamped: true, cut: true, resumes: true}, streams: []string{"2026-01-02T03:0"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +97,9 @@ func TestLineWriter(t *testing.T) {
 					t.Fatal(err)
 				}
 				writer.skipUntil = writer.last
+			}
+			if err := writer.end(); err != nil {
+				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
 				t.Error(diff)
@@ -83,6 +117,83 @@ func TestLineWriterReportsErrors(t *testing.T) {
 	writer.write = func([]byte) error { return closed }
 	if _, err := writer.copy(strings.NewReader("a\n")); !errors.As(err, &writeError{}) {
 		t.Errorf("the error of stdout looks like one of the stream: %v", err)
+	}
+}
+
+func TestLogsGoOnAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	const first, second = "2026-01-02T03:04:05.1Z step 1\n", "2026-01-02T03:04:05.2Z step 2 of 10\n"
+	state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	var queries []string
+	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/log"):
+			pod := podWithUID("1")
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: state}}
+			writeJSON(t, w, pod)
+		case r.URL.Query().Get("sinceTime") == "":
+			queries = append(queries, "tail "+r.URL.Query().Get("tailLines"))
+			_, _ = io.WriteString(w, first+second[:len(second)-6])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler) // closes the connection
+		default:
+			queries = append(queries, "since "+r.URL.Query().Get("sinceTime"))
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+			_, _ = io.WriteString(w, first+second)
+		}
+	})
+	reader.tail = 7
+	var out bytes.Buffer
+	write := (&lockedWriter{writer: &out}).withPrefix("")
+	if err := reader.print(t.Context(), podWithUID("1"), "main", write, true); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("step 1\nstep 2 of 10\n", out.String()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"tail 7", "since 2026-01-02T03:04:05Z"}, queries); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNoOutputOfAnotherPodOfTheNameIsPrinted(t *testing.T) {
+	t.Parallel()
+	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/log") {
+			t.Error("the output of another pod is read")
+		}
+		writeJSON(t, w, podWithUID("2"))
+	})
+	write := func([]byte) error { return nil }
+	if err := reader.print(t.Context(), podWithUID("1"), "main", write, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readerOf returns a reader that follows the output of pods, and whose requests a handler answers.
+func readerOf(t *testing.T, handler http.HandlerFunc) *logReader {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	core, err := corev1client.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &logReader{pods: core.Pods("a"), logOptions: logOptions{follow: true, tail: -1}}
+}
+
+func podWithUID(uid types.UID) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: "digits-worker-0", Namespace: "a", UID: uid},
+	}
+}
+
+func writeJSON(t *testing.T, w http.ResponseWriter, object any) {
+	t.Helper()
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		t.Error(err)
 	}
 }
 
