@@ -42,23 +42,21 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 
 // addDryRun adds the flag --dry-run to a command.
 func addDryRun(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVar(value, "dry-run", dryRunNone,
-		`"client" only prints the result; "server" sends the request, but the API server changes nothing; or "none"`)
-	_ = cmd.RegisterFlagCompletionFunc("dry-run",
-		cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+	*value = dryRunNone
+	addEnum(cmd, value, "dry-run", "",
+		`"client" only prints the result; "server" sends the request, but the API server changes nothing; or "none"`,
+		dryRunNone, dryRunClient, dryRunServer)
 }
 
 // dryRunNote returns what is appended to the message of a command because of its flag --dry-run.
-func dryRunNote(dryRun string) (string, error) {
+func dryRunNote(dryRun string) string {
 	switch dryRun {
-	case dryRunNone:
-		return "", nil
 	case dryRunClient:
-		return " (dry run)", nil
+		return " (dry run)"
 	case dryRunServer:
-		return " (server dry run)", nil
+		return " (server dry run)"
 	default:
-		return "", fmt.Errorf("--dry-run is %q, but must be %s, %s or %s", dryRun, dryRunNone, dryRunServer, dryRunClient)
+		return ""
 	}
 }
 
@@ -67,11 +65,7 @@ func (f *changeFlags) isDryRun() bool { return f.dryRun != dryRunNone }
 
 // printer returns a function that prints a job as the flags specify.
 func (f *changeFlags) printer(e *environment) (func(*unstructured.Unstructured) error, error) {
-	note, err := dryRunNote(f.dryRun)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.print.Complete("%s" + note); err != nil {
+	if err := f.print.Complete("%s" + dryRunNote(f.dryRun)); err != nil {
 		return nil, err
 	}
 	printer, err := f.print.ToPrinter()

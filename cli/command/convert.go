@@ -14,7 +14,7 @@ import (
 func newConvert(e *environment) *cobra.Command {
 	var files []string
 	var recursive bool
-	var output string
+	output := "yaml"
 	var options convert.Options
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
@@ -45,20 +45,15 @@ the exit code is 1. MPIJobs are converted if they train with DeepSpeed. TrainJob
 		Args:              manifestsOf(&files),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if output != "yaml" && output != "json" {
-				return fmt.Errorf("--output is %q: use yaml or json", output)
-			}
 			return e.convert(files, recursive, output, options)
 		},
 	}
 	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "manifest, folder of manifests, or - for stdin")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "also read the folders below the folders of -f")
-	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "output format: yaml, or json without comments")
+	addEnum(cmd, &output, "output", "o", "output format: yaml, or json without comments", "yaml", "json")
 	cmd.Flags().BoolVar(&options.DeepSpeed, "deepspeed", false,
 		"convert every MPIJob as one that trains with DeepSpeed, even if its manifest does not show it")
 	cobra.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output",
-		cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 

@@ -23,7 +23,7 @@ type deletion struct {
 }
 
 func newDelete(e *environment) *cobra.Command {
-	d := deletion{}
+	d := deletion{cascade: "background"}
 	cmd := &cobra.Command{
 		Use:   "delete JOB",
 		Short: "Delete a job with everything that it owns",
@@ -40,54 +40,38 @@ and the other objects stay, and the pods keep running.`,
 		ValidArgsFunction: e.completeJobs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return e.delete(cmd.Context(), args[0], d) },
 	}
-	cmd.Flags().StringVar(&d.cascade, "cascade", "background",
-		`"background" deletes the objects of the job after it; "foreground" deletes them before it; "orphan" keeps them`)
-	_ = cmd.RegisterFlagCompletionFunc("cascade",
-		cobra.FixedCompletions([]string{"background", "foreground", "orphan"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().StringVarP(&d.output, "output", "o", "", `output format: "name" prints only the name (default: a message)`)
+	addEnum(cmd, &d.cascade, "cascade", "",
+		`"background" deletes the objects of the job after it; "foreground" deletes them before it; "orphan" keeps them`,
+		"background", "foreground", "orphan")
+	addEnum(cmd, &d.output, "output", "o", `output format: "name" prints only the name (default: a message)`, "name")
 	addDryRun(cmd, &d.dryRun)
 	d.add(cmd, "the job and its pods are gone")
 	return cmd
 }
 
 // options returns the options of the request that deletes a job.
-func (d deletion) options(job jobs.Job) ([]client.DeleteOption, error) {
+func (d deletion) options(job jobs.Job) []client.DeleteOption {
 	policies := map[string]metav1.DeletionPropagation{
 		"background": metav1.DeletePropagationBackground,
 		"foreground": metav1.DeletePropagationForeground,
 		"orphan":     metav1.DeletePropagationOrphan,
 	}
-	policy, ok := policies[d.cascade]
-	if !ok {
-		return nil, fmt.Errorf("--cascade is %q, but must be background, foreground or orphan", d.cascade)
-	}
 	uid := job.GetUID()
-	options := []client.DeleteOption{client.PropagationPolicy(policy), client.Preconditions{UID: &uid}}
+	options := []client.DeleteOption{client.PropagationPolicy(policies[d.cascade]), client.Preconditions{UID: &uid}}
 	if d.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	return options, nil
+	return options
 }
 
 // delete deletes a job, and waits until it is gone with its pods.
 func (e *environment) delete(ctx context.Context, name string, d deletion) error {
-	note, err := dryRunNote(d.dryRun)
-	if err != nil {
-		return err
-	}
-	if d.output != "" && d.output != "name" {
-		return fmt.Errorf("--output is %q, but must be name", d.output)
-	}
 	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
 		return err
 	}
-	options, err := d.options(job)
-	if err != nil {
-		return err
-	}
 	if d.dryRun != dryRunClient {
-		if err := c.Delete(ctx, job.Job, options...); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if err := c.Delete(ctx, job.Job, d.options(job)...); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
@@ -101,7 +85,8 @@ func (e *environment) delete(ctx context.Context, name string, d deletion) error
 		_, err = fmt.Fprintf(e.Out, "%s/%s\n", kind, job.GetName())
 		return err
 	}
-	_, err = fmt.Fprintf(e.Out, "%s %q deleted from %s namespace%s\n", kind, job.GetName(), job.GetNamespace(), note)
+	_, err = fmt.Fprintf(e.Out, "%s %q deleted from %s namespace%s\n", kind, job.GetName(), job.GetNamespace(),
+		dryRunNote(d.dryRun))
 	return err
 }
 

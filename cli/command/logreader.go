@@ -34,8 +34,8 @@ func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error
 }
 
 // print prints the output of a container, and follows it until the container has ended or its pod is gone. If the
-// connection is lost before, it reconnects and goes on after the last whole line. --tail and --since apply if limited is
-// true.
+// connection is lost before, it reconnects and goes on after the last whole line. --tail and --since apply if limited
+// is true.
 func (r *logReader) print(
 	ctx context.Context, pod *corev1.Pod, container string, write func([]byte) error, limited bool,
 ) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +71,8 @@ are those of the released manifests. An administrator can have changed them, and
 		Filenames: &f.filenames, Recursive: &f.recursive,
 	}
 	files.AddFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "output format: name, json or yaml (default: a summary)")
+	addEnum(cmd, &f.output, "output", "o", "output format: name, json or yaml (default: a summary)",
+		"name", "json", "yaml")
 	cmd.Flags().StringVar(&f.replica, "replica", "", "show only the pod with this name")
 	cmd.Flags().StringVar(&f.installed.Image, "controller-image", "",
 		"image of the controller, which the containers that it adds run (default: the released image)")
@@ -82,8 +82,6 @@ are those of the released manifests. An administrator can have changed them, and
 	cmd.Flags().BoolVar(&f.installed.HoldLeaders, "hold-leaders", false,
 		"the controller runs with --hold-leaders: the pods of leaders have a finalizer")
 	f.installed.NetworkPolicies.AddFlags(cmd.Flags(), "job", "the replicas of the job")
-	_ = cmd.RegisterFlagCompletionFunc("output",
-		cobra.FixedCompletions([]string{"name", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -91,9 +89,6 @@ are those of the released manifests. An administrator can have changed them, and
 func (e *environment) plan(ctx context.Context, f planFlags) error {
 	if err := f.installed.NetworkPolicies.Validate(); err != nil {
 		return err
-	}
-	if !slices.Contains([]string{"", "name", "json", "yaml"}, f.output) {
-		return fmt.Errorf("--output %q is unknown: use name, json or yaml, or leave it out for a summary", f.output)
 	}
 	namespace, isForced, err := e.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {

@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 		},
 		"an unknown output format is an error": {
 			args:    []string{"-f", "-", "-o", "wide"},
-			wantErr: `--output "wide" is unknown: use name, json or yaml, or leave it out for a summary`,
+			wantErr: `invalid argument "wide" for "-o, --output" flag: use name, json or yaml`,
 		},
 		"a setting of NetworkPolicies needs NetworkPolicies": {
 			args:    []string{"-f", "-", "--network-policy-allow-namespaces", "a=b"},

@@ -3,24 +3,14 @@ package command
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"tensorstack.dev/jobs/cli/code"
-	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/run"
 )
-
-// imageVariable is the environment variable with the default of --image.
-const imageVariable = "KUBECTL_TRAIN_IMAGE"
 
 func newRun(e *environment) *cobra.Command {
 	f := &runFlags{}
@@ -93,137 +83,6 @@ the command.`,
 	return cmd
 }
 
-// runFlags are the flags of kubectl train run.
-type runFlags struct {
-	run.Options
-
-	kind, elastic, cpus, memory string
-	env, claims                 []string
-	user                        int64
-	dryRun, output              string
-	detach                      bool
-}
-
-// add adds the flags to the command.
-func (f *runFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.Name, "name", "", "name of the job (default: the name of the folder and a random suffix)")
-	flags.StringVar(&f.kind, "kind", "pytorch",
-		"framework: pytorch, tensorflow or deepspeed; or the kind of the job, such as ptjob")
-	flags.StringVar(&f.Image, "image", os.Getenv(imageVariable),
-		"image with Python and the packages of the training (default: the variable "+imageVariable+")")
-	flags.Int32Var(&f.Nodes, "nodes", 0,
-		"number of replicas, each with its own pod (default: 1, or the minimum of --elastic)")
-	flags.Int32Var(&f.Processes, "procs", 0, "number of processes of each replica (default: one for each GPU, or 1)")
-	flags.StringVar(&f.elastic, "elastic", "", "train with any number of replicas in this range, such as 2:8")
-	flags.Int64Var(&f.GPUs, "gpus", 0, "number of GPUs of each replica")
-	flags.StringVar(&f.GPUResource, "gpu-resource", "nvidia.com/gpu", "name of the resource of the GPUs")
-	flags.StringVar(&f.cpus, "cpus", "", "CPUs that each replica requests, such as 8")
-	flags.StringVar(&f.memory, "memory", "", "memory that each replica requests, which is also its limit, such as 32Gi")
-	flags.StringVar(&f.Queue, "queue", "", "Queue of the scheduler-controller that the job is scheduled from")
-	flags.StringVar(&f.LocalQueue, "local-queue", "", "LocalQueue of Kueue that admits the job")
-	flags.StringArrayVar(&f.claims, "claim", nil,
-		"PersistentVolumeClaim to mount, as NAME[:PATH[:ro]] (PATH defaults to /mnt/NAME); can be repeated")
-	flags.StringVar(&f.TensorBoard, "tensorboard", "",
-		"folder of event files to show in a TensorBoard, on a claim of --claim")
-	flags.StringArrayVar(&f.env, "env", nil, "variable of the environment, as NAME=VALUE; can be repeated")
-	flags.StringArrayVar(&f.EnvFrom, "env-from", nil, "Secret whose keys become variables; can be repeated")
-	flags.DurationVar(&f.MaxTime, "max-time", 0,
-		"how long the job can be active before it fails, such as 12h; time in a queue counts")
-	flags.Int32Var(&f.Retries, "retries", 0, "how often the job restarts after a failure; disruptions do not count")
-	flags.BoolVar(&f.Progress, "progress", true,
-		"add the sidecar that receives the progress of the training (100m CPU, 64Mi memory)")
-	flags.Int64Var(&f.user, "run-as-user", 0,
-		"user ID that the containers run as, other than 0 (default: the user of the image)")
-	flags.StringVar(&f.CodeClaim, "code-claim", "",
-		"existing claim for code that is too large for a ConfigMap; it stays there, in the folder kubectl-train/<name>")
-	flags.StringVar(&f.StorageClass, "storage-class", "",
-		"storage class of a new claim for the code (default: the default of the cluster)")
-	flags.BoolVarP(&f.detach, "detach", "d", false, "return when the job is created, without waiting for its end")
-	addDryRun(cmd, &f.dryRun)
-	flags.StringVarP(&f.output, "output", "o", "", "print the objects as yaml, json or name; needs --dry-run or --detach")
-	complete := func(flag string, values ...string) {
-		// The error means that there is no such flag, which a test would find.
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-	complete("kind", frameworkNames...)
-	complete("output", "yaml", "json", "name")
-}
-
-// options returns the options that the flags set.
-func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
-	options := f.Options
-	var errs []error
-	check := func(flag string, err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-		}
-	}
-	options.Kind = kindOfFramework(f.kind)
-	if options.Kind == nil {
-		check("kind", fmt.Errorf("%q is no job kind: use %s, or a kind such as ptjob",
-			f.kind, strings.Join(frameworkNames, ", ")))
-	}
-	var err error
-	if f.elastic != "" {
-		options.Elastic, err = run.ParseRange(f.elastic)
-		check("elastic", err)
-	}
-	options.CPUs, err = quantity(f.cpus)
-	check("cpus", err)
-	options.Memory, err = quantity(f.memory)
-	check("memory", err)
-	for _, text := range f.claims {
-		mount, err := run.ParseMount(text)
-		check("claim", err)
-		options.Claims = append(options.Claims, mount)
-	}
-	for _, text := range f.env {
-		variable, err := run.ParseEnv(text)
-		check("env", err)
-		options.Env = append(options.Env, variable)
-	}
-	if cmd.Flags().Changed("run-as-user") {
-		options.User = &f.user
-		if f.user <= 0 {
-			check("run-as-user", fmt.Errorf("%d is not allowed: pods of kubectl train do not run as root", f.user))
-		}
-	}
-	if _, err := dryRunNote(f.dryRun); err != nil {
-		errs = append(errs, err)
-	}
-	if !slices.Contains([]string{"", "yaml", "json", "name"}, f.output) {
-		check("output", fmt.Errorf("%q is not yaml, json or name", f.output))
-	}
-	if f.output != "" && f.dryRun == dryRunNone && !f.detach {
-		check("output", errors.New("the log of the training goes to stdout: add --dry-run=client or --detach"))
-	}
-	return options, errors.Join(errs...)
-}
-
-// quantity parses a quantity. An empty text gives nil.
-func quantity(text string) (*resource.Quantity, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // no quantity
-	}
-	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Sign() <= 0 {
-		return nil, fmt.Errorf("%q is no quantity, such as 4, 500m or 16Gi", text)
-	}
-	return &q, nil
-}
-
-// frameworkNames are the names of the frameworks, in the order of jobs.Kinds.
-var frameworkNames = []string{"pytorch", "tensorflow", "deepspeed"}
-
-// kindOfFramework returns the kind of the jobs of a framework, or the kind with the given name, or nil.
-func kindOfFramework(name string) *jobs.Kind {
-	if i := slices.Index(frameworkNames, strings.ToLower(name)); i >= 0 {
-		return jobs.Kinds[i]
-	}
-	return jobs.KindNamed(name)
-}
-
 // run runs the command.
 func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program []string) error {
 	options, err := f.options(cmd)
@@ -243,20 +102,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 		return err
 	}
 	if f.dryRun == dryRunClient {
-		// As with kubectl create, the objects have only a namespace that the user has named.
-		namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
-		if err != nil {
-			return err
-		}
-		if isExplicit {
-			options.Namespace = namespace
-		}
-		objects, err := run.New(options, packed)
-		if err != nil {
-			return err
-		}
-		objects.SetPaused(objects.Upload != nil)
-		return e.printManifest(objects, folder, f.output)
+		return e.printOffline(options, packed, folder, f.output)
 	}
 	c, err := e.connect()
 	if err != nil {
@@ -325,13 +171,4 @@ func pack(folder *code.Folder) (run.Code, error) {
 		packed.Content = append(packed.Content, content)
 	}
 	return packed, nil
-}
-
-// durationOf returns how long a job took from its creation to its end.
-func durationOf(job jobs.Job) time.Duration {
-	end := job.JobStatus().CompletionTime
-	if end == nil {
-		return 0
-	}
-	return end.Sub(job.GetCreationTimestamp().Time).Round(time.Second)
 }

@@ -207,3 +207,12 @@ func leaderOf(job jobs.Job) (leader jobs.Replica, pod *corev1.Pod, isStarted boo
 	}
 	return leader, nil, false
 }
+
+// durationOf returns how long a job took from its creation to its end.
+func durationOf(job jobs.Job) time.Duration {
+	end := job.JobStatus().CompletionTime
+	if end == nil {
+		return 0
+	}
+	return end.Sub(job.GetCreationTimestamp().Time).Round(time.Second)
+}

@@ -27,6 +27,24 @@ func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, o
 	return e.printRunObjects(objects, output)
 }
 
+// printOffline prints the objects of a job without a cluster. As with kubectl create, they have only a namespace that
+// the user has named.
+func (e *environment) printOffline(options run.Options, packed run.Code, folder *code.Folder, output string) error {
+	namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	if isExplicit {
+		options.Namespace = namespace
+	}
+	objects, err := run.New(options, packed)
+	if err != nil {
+		return err
+	}
+	objects.SetPaused(objects.Upload != nil)
+	return e.printManifest(objects, folder, output)
+}
+
 // checkObjects lets the API server check the objects, which then have the defaults that it sets. They do not have the
 // fields that kubectl apply cannot change.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {

@@ -127,8 +127,8 @@ func TestRunRejectsFlags(t *testing.T) {
 		{"the claim is wrong", `--claim: "a:b:c:d" is not of the form`, []string{"--claim=a:b:c:d"}},
 		{"the variable is wrong", `--env: "A" is not`, []string{"--env=A"}},
 		{"root is not allowed", "--run-as-user: 0 is not allowed", []string{"--run-as-user=0"}},
-		{"the dry run is unknown", `--dry-run is "yes", but must be none`, []string{"--dry-run=yes"}},
-		{"the format is unknown", `--output: "wide" is not yaml`, []string{"--dry-run=client", "-o", "wide"}},
+		{"the dry run is unknown", `invalid argument "yes" for "--dry-run" flag: use none, client or server`, []string{"--dry-run=yes"}},
+		{"the format is unknown", `invalid argument "wide" for "-o, --output" flag: use yaml, json or name`, []string{"--dry-run=client", "-o", "wide"}},
 		{"the objects and the log would mix", "--output: the log of the training goes to stdout", []string{"-o", "yaml"}},
 		{"there is no default of the image", "--image is required", []string{"--dry-run=client"}},
 	} {

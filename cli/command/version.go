@@ -48,9 +48,6 @@ kind lacks fields that kubectl train knows.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(versionFormats, output) {
-				return fmt.Errorf("--output is %q, want json or yaml", output)
-			}
 			found := versions{ClientVersion: version.Own()}
 			var unreachable error
 			if !clientOnly {
@@ -60,14 +57,9 @@ kind lacks fields that kubectl train knows.`,
 		},
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "print only the version of kubectl train, without a cluster")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: json or yaml (default: text)")
-	formats := cobra.FixedCompletions(versionFormats[1:], cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("output", formats) // it fails only for a flag that does not exist
+	addEnum(cmd, &output, "output", "o", "output format: json or yaml (default: a text)", "json", "yaml")
 	return cmd
 }
-
-// versionFormats are the output formats of kubectl train version. The empty one is text.
-var versionFormats = []string{"", "json", "yaml"}
 
 // versions is the output of kubectl train version.
 type versions struct {

@@ -172,7 +172,7 @@ func TestVersionWithoutACluster(t *testing.T) {
 			want: "clientVersion:\n  goVersion: " + own.GoVersion + "\n  revision: " + own.Revision +
 				"\n  version: " + own.Version + "\n",
 		},
-		"an unknown output format is rejected": {args: []string{"-o", "wide"}, wantError: `--output is "wide", want json or yaml`},
+		"an unknown output format is rejected": {args: []string{"-o", "wide"}, wantError: `invalid argument "wide" for "-o, --output" flag: use json or yaml`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -105,26 +105,21 @@ The exit code is
 			return e.watchJobs(ctx, c, o)
 		},
 	}
-	cmd.Flags().StringVarP(&o.output, "output", "o", "",
-		"output format: screen, lines, json or yaml (default: screen in a terminal, and otherwise lines)")
-	cmd.Flags().StringVar(&o.until, "until", "",
-		"when to end: running or finished (default: finished for a job, and never for all jobs)")
+	addEnum(cmd, &o.output, "output", "o",
+		"output format: screen, lines, json or yaml (default: screen in a terminal, and otherwise lines)",
+		outputScreen, outputLines, "json", "yaml")
+	addEnum(cmd, &o.until, "until", "",
+		"when to end: running or finished (default: finished for a job, and never for all jobs)",
+		untilRunning, untilFinished)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "fail after this time, such as 10m (default: no limit)")
 	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "watch the jobs of all namespaces")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "watch only the jobs whose labels match, such as team=vision")
-	for name, values := range map[string][]string{
-		"output": {outputScreen, outputLines, "json", "yaml"}, "until": {untilRunning, untilFinished},
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
 	return cmd
 }
 
 // complete checks the flags, and sets those that depend on others or on the terminal.
 func (o *watchOptions) complete(out io.Writer, args []string) error {
 	switch {
-	case o.until != "" && o.until != untilRunning && o.until != untilFinished:
-		return fmt.Errorf("--until=%s: use %s or %s", o.until, untilRunning, untilFinished)
 	case len(args) == 1 && (o.everywhere || o.selector != ""):
 		return errors.New("-A and -l select jobs of the table: omit them, or omit the job")
 	case len(args) == 1 && o.until == "":
@@ -140,9 +135,6 @@ func (o *watchOptions) complete(out io.Writer, args []string) error {
 		if !canRedraw(out) {
 			return errors.New("--output=screen needs a terminal: use --output=lines")
 		}
-	case outputLines, "json", "yaml":
-	default:
-		return fmt.Errorf("--output=%s: use screen, lines, json or yaml", o.output)
 	}
 	return nil
 }

@@ -53,9 +53,6 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"", "json", "yaml"}, output) {
-				return fmt.Errorf("--output: %q is not supported: use json or yaml, or leave it out for a text", output)
-			}
 			c, job, err := e.connectTo(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -68,9 +65,7 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 			return e.printExplanation(why.Explain(facts), output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: json or yaml (default: a text)")
-	_ = cmd.RegisterFlagCompletionFunc("output",
-		cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	addEnum(cmd, &output, "output", "o", "output format: json or yaml (default: a text)", "json", "yaml")
 	return cmd
 }
 

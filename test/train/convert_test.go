@@ -93,7 +93,7 @@ var _ = Describe("kubectl train convert", func() {
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("without a manifest", "convert needs a manifest: add -f FILE"),
-		Entry("with another output format", `--output is "name": use yaml or json`, "-f", "-", "-o", "name"),
+		Entry("with another output format", `invalid argument "name" for "-o, --output" flag: use yaml or json`, "-f", "-", "-o", "name"),
 		Entry("with a file that does not exist", "no such file or directory", "-f", "none.yaml"),
 		Entry("with a file that is no manifest", "suite_test.go: yaml: line 2: ", "-f", "suite_test.go"),
 		Entry("with nothing on stdin", "the manifests have no objects", "-f", "-"),

@@ -88,7 +88,7 @@ var _ = Describe("kubectl train delete", func() {
 			_, _, err := n.train(ctx, "delete", "digits", flag)
 			Expect(err).To(MatchError(wanted))
 		},
-		Entry("of --cascade", "--cascade=up", `--cascade is "up", but must be background, foreground or orphan`),
-		Entry("of --output", "--output=yaml", `--output is "yaml", but must be name`),
+		Entry("of --cascade", "--cascade=up", `invalid argument "up" for "--cascade" flag: use background, foreground or orphan`),
+		Entry("of --output", "--output=yaml", `invalid argument "yaml" for "-o, --output" flag: use name`),
 	)
 })

@@ -102,6 +102,6 @@ var _ = Describe("kubectl train pause", func() {
 
 	It("refuses an unknown dry run", func(ctx context.Context) {
 		_, _, err := newNamespace(ctx).train(ctx, "pause", "digits", "--dry-run=maybe")
-		Expect(err).To(MatchError(`--dry-run is "maybe", but must be none, server or client`))
+		Expect(err).To(MatchError(`invalid argument "maybe" for "--dry-run" flag: use none, client or server`))
 	})
 })

@@ -246,8 +246,9 @@ var _ = Describe("kubectl train watch", func() {
 		Expect(err).To(MatchError(message))
 	},
 		Entry("a screen without a terminal", "--output=screen needs a terminal: use --output=lines", "-o", "screen"),
-		Entry("an unknown output format", "--output=wide: use screen, lines, json or yaml", "-o", "wide"),
-		Entry("an unknown state", "--until=ready: use running or finished", "--until=ready"),
+		Entry("an unknown output format", `invalid argument "wide" for "-o, --output" flag: use screen, lines, json or yaml`,
+			"-o", "wide"),
+		Entry("an unknown state", `invalid argument "ready" for "--until" flag: use running or finished`, "--until=ready"),
 		Entry("a job and a selector", "-A and -l select jobs of the table: omit them, or omit the job", "digits", "-A"),
 		Entry("no jobs to wait for", "no jobs match: kubectl train list shows the jobs", "--until=finished"),
 	)
