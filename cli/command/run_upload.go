@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
 )
@@ -67,17 +68,11 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 
 // waitsFor returns why a pod does not run yet, or "" if it is just starting.
 func waitsFor(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
+	reason, message := jobs.WhyPending(pod)
+	if message == "" {
+		return ""
 	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && w.Message != "" {
-			return w.Reason + ": " + w.Message + hintAboutRoot(w.Message)
-		}
-	}
-	return ""
+	return reason + ": " + message + hintAboutRoot(message)
 }
 
 // hintAboutRoot returns a hint if a message of the kubelet reports that an image runs as root.

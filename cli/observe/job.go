@@ -158,28 +158,8 @@ func whyNotRunning(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed {
 		return pod.Status.Reason
 	}
-	if pod.Status.Phase != corev1.PodPending {
-		return ""
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason
-		}
-	}
-	for _, c := range pod.Status.InitContainerStatuses {
-		switch {
-		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
-			return c.State.Waiting.Reason
-		case c.State.Running != nil && !jobs.IsSidecar(pod, c.Name):
-			return "init container " + c.Name
-		}
-	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Waiting != nil {
-			return c.State.Waiting.Reason
-		}
-	}
-	return ""
+	reason, _ := jobs.WhyPending(pod)
+	return reason
 }
 
 // eventOf returns the part of an event that a screen shows.

@@ -11,67 +11,27 @@ import (
 	"tensorstack.dev/jobs/cli/screen"
 )
 
-func TestWhyAPodDoesNotRun(t *testing.T) {
+func TestReasonOfAPod(t *testing.T) {
 	t.Parallel()
-	waiting := func(reason string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{
-			Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
-		}
-	}
-	running := func(name string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{
-			Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-		}
-	}
+	unschedulable := []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}
 	tests := map[string]struct {
 		status corev1.PodStatus
 		want   string
 	}{
-		"a pod that runs needs no reason": {
-			status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running("main")}},
-		},
+		"a pod that runs needs no reason": {status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "old"}},
 		"the scheduler has found no node": {
-			status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			}}},
-			want: "Unschedulable",
-		},
-		"the image of an init container cannot be pulled": {
-			status: corev1.PodStatus{
-				Phase:                 corev1.PodPending,
-				InitContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff")},
-				ContainerStatuses:     []corev1.ContainerStatus{waiting("PodInitializing")},
-			},
-			want: "ImagePullBackOff",
-		},
-		"an init container runs": {
-			status: corev1.PodStatus{
-				Phase:                 corev1.PodPending,
-				InitContainerStatuses: []corev1.ContainerStatus{running("wait-for-peers")},
-				ContainerStatuses:     []corev1.ContainerStatus{waiting("PodInitializing")},
-			},
-			want: "init container wait-for-peers",
-		},
-		"a sidecar that runs does not hold the pod up": {
-			status: corev1.PodStatus{
-				Phase:                 corev1.PodPending,
-				InitContainerStatuses: []corev1.ContainerStatus{running("progress")},
-				ContainerStatuses:     []corev1.ContainerStatus{waiting("ContainerCreating")},
-			},
-			want: "ContainerCreating",
+			status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: unschedulable}, want: "Unschedulable",
 		},
 		"the kubelet has evicted the pod": {
-			status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"},
-			want:   "Evicted",
+			status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, want: "Evicted",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := &corev1.Pod{Status: test.status, Spec: corev1.PodSpec{InitContainers: []corev1.Container{
-				{Name: "progress", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}, {Name: "wait-for-peers"},
-			}}}
-			if diff := cmp.Diff(test.want, podOf(pod).Reason); diff != "" {
+			if diff := cmp.Diff(test.want, podOf(&corev1.Pod{Status: test.status}).Reason); diff != "" {
 				t.Errorf("the reason differs (-want +got):\n%s", diff)
 			}
 		})

@@ -1,0 +1,30 @@
+package jobs
+
+import corev1 "k8s.io/api/core/v1"
+
+// WhyPending returns why a pod is Pending: a reason in one word or a few, and the message of the scheduler or of the
+// kubelet. Both are empty if the pod is not Pending, or if nobody has given a reason yet. The message alone can be empty.
+func WhyPending(pod *corev1.Pod) (reason, message string) {
+	if pod.Status.Phase != corev1.PodPending {
+		return "", ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason, c.Message
+		}
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		switch {
+		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
+			return c.State.Waiting.Reason, c.State.Waiting.Message
+		case c.State.Running != nil && !IsSidecar(pod, c.Name):
+			return "init container " + c.Name, ""
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Waiting != nil {
+			return c.State.Waiting.Reason, c.State.Waiting.Message
+		}
+	}
+	return "", ""
+}
