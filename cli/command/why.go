@@ -26,8 +26,6 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kueue"
 )
 
@@ -136,8 +134,9 @@ func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.
 	} else if queue := job.GetLabels()[kueuev1beta2.LabelQueueName]; queue != "" {
 		r.readKueue(ctx, queue)
 	}
-	if owner, ok := job.Job.(framework.TensorBoardJob); ok && owner.TensorBoardStatus() != nil {
-		r.readTensorBoard(ctx, owner.TensorBoardStatus())
+	board, err := jobs.ReadTensorBoard(ctx, r, job)
+	if r.ok(err, "its TensorBoard") {
+		r.facts.TensorBoard = board
 	}
 	if len(job.JobStatus().Conditions) == 0 {
 		r.readControllers(ctx)
@@ -271,18 +270,6 @@ func (r *collector) kueueQueue(
 		}
 	}
 	return queue, clusterQueue
-}
-
-// readTensorBoard reads the TensorBoard of the job.
-func (r *collector) readTensorBoard(ctx context.Context, status *batchv1beta1.DependentStatus) {
-	name := r.facts.Job.GetName()
-	if status.Dependent != nil && status.Dependent.Name != "" {
-		name = status.Dependent.Name
-	}
-	var board tensorboardv1beta1.TensorBoard
-	if r.ok(r.Get(ctx, r.inNamespace(name), &board), "its TensorBoard") && metav1.IsControlledBy(&board, r.facts.Job) {
-		r.facts.TensorBoard = &board
-	}
 }
 
 // readControllers reads the pods of the controller of the job. Most users may not read them.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -39,6 +40,20 @@ func TensorBoardOf(job Job) (client.ObjectKey, error) {
 			"logs, and resume it", job.Ref())
 	}
 	return key, nil
+}
+
+// ReadTensorBoard reads the TensorBoard of a job. It returns nil if the job has none, or if the TensorBoard of its name
+// belongs to somebody else.
+func ReadTensorBoard(ctx context.Context, from client.Reader, job Job) (*tensorboardv1beta1.TensorBoard, error) {
+	key, err := TensorBoardOf(job)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the job has none
+	}
+	var board tensorboardv1beta1.TensorBoard
+	if err := from.Get(ctx, key, &board); err != nil || !metav1.IsControlledBy(&board, job) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &board, nil
 }
 
 // IsBoardReady reports whether a TensorBoard responds, and what it waits for otherwise. An error means that it does not

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/cli/jobs"
@@ -87,6 +90,43 @@ func TestTensorBoardOf(t *testing.T) {
 			got := key.Name
 			if err != nil {
 				got = err.Error()
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestReadTensorBoard(t *testing.T) {
+	const status = "status: {tensorboard: {dependent: {name: board}, ready: false}}}"
+	owned := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Any", Name: "digits", UID: "1", Controller: new(true)}}
+	tests := map[string]struct {
+		owners []metav1.OwnerReference
+		uid    types.UID
+		want   string
+	}{
+		"the TensorBoard of the job is read":                 {owners: owned, uid: "1", want: "board"},
+		"a TensorBoard of an earlier job of the name is not": {owners: owned, uid: "2"},
+		"a TensorBoard that a user has created is not":       {uid: "1"},
+	}
+	scheme, err := jobs.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := parse(t, "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {replicaSpecs: []}, "+status)
+			job.SetUID(test.uid)
+			board := &tensorboardv1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Name: "board", OwnerReferences: test.owners}}
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(board).Build()
+			read, err := jobs.ReadTensorBoard(t.Context(), c, job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if read != nil {
+				got = read.Name
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)

@@ -20,8 +20,6 @@ import (
 	"tensorstack.dev/jobs/cli/screen"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/plan"
@@ -34,9 +32,12 @@ var visibility = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Version
 // leave out a part until the next reading.
 func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 	read := sides{isRead: true, state: stateOf(job)}
-	var err error
-	if read.tensorBoard, err = tensorBoardOf(ctx, from, job); apierrors.IsForbidden(err) {
+	board, err := jobs.ReadTensorBoard(ctx, from, job)
+	switch {
+	case apierrors.IsForbidden(err):
 		read.missing = append(read.missing, missing("TensorBoard"))
+	case board != nil:
+		read.tensorBoard = board.Status.URL
 	}
 	if job.JobStatus().Finished() {
 		return read // a job that has finished is in no queue
@@ -50,18 +51,6 @@ func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 		read.missing = append(read.missing, missing("queue"))
 	}
 	return read
-}
-
-// tensorBoardOf returns the URL of the TensorBoard of a job, or an empty string if it has none.
-func tensorBoardOf(ctx context.Context, from client.Reader, job jobs.Job) (string, error) {
-	with, ok := job.Job.(framework.TensorBoardJob)
-	if !ok || with.TensorBoardStatus() == nil || with.TensorBoardStatus().Dependent == nil {
-		return "", nil
-	}
-	var board tensorboardv1beta1.TensorBoard
-	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: with.TensorBoardStatus().Dependent.Name}
-	err := from.Get(ctx, key, &board)
-	return board.Status.URL, err
 }
 
 // queueOf returns the Queue of a job. The place follows from the PodGroups of all namespaces, or of the namespace of
