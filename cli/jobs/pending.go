@@ -3,7 +3,8 @@ package jobs
 import corev1 "k8s.io/api/core/v1"
 
 // WhyPending returns why a pod is Pending: a reason in one word or a few, and the message of the scheduler or of the
-// kubelet. Both are empty if the pod is not Pending, or if nobody has given a reason yet. The message alone can be empty.
+// kubelet. Both are empty if the pod is not Pending, or if nobody has given a reason yet. The message alone can be
+// empty.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
 	if pod.Status.Phase != corev1.PodPending {
 		return "", ""
