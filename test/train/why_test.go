@@ -324,7 +324,7 @@ Read more: docs/troubleshooting.md#pending
 
 	It("refuses another output format", func(ctx context.Context) {
 		_, _, err := newNamespace(ctx).train(ctx, "why", "digits", "-o", "xml")
-		Expect(err).To(MatchError(`--output: "xml" is not supported: use json or yaml, or leave it out for a text`))
+		Expect(err).To(MatchError(`invalid argument "xml" for "-o, --output" flag: use json or yaml`))
 	})
 
 	It("fails if the job does not exist or cannot be read", func(ctx context.Context) {
