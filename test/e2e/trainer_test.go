@@ -9,7 +9,7 @@ import (
 
 var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 	DescribeTable("continues from its checkpoint after a worker was killed",
-		func(ctx context.Context, example, job, resource, container string) {
+		func(ctx context.Context, example, job, resource, container, end string) {
 			n := newNamespace(ctx)
 			n.volume(ctx, job)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -24,6 +24,7 @@ var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 				MatchRegexp("continuing from /checkpoints/checkpoint-[0-9]+"), ContainSubstring("rank 0 of 2 on "+job+"-worker-0"),
 				// An untrained model has 0.1, and its loss is 2.3.
 				MatchRegexp(`'eval_loss': '[01]\.[0-9]*', 'eval_accuracy': '0\.[6-9].* 'epoch': '8'`),
+				ContainSubstring(end),
 			))
 			Eventually(ctx, n.output(ctx, "get", resource, job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal("1"))
 			// The Trainer reports at most every 5 s, so the restarted training might report no step before its end.
@@ -31,8 +32,8 @@ var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 			Eventually(ctx, n.output(ctx, "get", resource, job, "-o", "jsonpath={.status.progress.metrics[*].name}")).
 				Should(ContainSubstring("eval_accuracy"))
 		},
-		Entry("with torchrun", Label("pytorch"), "examples/pytorch/trainer.yaml", "digits-trainer", "ptjob", "pytorch"),
+		Entry("with torchrun", Label("pytorch"), "examples/pytorch/trainer.yaml", "digits-trainer", "ptjob", "pytorch", ""),
 		Entry("with DeepSpeed ZeRO stage 3", Label("deepspeed"),
-			"examples/deepspeed/trainer.yaml", "digits-zero3", "dsjob", "worker"),
+			"examples/deepspeed/trainer.yaml", "digits-zero3", "dsjob", "worker", "trained with ZeRO stage 3"),
 	)
 })

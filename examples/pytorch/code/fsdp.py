@@ -44,7 +44,7 @@ mesh = dist.init_device_mesh("cpu", (world,))
 # On CPUs, torch 2.6 cannot gather the parameters again for the backward pass. On GPUs, leave reshard_after_forward out.
 for layer in [*model.children(), model]:
     fully_shard(layer, mesh=mesh, reshard_after_forward=False)
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.CrossEntropyLoss()
 
 # FSDP2 averages the gradients of the processes. With gloo, some versions of torch add them up instead: pytorch#162338.

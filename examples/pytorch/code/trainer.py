@@ -3,18 +3,29 @@
 The model begins with random parameters, so nothing is downloaded. All options of TrainingArguments can be given, for example
 --deepspeed with a configuration file. The training can be stopped at any time. It then continues from its last checkpoint.
 """
+import dataclasses
 import gzip
 import os
 import pathlib
 import sys
+import time
 
 import numpy
-from transformers import BertConfig, BertForSequenceClassification, HfArgumentParser, Trainer, TrainingArguments
+from transformers import BertConfig, BertForSequenceClassification, HfArgumentParser, Trainer, TrainerCallback, TrainingArguments
 
-parser = HfArgumentParser(TrainingArguments)
+
+@dataclasses.dataclass
+class Pause(TrainerCallback):
+    pause: float = dataclasses.field(default=0, metadata={"help": "seconds to wait after each epoch, so that you can watch it"})
+
+    def on_epoch_end(self, *_, **__):
+        time.sleep(self.pause)
+
+
+parser = HfArgumentParser((TrainingArguments, Pause))
 # The loss of this model is a mean over images, and all of its parameters are used.
 parser.set_defaults(average_tokens_across_devices=False, ddp_find_unused_parameters=False)
-(args,) = parser.parse_args_into_dataclasses()
+args, pause = parser.parse_args_into_dataclasses()
 sys.stdout.write(f"rank {args.process_index} of {args.world_size} on {os.uname().nodename}\n")
 
 with gzip.open("/data/digits.csv.gz", "rt") as f:
@@ -39,6 +50,7 @@ trainer = Trainer(
     train_dataset=examples[:border],
     eval_dataset=examples[border:],
     compute_metrics=accuracy,
+    callbacks=[pause],
 )
 # The state is the last file of a checkpoint. A checkpoint without it was interrupted.
 states = pathlib.Path(args.output_dir).glob("checkpoint-*/trainer_state.json")
@@ -46,4 +58,6 @@ last = max((state.parent for state in states), key=lambda folder: int(folder.nam
 if last and args.process_index == 0:
     print(f"continuing from {last}", flush=True)
 trainer.train(resume_from_checkpoint=last and str(last))
+if trainer.is_deepspeed_enabled and args.process_index == 0:
+    print(f"trained with ZeRO stage {trainer.deepspeed.zero_optimization_stage()}", flush=True)
 trainer.accelerator.end_training()
