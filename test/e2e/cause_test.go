@@ -47,9 +47,13 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the text of the exception can show which rank raised it, and torch 1.13 does not print the
-							// rank there.
-							Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
+							// Only the text of the exception can show which rank raised it, and the oldest torch does not
+							// print the rank there.
+							if trainsWithOldest() {
+								Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
+							} else {
+								Expect(f.rank).To(Equal(strconv.Itoa(rank)))
+							}
 							Expect(f.message).To(ContainSubstring("ValueError: the data has no labels"))
 						default:
 							Expect(f.rank).To(Equal(strconv.Itoa(rank)))

@@ -35,7 +35,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
                 - {name: EPOCHS, valueFrom: {configMapKeyRef: {name: schedule, key: epochs}}}
 `, "limits:\n", fmt.Sprintf("limits:\n                  %s: 1\n", plugin.resource)).Replace(string(example)), "apply", "-f", "-")
 			n.trainsAfter(ctx, 0)
-			before, had := now(n.replicas(ctx)), now(n.devices(ctx))
+			before, had := now(n.replicas(ctx)), n.knownDevices(ctx)
 			Expect(had).To(HaveLen(2))
 			node := before["digits-progress-worker-1"].node
 
@@ -80,7 +80,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			plugin := startDevicePlugin(ctx, string(n), 1)
 			n.waitsAlone(ctx, 1, plugin.resource+": 1")
 			before := now(n.replicas(ctx))["alone-worker-0"]
-			bad := now(n.devices(ctx))["alone-worker-0"]
+			bad := n.knownDevices(ctx)["alone-worker-0"]
 
 			plugin.setHealth(bad, deviceplugin.Unhealthy)
 			Eventually(ctx, n.ofAlone(ctx, "{.status.conditions[?(@.type=='Running')]['reason','message']}")).Should(
@@ -139,6 +139,17 @@ func (n namespace) devices(ctx context.Context) func() (map[string]string, error
 		}
 		return devices, err
 	}
+}
+
+// knownDevices returns the device of each pod of the namespace as soon as the kubelet has reported all of them.
+func (n namespace) knownDevices(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	var devices map[string]string
+	Eventually(ctx, func() (err error) {
+		devices, err = n.devices(ctx)()
+		return err
+	}).Should(Succeed())
+	return devices
 }
 
 // offered returns a function that returns how much of a resource a node offers to pods.

@@ -32,7 +32,7 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 		withDevice := newNamespace(ctx)
 		plugin := startDevicePlugin(ctx, string(withDevice), 1)
 		withDevice.waitsAlone(ctx, 1, plugin.resource+": 1")
-		plugin.setHealth(now(withDevice.devices(ctx))["alone-worker-0"], deviceplugin.Unhealthy)
+		plugin.setHealth(withDevice.knownDevices(ctx)["alone-worker-0"], deviceplugin.Unhealthy)
 		Eventually(ctx, withDevice.failures(ctx, "ptjob/alone")).Should(ContainElement(ContainSubstring("DeviceUnhealthy")))
 
 		queries, err := monitoring.Queries(root)

@@ -145,12 +145,10 @@ var _ = Describe("The pytorch-controller", Label("pytorch"), func() {
 		job.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
 		job.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
 
-		pod := now(n.output(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
-		metrics := now(n.output(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics"))
-		Expect(metrics).To(MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`))
-		Expect(metrics).To(MatchRegexp(
-			`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`))
-		areDocumented(metrics)
+		Eventually(ctx, controllerMetrics(ctx)).Should(And(
+			MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`),
+			MatchRegexp(`(?m)^tensorstack_job_restarts_total\{cause="Error",counted="true",kind="PyTorchTrainingJob"\} [1-9]`)))
+		areDocumented(now(controllerMetrics(ctx)))
 	})
 
 	It("holds the leader Lease", func(ctx context.Context) {

@@ -63,6 +63,43 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			}, 0, "digits-worker-1 Evicted counted=false"),
 	)
 
+	It("lets torchrun restart its processes, which counts no restart", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/failsonce.py")
+		n.kubectlWith(ctx, `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: patient
+spec:
+  runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
+  torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 3}
+  replicaSpecs:
+    - type: worker
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: tensorstack/pytorch-example:2.6.0
+              args: [/code/train.py]
+              env:
+                - {name: OMP_NUM_THREADS, value: "1"}
+              volumeMounts:
+                - {name: code, mountPath: /code}
+          volumes:
+            - {name: code, configMap: {name: code}}
+`, "apply", "-f", "-")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/patient", patience)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "patient", "-o",
+			"jsonpath=0{.status.backoffCount}{.status.attempt}{.status.tasks[0].restartCount}")).Should(MatchRegexp("^0+$"))
+		Eventually(ctx, n.output(ctx, "logs", "patient-worker-1", "-c", "pytorch")).Should(And(
+			ContainSubstring("process 1 fails at start 0"), MatchRegexp("process 1 completes at start [1-3]")))
+		Eventually(ctx, n.output(ctx, "logs", "patient-worker-0", "-c", "pytorch")).Should(
+			ContainSubstring("process 0 completes"))
+	})
+
 	DescribeTable("counts and reports a failure that a replica causes",
 		func(ctx context.Context, limits, script, failure string) {
 			n := newNamespace(ctx)

@@ -36,7 +36,7 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		n := newNamespace(ctx)
 		// The column Oldest is compared if this suite runs the oldest versions. Admission then replaces the images.
 		column := newest
-		if os.Getenv("E2E_TRAINING") == "oldest" {
+		if trainsWithOldest() {
 			column = oldest
 		}
 		page := readTestedWith()

@@ -154,7 +154,7 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 				MatchRegexp(`█*░* \S+ [KM]?i?B of 3.0 MiB`),
 				ContainSubstring("Uploaded 2 files (3.0 MiB) to the claim digits-code"),
 				ContainSubstring("epoch  2  loss")))
-			Expect(now(n.names(ctx, "pods"))).To(ConsistOf("pod/digits-worker-0", "pod/digits-worker-1"))
+			Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/digits-worker-0", "pod/digits-worker-1"))
 			n.kubectl(ctx, "delete", "ptjob", "digits")
 			Eventually(ctx, n.names(ctx, leftovers+",persistentvolumeclaims")).Should(BeEmpty())
 		})

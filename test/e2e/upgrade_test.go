@@ -197,9 +197,14 @@ func (c controller) hasSeenAll(ctx context.Context) {
 	objects, err := kubectl(ctx, "get", c.kind(), "--all-namespaces", "-o", "name")
 	Expect(err).NotTo(HaveOccurred())
 	n := c.namespace()
-	pod := now(n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
-	Eventually(ctx,
-		n.output(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")).Should(HavePrefix(pod + "_"))
+	holder := n.output(ctx, "get", "lease", c.name(), "-o", "jsonpath={.spec.holderIdentity}")
+	var pod string
+	Eventually(ctx, func(g Gomega) { // the pod of the earlier version might still exist
+		var err error
+		pod, err = n.output(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(holder()).To(HavePrefix(pod + "_"))
+	}).Should(Succeed())
 	Eventually(ctx, func(g Gomega) {
 		metrics, err := kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/"+pod+":8080/proxy/metrics")
 		g.Expect(err).NotTo(HaveOccurred())

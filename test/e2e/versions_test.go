@@ -14,7 +14,7 @@ import (
 // With $E2E_TRAINING=oldest, all pods run the oldest PyTorch and DeepSpeed that are tested, instead of the newest.
 // Admission replaces the images, so that the specs apply the examples as they are.
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
-	if os.Getenv("E2E_TRAINING") != "oldest" {
+	if !trainsWithOldest() {
 		return
 	}
 	versions, err := modules.Read(root)
@@ -36,3 +36,6 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 			"--dry-run=server", "-o", "jsonpath={.spec.containers[0].image}")
 	}).Should(Equal("pytorch-example:" + versions.PyTorch.Oldest))
 }, func() {})
+
+// trainsWithOldest reports whether all pods run the oldest PyTorch and DeepSpeed that are tested.
+func trainsWithOldest() bool { return os.Getenv("E2E_TRAINING") == "oldest" }
