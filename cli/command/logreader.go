@@ -15,6 +15,9 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
+// maxFailures is how often the output of a container that has ended is requested again after an error.
+const maxFailures = 5
+
 // maxLine is the longest piece of a line that is in memory, in bytes. Longer lines are printed in pieces.
 const maxLine = 64 << 10
 
@@ -61,6 +64,7 @@ func (r *logReader) read(
 		options.SinceSeconds = &seconds
 	}
 	delays := reconnectDelays()
+	isOver, failures := false, 0 // isOver reports whether the container had ended when the stream began
 	for {
 		stream, err := r.pods.GetLogs(pod.Name, options).Stream(ctx)
 		if err == nil {
@@ -79,18 +83,26 @@ func (r *logReader) read(
 			return broken.error
 		case !r.follow:
 			return err
-		case apierrors.IsNotFound(err):
-			return nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
+		case isOver && (err == nil || failures == maxFailures):
+			return err
 		}
-		if r.hasEnded(ctx, pod, container) {
+		isGone, hasEnded := r.lookUp(ctx, pod, container)
+		switch {
+		case isGone:
 			return nil
-		}
-		select {
-		case <-time.After(delays.Step()):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case hasEnded && !isOver: // the stream might have ended before the container
+			isOver, lines.onlyStamped = true, true
+		default: // a kubelet that has just started does not find its pods
+			if isOver {
+				failures++
+			}
+			select {
+			case <-time.After(delays.Step()):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
 		if !lines.last.IsZero() {
 			options.TailLines, options.SinceSeconds = nil, nil
@@ -100,12 +112,20 @@ func (r *logReader) read(
 	}
 }
 
-// hasEnded reports whether a container has ended or its pod is gone. It reads the pod again. If the user may not do so,
-// the end of the output is taken for the end of the container.
-func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container string) bool {
+// lookUp reports whether a pod is gone, and whether one of its containers has ended. It reads the pod again. If the user
+// may not do so, the end of the output is taken for the end of the pod.
+func (r *logReader) lookUp(ctx context.Context, pod *corev1.Pod, container string) (isGone, isOver bool) {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
-		err == nil && (now.UID != pod.UID || hasEnded(now, container))
+	if err != nil {
+		return apierrors.IsNotFound(err) || apierrors.IsForbidden(err), false
+	}
+	return now.UID != pod.UID, hasEnded(now, container)
+}
+
+// hasEnded reports whether a container has ended or its pod is gone.
+func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container string) bool {
+	isGone, isOver := r.lookUp(ctx, pod, container)
+	return isGone || isOver
 }
 
 // isReplaced reports whether another pod has the name of a pod. If the user may not read pods, this is unknown, and the
@@ -124,6 +144,9 @@ type lineWriter struct {
 	write func([]byte) error
 	// stamped reports whether each line begins with its time. If cut is true, the time is not written.
 	stamped, cut bool
+	// onlyStamped reports whether a line without a time is skipped: it is a message of the kubelet about an output that is
+	// gone.
+	onlyStamped bool
 	// last is the time of the last whole line. Lines of a new stream are skipped until they are newer than skipUntil,
 	// because the kubelet only knows whole seconds.
 	last, skipUntil time.Time
@@ -191,11 +214,11 @@ func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 func (w *lineWriter) begin(line []byte) (text []byte, skips bool) {
 	stamp, rest, found := bytes.Cut(line, []byte(" "))
 	if !w.stamped || !found {
-		return line, false
+		return line, w.onlyStamped
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil {
-		return line, false
+		return line, w.onlyStamped
 	}
 	if !at.After(w.skipUntil) {
 		return line, true

@@ -123,36 +123,66 @@ func TestLineWriterReportsErrors(t *testing.T) {
 func TestLogsGoOnAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	const first, second = "2026-01-02T03:04:05.1Z step 1\n", "2026-01-02T03:04:05.2Z step 2 of 10\n"
-	state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	var queries []string
-	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !strings.HasSuffix(r.URL.Path, "/log"):
-			pod := podWithUID("1")
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: state}}
-			writeJSON(t, w, pod)
-		case r.URL.Query().Get("sinceTime") == "":
-			queries = append(queries, "tail "+r.URL.Query().Get("tailLines"))
-			_, _ = io.WriteString(w, first+second[:len(second)-6])
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler) // closes the connection
-		default:
-			queries = append(queries, "since "+r.URL.Query().Get("sinceTime"))
-			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-			_, _ = io.WriteString(w, first+second)
-		}
-	})
-	reader.tail = 7
-	var out bytes.Buffer
-	write := (&lockedWriter{writer: &out}).withPrefix("")
-	if err := reader.print(t.Context(), podWithUID("1"), "main", write, true); err != nil {
-		t.Fatal(err)
+	isLost := func(w http.ResponseWriter) {
+		_, _ = io.WriteString(w, first+second[:len(second)-6])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler) // closes the connection
 	}
-	if diff := cmp.Diff("step 1\nstep 2 of 10\n", out.String()); diff != "" {
-		t.Error(diff)
+	isUnknown := func(w http.ResponseWriter) { http.Error(w, "pod does not exist", http.StatusNotFound) }
+	prints := func(text string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }
 	}
-	if diff := cmp.Diff([]string{"tail 7", "since 2026-01-02T03:04:05Z"}, queries); diff != "" {
-		t.Error(diff)
+	for name, test := range map[string]struct {
+		// answers are the answers to the requests for the output. The container has ended after the first one if hasEnded
+		// is true, and otherwise after the last one, which is repeated.
+		answers  []func(http.ResponseWriter)
+		hasEnded bool
+		want     string
+	}{
+		"a line is printed whole": {answers: []func(http.ResponseWriter){isLost, prints(first + second)}, want: "2 of 10\n"},
+		"the output is complete although the container ends in between": {
+			answers: []func(http.ResponseWriter){isLost, prints(first + second)}, hasEnded: true, want: "2 of 10\n",
+		},
+		"a kubelet that does not find the pod yet is asked again": {
+			answers: []func(http.ResponseWriter){isLost, isUnknown, prints(first + second)}, want: "2 of 10\n",
+		},
+		"the message about an output that is gone is not printed": {
+			answers:  []func(http.ResponseWriter){isLost, prints("unable to retrieve container logs for containerd://1")},
+			hasEnded: true, want: "2 \n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var queries []string
+			reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/log") {
+					queries = append(queries, r.URL.Query().Get("tailLines")+r.URL.Query().Get("sinceTime"))
+					test.answers[min(len(queries), len(test.answers))-1](w)
+					return
+				}
+				pod := podWithUID("1")
+				if len(queries) >= len(test.answers) || len(queries) > 0 && test.hasEnded {
+					pod.Status.Phase = corev1.PodSucceeded
+				}
+				writeJSON(t, w, pod)
+			})
+			reader.tail = 7
+			var out bytes.Buffer
+			write := (&lockedWriter{writer: &out}).withPrefix("")
+			if err := reader.print(t.Context(), podWithUID("1"), "main", write, true); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff("step 1\nstep "+test.want, out.String()); diff != "" {
+				t.Error(diff)
+			}
+			want := []string{"7"}
+			for range len(test.answers) - 1 {
+				want = append(want, "2026-01-02T03:04:05Z")
+			}
+			if diff := cmp.Diff(want, queries[:min(len(queries), len(want))]); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

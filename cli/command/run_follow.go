@@ -107,6 +107,7 @@ func (f *runFollower) run(ctx context.Context) error {
 		select {
 		case <-f.logs:
 		case <-time.After(logDelay):
+			f.screen.message("The end of the log is missing. To read it: kubectl train logs %s", f.job.Typed())
 		}
 	}
 	f.screen.setStatus("")
