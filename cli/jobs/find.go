@@ -94,7 +94,7 @@ func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...c
 	for _, kind := range kinds {
 		list := kind.NewList()
 		err := reader.List(ctx, list, options...)
-		if meta.IsNoMatchError(err) {
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the discovery in the cache of kubectl can be old
 			continue
 		}
 		served = true

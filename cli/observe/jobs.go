@@ -75,6 +75,7 @@ func (j *Jobs) Snapshot() (screen.Jobs, bool, error) {
 		case apierrors.IsForbidden(err):
 			s.Missing = append(s.Missing, missing(kind.Resource))
 			forbidden = append(forbidden, err)
+		case apierrors.IsNotFound(err): // the cluster does not serve the kind anymore
 		case err != nil:
 			s.Trouble = err.Error()
 		}
