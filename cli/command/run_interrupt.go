@@ -79,7 +79,7 @@ func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choi
 		return detach, err
 	}
 	defer func() { _ = term.Restore(descriptor, state) }() // the shell restores it, too
-	const question = "\r\n%s: [d]etach and let it go on (default), [p]ause, delete [x], or [c]ontinue here? "
+	const question = "\r\n%s: [d]etach (default), [p]ause, delete [x] or [c]ontinue here? "
 	if _, err := fmt.Fprintf(s.errOut, question, job.Ref()); err != nil {
 		return detach, err
 	}

@@ -266,7 +266,7 @@ func (v view) aboutLimits() []Finding {
 	if v.spec.RunMode.Debugging() && v.status.Phase == batchv1beta1.JobPhaseRunning {
 		add("DebugMode", entry{
 			cause: "It is in debug mode: its replicas idle until you start the training by hand.",
-			next:  []step{{purpose: "Open a shell in the leader", line: "kubectl train debug {job}"}}, see: seeRunModes,
+			next:  []step{{purpose: "Open a shell in the leader", line: "kubectl train debug {job}"}}, see: seeDebugMode,
 		})
 	}
 	if v.spec.RunsElsewhere() {

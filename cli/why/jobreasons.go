@@ -24,6 +24,7 @@ const (
 	seeElastic     = "docs/elastic.md"
 	seeEvents      = "docs/reference/jobs.md#reasons-of-the-events-of-a-job"
 	seeRunModes    = "docs/run-modes.md#pause-and-resume"
+	seeDebugMode   = "docs/run-modes.md#debug"
 )
 
 // noReplicas is the entry of a job without replicas.

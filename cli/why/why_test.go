@@ -884,7 +884,7 @@ Next:
   # Open a shell in the leader
   kubectl train debug ptjob/digits
 
-Read more: docs/troubleshooting.md#running, docs/run-modes.md#pause-and-resume
+Read more: docs/troubleshooting.md#running, docs/run-modes.md#debug
 `,
 		},
 		"the progress and the time that is left": {
