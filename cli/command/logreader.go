@@ -112,8 +112,8 @@ func (r *logReader) read(
 	}
 }
 
-// lookUp reports whether a pod is gone, and whether one of its containers has ended. It reads the pod again. If the user
-// may not do so, the end of the output is taken for the end of the pod.
+// lookUp reports whether a pod is gone, and whether one of its containers has ended. It reads the pod again. If the
+// user may not do so, the end of the output is taken for the end of the pod.
 func (r *logReader) lookUp(ctx context.Context, pod *corev1.Pod, container string) (isGone, isOver bool) {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {

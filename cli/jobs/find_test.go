@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +27,8 @@ func TestListIgnoresAKindThatIsNotServedAnymore(t *testing.T) {
 	}
 	gone := func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		if _, ok := list.(*deepspeedv1beta1.DeepSpeedJobList); ok {
-			return apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "deepspeedjobs"}, "", "", 0, true)
+			resource := schema.GroupResource{Resource: "deepspeedjobs"}
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "", "", 0, true)
 		}
 		return c.List(ctx, list, options...)
 	}
