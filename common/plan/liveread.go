@@ -34,7 +34,6 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return true
 	case s.recordsFailure: // the failure counts, or ends the job
 		return true
-	//mutant:progress: a stall is reported based on a cache that might lack a failure => case false:
 	case s.Stall != "": // a cache might lack the failure that made the training hang
 		return true
 	case c.action == stop, c.action == withdraw: // earlier failures must be counted before the attempt ends
