@@ -139,7 +139,7 @@ outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module from a mo
 	hack/outside.sh
 
 .PHONY: e2e
-e2e: images charts $(BIN)/ginkgo $(BIN)/kubectl-train ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch"] (all: half an hour)
+e2e: images charts $(BIN)/ginkgo $(BIN)/kubectl-train ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch" E2E_TRAINING=oldest] (all: half an hour)
 	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: ci
