@@ -35,7 +35,9 @@ if [ -z "${KUBECONFIG:-}" ] || [ "$KUBECONFIG" = "$(bin/localcluster kubeconfig)
 	hack/install.sh "${@:2}"
 	eval "$(bin/localcluster env)"
 fi
-export PATH=$PWD/bin:$PATH E2E=true
+E2E_FAILURES=$(mktemp)
+export PATH=$PWD/bin:$PATH E2E=true E2E_FAILURES
+trap 'rm -f "$E2E_FAILURES"' EXIT
 if (cd test && ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m --label-filter="$1" ./e2e); then
 	exit
 fi
@@ -44,4 +46,5 @@ kubectl get pods --all-namespaces | head -n 40 || true
 bin/localcluster status || true
 logs=$(dirname "$(bin/localcluster kubeconfig)")/logs
 tail -n 4 "$logs"/kube-controller-manager.log "$logs"/kubelet.log 2>/dev/null | cut -c 1-300 || true
+cat "$E2E_FAILURES" # last, because the record of a run can be cut to its end
 exit 1

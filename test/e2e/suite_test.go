@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 )
 
@@ -25,6 +26,22 @@ func TestE2E(t *testing.T) {
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	RunSpecs(t, "end to end")
 }
+
+// The failures are written to the file $E2E_FAILURES: the start of each message and the end of the output, which has
+// the state of the namespace. hack/e2e.sh prints the file.
+var _ = ReportAfterSuite("failures", func(report Report) {
+	file := os.Getenv("E2E_FAILURES")
+	if file == "" {
+		return
+	}
+	var text strings.Builder
+	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
+		message, output := spec.FailureMessage(), spec.CapturedGinkgoWriterOutput
+		fmt.Fprintf(&text, "[FAILED] %s\n%s\n[...]\n%s\n", spec.FullText(), message[:min(len(message), 800)],
+			output[max(0, len(output)-2500):])
+	}
+	Expect(os.WriteFile(file, []byte(text.String()), 0o600)).To(Succeed())
+})
 
 // root is the root of the repository. Users type the commands of the documents there.
 const root = "../.."
@@ -59,7 +76,11 @@ func newNamespace(ctx context.Context) namespace {
 	DeferCleanup(func(ctx context.Context) {
 		if CurrentSpecReport().Failed() {
 			for _, args := range [][]string{
-				{"get", "training,pods", "-o", "wide"}, {"describe", "training"}, {"get", "events"},
+				{"describe", "training"},
+				{"get", "events"},
+				{"get", "training,podgroups.scheduler.tensorstack.dev", "-o", "wide"},
+				{"logs", "--selector=batch.tensorstack.dev/job-name", "--all-containers", "--prefix", "--tail=2"},
+				{"get", "pods", "-o", "wide"},
 			} {
 				output, _ := kubectl(ctx, append([]string{"-n", string(n)}, args...)...)
 				GinkgoWriter.Printf("kubectl %s\n%s\n", strings.Join(args, " "), output)
