@@ -27,6 +27,7 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/kueue"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 func newWhy(e *environment) *cobra.Command {
@@ -108,6 +109,8 @@ func (e *environment) typedFlags() string {
 const (
 	maxPods   = 500
 	maxEvents = 500
+	// maxNodes is how many nodes are compared with the requests of a pod. In a larger cluster, none are.
+	maxNodes = 1000
 	// maxPodsOfStatus is how many pods are read by name that the list of pods does not have.
 	maxPodsOfStatus = 3
 	// maxPodsWithEvents is how many pods have their events read.
@@ -134,6 +137,7 @@ func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.
 	} else if queue := job.GetLabels()[kueuev1beta2.LabelQueueName]; queue != "" {
 		r.readKueue(ctx, queue)
 	}
+	r.readNodes(ctx)
 	board, err := jobs.ReadTensorBoard(ctx, r, job)
 	if r.ok(err, "its TensorBoard") {
 		r.facts.TensorBoard = board
@@ -270,6 +274,19 @@ func (r *collector) kueueQueue(
 		}
 	}
 	return queue, clusterQueue
+}
+
+// readNodes reads the nodes if a pod fits on none of them. It notes nothing if they cannot be read, since most users
+// may not read them.
+func (r *collector) readNodes(ctx context.Context) {
+	isUnschedulable := slices.ContainsFunc(r.facts.Pods, func(pod corev1.Pod) bool {
+		reason, _ := policy.WhyPending(&pod)
+		return reason == batchv1beta1.ReasonUnschedulable
+	})
+	var list corev1.NodeList
+	if isUnschedulable && r.List(ctx, &list, client.Limit(maxNodes)) == nil && list.Continue == "" {
+		r.facts.Nodes = list.Items
+	}
 }
 
 // readControllers reads the pods of the controller of the job. Most users may not read them.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -25,6 +26,12 @@ func unschedulable(v view, c condition) entry {
 		do:    "Request less, or wait until other jobs end, or ask for more nodes.",
 		next:  []step{describeNodes, listJobs}, fix: "request less", see: seePending,
 	}
+	tooMuch := v.asksTooMuch()
+	if tooMuch != "" {
+		e.cause = sentences(e.cause, tooMuch)
+		e.do = "It does not help to wait, unless the cluster gets larger nodes. Request less, or ask for such nodes."
+		e.next = []step{describeNodes}
+	}
 	switch {
 	case strings.Contains(message, "unbound immediate PersistentVolumeClaims"):
 		e.do = "A PersistentVolumeClaim of the job is not bound: its storage class might not exist or have no space."
@@ -37,7 +44,7 @@ func unschedulable(v view, c condition) entry {
 		e.do = "With hostNetwork, two pods with the same port cannot share a node."
 		e.next, e.see = []step{listPods, describePod}, "docs/host-network.md#ports"
 	}
-	if elastic := v.spec.Elastic; elastic != nil && elastic.Expected() > elastic.Least() && e.fix != "" {
+	if elastic := v.spec.Elastic; tooMuch == "" && elastic != nil && elastic.Expected() > elastic.Least() && e.fix != "" {
 		e.fix = ""
 		e.next = append(e.next, step{
 			purpose: "Or let the job run with fewer replicas", line: fmt.Sprintf("kubectl train scale {job} %d",
@@ -74,21 +81,44 @@ func (v view) othersUnschedulable() string {
 
 // asks returns a sentence with the resources that each pod requests.
 func (v view) asks() string {
-	var spec *corev1.PodSpec
-	if _, template := v.leader(); template != nil {
-		spec = &template.Spec
-	}
-	if v.stuck != nil {
-		spec = &v.stuck.pod.Spec
-	}
-	if spec == nil {
-		return ""
-	}
-	words := resourceWords(requestsOf(spec))
+	words := resourceWords(v.requests())
 	if words == "" {
 		return ""
 	}
 	return " The pod requests " + words + "."
+}
+
+// asksTooMuch returns a sentence if the pod requests more of a resource than any node has in total. The sentence is
+// about the first such resource, by name. It is empty if there is none, or if the nodes are not known.
+func (v view) asksTooMuch() string {
+	requests := v.requests()
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		request, largest := requests[name], resource.Quantity{}
+		for _, node := range v.Nodes {
+			if has := node.Status.Allocatable[name]; has.Cmp(largest) > 0 {
+				largest = has
+			}
+		}
+		switch {
+		case len(v.Nodes) == 0 || request.Cmp(largest) <= 0:
+		case largest.IsZero():
+			return fmt.Sprintf("No node has %s at all.", name)
+		default:
+			return fmt.Sprintf("No node has so much %s in total: the largest has %s.", name, largest.String())
+		}
+	}
+	return ""
+}
+
+// requests returns what the pod that waits requests, or the first pod of the job.
+func (v view) requests() corev1.ResourceList {
+	if v.stuck != nil {
+		return requestsOf(&v.stuck.pod.Spec)
+	}
+	if _, template := v.leader(); template != nil {
+		return requestsOf(&template.Spec)
+	}
+	return nil
 }
 
 // requestsOf returns what a pod requests. A container without a request for a resource requests its limit.

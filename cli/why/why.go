@@ -26,6 +26,8 @@ type Facts struct {
 	Pods []corev1.Pod
 	// Events are the events of the job and its pods.
 	Events []corev1.Event
+	// Nodes are all nodes of the cluster. They matter only for a job with a pod that fits on no node.
+	Nodes []corev1.Node
 	// Controllers are the pods of the controller of the job. They matter only for a job that has no status.
 	Controllers []corev1.Pod
 

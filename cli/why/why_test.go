@@ -342,6 +342,75 @@ Next:
 Read more: docs/troubleshooting.md#pending
 `,
 		},
+		"a job that requests more than any node has is not told to wait": {
+			status: waiting("Unschedulable", "2 of 2 replicas are not running yet: digits-worker-0 cannot be scheduled: 0/2 "+
+				"nodes are available: 2 Insufficient nvidia.com/gpu."),
+			change: func(t *testing.T, facts *Facts) {
+				facts.Nodes = []corev1.Node{
+					*read(t, `{status: {allocatable: {memory: 64Gi, nvidia.com/gpu: 2}}}`, &corev1.Node{}),
+					*read(t, `{status: {allocatable: {memory: 32Gi}}}`, &corev1.Node{}),
+				}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0.
+All 2 nodes have too little nvidia.com/gpu left. The pod requests memory=16Gi
+and nvidia.com/gpu=4. No node has so much nvidia.com/gpu in total: the largest
+has 2. It does not help to wait, unless the cluster gets larger nodes. Request
+less, or ask for such nodes.
+
+Next:
+  # See what the nodes have, and how much of it is taken
+  kubectl describe nodes
+  # Pause the job, request less, and resume it
+  kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
+		"a job that requests a resource that no node has is not told to wait": {
+			status: waiting("Unschedulable", "2 of 2 replicas are not running yet: digits-worker-0 cannot be scheduled: 0/1 "+
+				"nodes are available: 1 Insufficient nvidia.com/gpu."),
+			change: func(t *testing.T, facts *Facts) {
+				facts.Nodes = []corev1.Node{*read(t, `{status: {allocatable: {memory: 64Gi}}}`, &corev1.Node{})}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0.
+The only node has too little nvidia.com/gpu left. The pod requests memory=16Gi
+and nvidia.com/gpu=4. No node has nvidia.com/gpu at all. It does not help to
+wait, unless the cluster gets larger nodes. Request less, or ask for such nodes.
+
+Next:
+  # See what the nodes have, and how much of it is taken
+  kubectl describe nodes
+  # Pause the job, request less, and resume it
+  kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
+		"a job that waits for resources that other jobs hold is told to wait": {
+			status: waiting("Unschedulable", "2 of 2 replicas are not running yet: digits-worker-0 cannot be scheduled: 0/1 "+
+				"nodes are available: 1 Insufficient nvidia.com/gpu."),
+			change: func(t *testing.T, facts *Facts) {
+				facts.Nodes = []corev1.Node{*read(t, `{status: {allocatable: {memory: 64Gi, nvidia.com/gpu: 8}}}`, &corev1.Node{})}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0.
+The only node has too little nvidia.com/gpu left. The pod requests memory=16Gi
+and nvidia.com/gpu=4. Request less, or wait until other jobs end, or ask for
+more nodes.
+
+Next:
+  # See what the nodes have, and how much of it is taken
+  kubectl describe nodes
+  # See which jobs hold resources
+  kubectl train list -A -o wide
+  # Pause the job, request less, and resume it
+  kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
 		"an elastic job trains while some replicas wait": {
 			spec:   `elastic: {enabled: true, minReplicas: 1, maxReplicas: 4, expectedReplicas: 2}, torchrunConfig: {enabled: true},`,
 			status: `phase: Running, reason: PartiallyRunning, aggregate: {running: 1, pending: 1}, conditions: [` + conditionOf("Running", "True", "PartiallyRunning", "1 of 2 replicas run, and elastic.minReplicas is 1: digits-worker-1 cannot be scheduled: 0/4 nodes are available: 4 Insufficient cpu.") + `]`,

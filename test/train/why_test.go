@@ -72,6 +72,35 @@ Read more: docs/troubleshooting.md#pending
 `)
 	})
 
+	It("names the resource that no node has enough of, if the user may read the nodes", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "small"}}
+		Expect(api.Create(ctx, node)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(api.Delete(ctx, node)).To(Succeed()) })
+		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
+		Expect(api.Status().Update(ctx, node)).To(Succeed())
+		n.create(ctx, job("digits", "", container(", resources: {limits: {nvidia.com/gpu: 8}}")))
+		for _, pod := range []string{"digits-worker-0", "digits-worker-1"} {
+			n.changePod(ctx, pod, func(status *corev1.PodStatus, _ []corev1.Container) {
+				status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+					Message: "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+				}}
+			})
+		}
+		n.explains(ctx, "digits", `
+ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0 (and 1 other pod waits for the same reason). The only node has too little nvidia.com/gpu left. The pod requests nvidia.com/gpu=8. No node has so much nvidia.com/gpu in total: the largest has 4. It does not help to wait, unless the cluster gets larger nodes. Request less, or ask for such nodes.
+
+Next:
+  # See what the nodes have, and how much of it is taken
+  kubectl describe nodes
+  # Pause the job, request less, and resume it
+  kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
+
+Read more: docs/troubleshooting.md#pending
+`)
+	})
+
 	It("names the quota that rejects the pods", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "gpus", Namespace: string(n)}}
