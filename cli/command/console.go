@@ -94,12 +94,15 @@ func (s *console) erase() {
 	}
 }
 
-// draw draws the status line. It leaves room for the ^C that the terminal prints after Ctrl-C.
 func (s *console) draw() {
 	if s.status != "" {
-		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.width()-4, "…")) // in the colors of the terminal
+		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.statusWidth(), "…")) // in the colors of the terminal
 	}
 }
+
+// statusWidth returns the number of columns of the status line. It leaves room for the ^C that the terminal prints
+// after Ctrl-C.
+func (s *console) statusWidth() int { return s.width() - 4 }
 
 // width returns the number of columns of the terminal.
 func (s *console) width() int {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,7 +172,8 @@ func stateOf(job jobs.Job) string {
 	return fmt.Sprintf("%s waits: %s%s", job.Ref(), message, hintAboutRoot(message))
 }
 
-// statusLine returns the status line of a job, with a bar if the training reports its progress.
+// statusLine returns the status line of a job, with a bar if the training reports its progress. It omits metrics that
+// do not fit as a whole.
 func (f *runFollower) statusLine(job jobs.Job) string {
 	status := job.JobStatus()
 	line := printable.Line(fmt.Sprintf("%s %s %s", job.Ref(), status.Phase, status.Ready))
@@ -184,7 +186,10 @@ func (f *runFollower) statusLine(job jobs.Job) string {
 		line += "  done in " + duration.HumanDuration(time.Until(end.Time))
 	}
 	for _, metric := range progress.Metrics {
-		line += fmt.Sprintf("  %s %s", printable.Line(metric.Name), printable.Line(metric.Value))
+		text := fmt.Sprintf("  %s %s", printable.Line(metric.Name), printable.Line(metric.Value))
+		if ansi.StringWidth(line+text) <= f.screen.statusWidth() {
+			line += text
+		}
 	}
 	return line
 }

@@ -202,9 +202,12 @@ func CheckScale(job Job, n int32) error {
 // the job. The command removes the annotation when it starts the job.
 const AnnotationPreparing = "train.tensorstack.dev/preparing"
 
+// LacksCode reports whether kubectl train run has created the job, and has not uploaded its code yet.
+func (j Job) LacksCode() bool { return j.GetAnnotations()[AnnotationPreparing] != "" }
+
 // CheckResume returns why a job cannot be resumed, or nil.
 func CheckResume(job Job) error {
-	if job.GetAnnotations()[AnnotationPreparing] != "" {
+	if job.LacksCode() {
 		return fmt.Errorf("%s does not have its code yet, which kubectl train run uploads: wait until it is uploaded. "+
 			"If the command was killed, delete the job with kubectl train delete %s", job.Ref(), job.Typed())
 	}

@@ -29,27 +29,37 @@ const (
 func Job(s Snapshot, v View, now time.Time) Page {
 	types := s.replicas()
 	p := Page{head: s.head(v.Width, now), foot: foot(s.Trouble, now), next: s.next()}
-	p.body = s.alerts(v, now)
+	alertRows := min(max(v.Height/6, 2), 8)
+	alerts := s.alerts(v.Width, alertRows, now)
 	left := v.Width
 	if v.Width >= twoColumns {
 		left = v.Width * 11 / 20
 	}
 	facts := s.facts(types, left, now)
-	room := v.Height - len(p.head) - len(p.body) - len(facts) - 3
+	room := v.Height - len(p.head) - len(alerts) - len(facts) - 3
 	if v.Width >= twoColumns {
 		right := v.Width - left - 2
-		p.body = append(p.body, beside(
+		p.body = beside(
 			sections(facts, replicaTable(types, left, max(room, 5))), left,
-			sections(s.lastFailure(right, max(room/2, 2), now), s.recentEvents(right, now)))...)
+			sections(s.lastFailure(right, max(room/2, 2), now), s.recentEvents(right, now)))
 	} else {
 		replicas := replicaTable(types, v.Width, max(room/2, 5))
 		failure, events := s.lastFailure(v.Width, max(room/4, 1), now), s.recentEvents(v.Width, now)
 		if s.isRunning() || s.isSucceeding() {
-			p.body = append(p.body, sections(facts, replicas, failure, events)...)
+			p.body = sections(facts, replicas, failure, events)
 		} else {
-			p.body = append(p.body, sections(facts, failure, replicas, events)...)
+			p.body = sections(facts, failure, replicas, events)
 		}
 	}
+	for { // the messages are cut only if other lines need the rows
+		alertRows++
+		longer := s.alerts(v.Width, alertRows, now)
+		if len(longer) == len(alerts) || len(longer)+len(p.body) > p.room(v) {
+			break
+		}
+		alerts = longer
+	}
+	p.body = append(alerts, p.body...)
 	if _, all := count(types); all > foldFrom {
 		p.rest = append([]string{"", strong.Render("ALL REPLICAS")}, allReplicas(types, v.Width)...)
 	}
@@ -107,6 +117,9 @@ func (s Snapshot) state() string {
 	if s.Job.Spec().RunMode.Debugging() && s.isRunning() {
 		return text + "  debug mode: every replica idles"
 	}
+	if s.waitsForCode() {
+		return text + "  kubectl train run has not uploaded the code yet"
+	}
 	switch reason := printable.Line(status.Reason); reason {
 	case "":
 		return text + "  no controller has written the status yet"
@@ -153,20 +166,20 @@ func foot(trouble string, now time.Time) string {
 
 // next returns the command to type next, or an empty text if the job needs no attention.
 func (s Snapshot) next() string {
-	if s.Deleted || s.isSucceeding() || s.status().Phase == batchv1beta1.JobPhasePaused ||
-		s.isRunning() && !s.isStalled() {
+	isPaused := s.status().Phase == batchv1beta1.JobPhasePaused && !s.waitsForCode()
+	if s.Deleted || s.isSucceeding() || isPaused || s.isRunning() && !s.isStalled() {
 		return ""
 	}
 	return fmt.Sprintf("kubectl train why -n %s %s", printable.Line(s.Job.GetNamespace()), printable.Line(s.Job.Ref()))
 }
 
-// alerts returns what the job waits for or died of, and an empty line if there is something.
-func (s Snapshot) alerts(v View, now time.Time) []string {
+// alerts returns what the job waits for or died of, and an empty line if there is something. Each message has at most
+// the given number of lines.
+func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 	status := s.status()
-	most := min(max(v.Height/6, 2), 8)
 	var lines []string
 	alert := func(mark lipgloss.Style, text string) { // wrap returns no lines for an empty text
-		for _, line := range wrap(printable.Line(text), v.Width-2, most) {
+		for _, line := range wrap(printable.Line(text), columns-2, most) {
 			lines = append(lines, mark.Render("│ ")+line)
 		}
 	}

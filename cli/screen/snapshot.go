@@ -140,7 +140,7 @@ type replicasOf struct {
 	Replicas []replica
 }
 
-// replicas returns the replicas of the job by type, in the order of the status.
+// replicas returns the replicas of the job by type, in the order of the status. A job that was created paused has none.
 func (s Snapshot) replicas() []replicasOf {
 	status := s.status()
 	types := make([]replicasOf, 0, len(status.Tasks))
@@ -159,7 +159,16 @@ func (s Snapshot) replicas() []replicasOf {
 		}
 		types = append(types, of)
 	}
+	if phases, all := count(types); status.Phase == batchv1beta1.JobPhasePaused &&
+		phases[batchv1beta1.ReplicaPhaseCreating] == all {
+		return nil // no pod is being created before the job is resumed
+	}
 	return types
+}
+
+// waitsForCode reports whether the job is paused because kubectl train run has not uploaded its code yet.
+func (s Snapshot) waitsForCode() bool {
+	return s.status().Phase == batchv1beta1.JobPhasePaused && s.Job.LacksCode()
 }
 
 // shortName returns the name of a replica without the name of the job.

@@ -32,7 +32,7 @@ func (v view) lead() string {
 		return fmt.Sprintf("%s has succeeded, and its other pods are ending.", job)
 	case v.is(batchv1beta1.ConditionFailureTarget):
 		return fmt.Sprintf("%s has failed, and its pods are ending.", job)
-	case v.is(batchv1beta1.ConditionPaused) && v.lacksCode():
+	case v.is(batchv1beta1.ConditionPaused) && v.Job.LacksCode():
 		return fmt.Sprintf("%s was created %s and has no code yet.", job, v.ago(v.Job.GetCreationTimestamp().Time))
 	case v.is(batchv1beta1.ConditionPaused):
 		return fmt.Sprintf("%s was paused %s.", job, since(batchv1beta1.ConditionPaused))

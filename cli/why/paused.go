@@ -1,11 +1,9 @@
 package why
 
-import "tensorstack.dev/jobs/cli/jobs"
-
 // isPaused returns the entry of a job without pods. If kubectl train run has not uploaded its code yet, the job cannot
 // be resumed.
 func isPaused(v view, _ condition) entry {
-	if !v.lacksCode() {
+	if !v.Job.LacksCode() {
 		return entry{
 			cause: "No pod of the job is left, and the job keeps its history.",
 			do:    "It runs again when you resume it.",
@@ -21,6 +19,3 @@ func isPaused(v view, _ condition) entry {
 		}, see: "docs/kubectl-train-run.md",
 	}
 }
-
-// lacksCode reports whether kubectl train run has created the job, and has not uploaded its code yet.
-func (v view) lacksCode() bool { return v.Job.GetAnnotations()[jobs.AnnotationPreparing] != "" }
