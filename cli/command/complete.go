@@ -6,10 +6,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
 // completionTimeout is how long a shell waits for a completion.
@@ -111,8 +117,77 @@ func (e *environment) quickly(ctx context.Context, act func(context.Context, *cl
 	act(ctx, c)
 }
 
-// addCompletions adds the completions of the flags that all commands share.
+// completeReplicas completes the flag --replica with the replicas of the job that is the argument.
+func (e *environment) completeReplicas(
+	cmd *cobra.Command, args []string, typed string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var completions []cobra.Completion
+	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
+		if len(args) == 0 {
+			return
+		}
+		job, err := c.find(ctx, args[0])
+		if err != nil {
+			return
+		}
+		for _, replica := range job.Replicas() {
+			if name := job.ShortName(replica.Name); strings.HasPrefix(name, typed) {
+				completions = append(completions, name)
+			}
+		}
+	})
+	return completions, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNames returns a function that completes the names of the objects of a kind, in the namespace if the kind has
+// namespaces.
+func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var completions []cobra.Completion
+		e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(kind)
+			if c.List(ctx, list, client.InNamespace(c.namespace)) != nil {
+				return // the shell completes nothing
+			}
+			for _, object := range list.Items {
+				if strings.HasPrefix(object.Name, typed) {
+					completions = append(completions, object.Name)
+				}
+			}
+		})
+		return completions, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// takesFile has the flags whose values are files or folders.
+var takesFile = map[string]bool{
+	"kubeconfig": true, "cache-dir": true, "certificate-authority": true, "client-certificate": true,
+	"client-key": true,
+}
+
+// addCompletions adds the completions of all flags that have none yet. A shell completes files only for flags that take
+// files.
 func (e *environment) addCompletions(root *cobra.Command) {
-	_ = root.RegisterFlagCompletionFunc("namespace", e.completeNamespaces) // cannot fail: the flag exists
-	_ = root.RegisterFlagCompletionFunc("context", e.completeContexts)
+	claims := e.completeNames(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	known := map[string]cobra.CompletionFunc{
+		"namespace": e.completeNamespaces, "context": e.completeContexts, "replica": e.completeReplicas,
+		"claim": claims, "code-claim": claims,
+		"env-from":      e.completeNames(corev1.SchemeGroupVersion.WithKind("Secret")),
+		"storage-class": e.completeNames(storagev1.SchemeGroupVersion.WithKind("StorageClass")),
+		"queue":         e.completeNames(schedulerv1beta1.GroupVersion.WithKind("Queue")),
+		"local-queue":   e.completeNames(kueuev1beta2.GroupVersion.WithKind("LocalQueue")),
+	}
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+			if _, has := cmd.GetFlagCompletionFunc(flag.Name); has || takesFile[flag.Name] {
+				return
+			}
+			complete := known[flag.Name]
+			if complete == nil {
+				complete = cobra.NoFileCompletions
+			}
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, complete) // cannot fail: the flag exists
+		})
+	}
 }
