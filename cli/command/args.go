@@ -3,8 +3,10 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tensorstack.dev/jobs/cli/jobs"
 )
@@ -48,6 +50,33 @@ func jobAndReplicas(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("name a job and its number of replicas, as in: %s digits 4", cmd.CommandPath())
 	}
 	return nil
+}
+
+// isNegative returns the error of flags that cannot be parsed. A negative number of replicas looks like a flag.
+func isNegative(_ *cobra.Command, err error) error {
+	unknown, _ := errors.AsType[*pflag.NotExistError](err)
+	if unknown == nil || strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") != "" {
+		return err
+	}
+	return fmt.Errorf(`"-%s" is no number of replicas`, unknown.GetSpecifiedShortnames())
+}
+
+// addExclusive makes a command accept at most one of some flags.
+func addExclusive(cmd *cobra.Command, flags ...string) {
+	cmd.MarkFlagsMutuallyExclusive(flags...) // the shell completes only one of them
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		var set []string
+		for _, flag := range flags {
+			if cmd.Flags().Changed(flag) {
+				set = append(set, "--"+flag)
+			}
+		}
+		if len(set) > 1 {
+			return fmt.Errorf("use only one of %s", strings.Join(set, " and "))
+		}
+		return check(cmd, args)
+	}
 }
 
 // manifestsOf returns a check of a command that reads the manifests of the flag -f.

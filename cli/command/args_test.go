@@ -47,6 +47,15 @@ func TestArguments(t *testing.T) {
 		"scale needs a number": {
 			args: "scale digits", want: "name a job and its number of replicas, as in: kubectl train scale digits 4",
 		},
+		"scale refuses a negative number": {args: "scale digits -1", want: `"-1" is no number of replicas`},
+		"scale refuses unknown flags":     {args: "scale digits -x", want: "unknown shorthand flag: 'x' in -x"},
+		"logs prints the replicas of one flag": {
+			args: "logs digits --all --failed", want: "use only one of --all and --failed",
+		},
+		"logs follows no failed replica": {args: "logs digits --failed -f", want: "use only one of --failed and --follow"},
+		"debug opens one replica": {
+			args: "debug digits --rank=1 --replica=a", want: "use only one of --rank and --replica",
+		},
 		"list takes kinds":              {args: "list digits", want: `"digits" is no job kind: use ptjob, tfjob or dsjob`},
 		"plan reads files of -f":        {args: "plan job.yaml", want: "the flag -f names the manifests: -f job.yaml"},
 		"convert reads files of -f":     {args: "convert job.yaml", want: "the flag -f names the manifests: -f job.yaml"},

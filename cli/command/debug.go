@@ -59,7 +59,7 @@ Debug mode can be chosen only when a job is created: set spec.runMode.debug.enab
 	flags.StringVarP(&o.container, "container", "c", "", "name of the container (default: the main container)")
 	flags.BoolVarP(&o.stdin, "stdin", "i", false, "pass stdin to COMMAND (a shell and a terminal always get it)")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait until the job runs, such as 5m (0: without limit)")
-	cmd.MarkFlagsMutuallyExclusive("rank", "replica")
+	addExclusive(cmd, "rank", "replica")
 	return cmd
 }
 

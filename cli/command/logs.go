@@ -83,8 +83,8 @@ processes of all ranks.`,
 	flags.BoolVar(&o.timestamps, "timestamps", false, "print the time of each line before it")
 	flags.StringVarP(&o.container, "container", "c", "", "name of the container (default: the main container)")
 	flags.IntVar(&o.maxStreams, "max-log-requests", maxStreams, "how many replicas --all can follow at the same time")
-	cmd.MarkFlagsMutuallyExclusive("rank", "replica", "all", "failed")
-	cmd.MarkFlagsMutuallyExclusive("failed", "follow")
+	addExclusive(cmd, "rank", "replica", "all", "failed")
+	addExclusive(cmd, "failed", "follow")
 	return cmd
 }
 

@@ -42,7 +42,7 @@ func (p *preparation) upload(ctx context.Context) error {
 // waitForPod waits until the pod runs. It prints the reasons why the pod does not run yet.
 func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 	defer p.screen.setStatus("")
-	last := ""
+	last, start := "", time.Now()
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var reason string
 		switch err := p.Get(ctx, client.ObjectKeyFromObject(pod), pod); {
@@ -54,6 +54,7 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 			return true, nil
 		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
+		case p.objects.Claim != nil && time.Since(start) < bindingDelay: // nothing is wrong yet
 		default:
 			reason = cmp.Or(p.problemOfClaim(ctx), waitsFor(pod))
 		}
@@ -93,6 +94,9 @@ func endOf(pod *corev1.Pod) string {
 	}
 	return strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 }
+
+// bindingDelay is how long it can take to bind a new claim. Until then, the pod cannot be scheduled.
+const bindingDelay = 5 * time.Second
 
 // problemOfClaim returns why the new claim has no volume yet, or "".
 func (p *preparation) problemOfClaim(ctx context.Context) string {

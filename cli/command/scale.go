@@ -54,6 +54,7 @@ job gets the replicas when it is resumed.`,
 			})
 		},
 	}
+	cmd.SetFlagErrorFunc(isNegative)
 	flags.add(cmd)
 	waiting.add(cmd, "all replicas run")
 	return cmd

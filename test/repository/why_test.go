@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -192,7 +191,6 @@ spec:
 // own, with commands that exist.
 func TestWhyExplainsEveryReason(t *testing.T) {
 	t.Parallel()
-	root := cli.New(genericiooptions.IOStreams{})
 	resources := resourcesOfCommands(t)
 	found, reasons := map[string]bool{}, 0
 	for _, page := range []string{"jobs.md", "scheduler.md", "tensorboard.md"} {
@@ -220,7 +218,7 @@ func TestWhyExplainsEveryReason(t *testing.T) {
 					if finding == nil {
 						t.Fatalf("the explanation has no finding about the reason: %s", why.Explain(facts))
 					}
-					checkFinding(t, root, resources, *finding)
+					checkFinding(t, resources, *finding)
 					unheard := newFacts(t)
 					fallback := findingOf(unheard, occur(&unheard, "Unheard"), "Unheard")
 					if fallback != nil && finding.Text == strings.ReplaceAll(fallback.Text, "Unheard", reason) {
@@ -251,7 +249,7 @@ func findingOf(facts why.Facts, condition, reason string) *why.Finding {
 }
 
 // checkFinding checks the text, the commands and the link of a finding.
-func checkFinding(t *testing.T, root *cobra.Command, resources []string, finding why.Finding) {
+func checkFinding(t *testing.T, resources []string, finding why.Finding) {
 	t.Helper()
 	bad := regexp.MustCompile(`\{[a-z]+\}|%!|<nil>|  |\.\.|: \.|\(\)`)
 	if !strings.HasSuffix(finding.Text, ".") || bad.MatchString(finding.Text) {
@@ -262,7 +260,7 @@ func checkFinding(t *testing.T, root *cobra.Command, resources []string, finding
 	}
 	for _, next := range finding.Next {
 		for line := range strings.SplitSeq(next.Line, " && ") {
-			if err := checkCommand(root, resources, line); err != nil {
+			if err := checkCommand(resources, line); err != nil {
 				t.Errorf("%q: %v", line, err)
 			}
 		}
@@ -279,7 +277,7 @@ func checkFinding(t *testing.T, root *cobra.Command, resources []string, finding
 }
 
 // checkCommand returns an error if a command does not exist, or contains a placeholder.
-func checkCommand(root *cobra.Command, resources []string, line string) error {
+func checkCommand(resources []string, line string) error {
 	words := strings.Fields(line)
 	switch {
 	case regexp.MustCompile(`[<>]|\{[a-z]+\}|\bJOB\b|%!`).MatchString(line):
@@ -289,7 +287,7 @@ func checkCommand(root *cobra.Command, resources []string, line string) error {
 	}
 	switch verb := words[1]; verb {
 	case "train":
-		return checkTrain(root, words[2:])
+		return checkTrain(words[2:])
 	case "delete", "describe", "edit", "get", "patch":
 		if resource, _, _ := strings.Cut(words[2], "/"); !slices.Contains(resources, resource) {
 			return fmt.Errorf("there is no resource %s, or it is not in the list of this test", resource)
@@ -330,7 +328,8 @@ func resourcesOfCommands(t *testing.T) []string {
 }
 
 // checkTrain returns an error if kubectl train does not have a command or its flags.
-func checkTrain(root *cobra.Command, words []string) error {
+func checkTrain(words []string) error {
+	root := cli.New(genericiooptions.IOStreams{}) // a command keeps the flags that it has parsed
 	found, args, err := root.Find(words)
 	if err != nil || found == root {
 		return fmt.Errorf("kubectl train has no command %s", words[0])
