@@ -86,6 +86,9 @@ verify: generate tidy lint ## Generate, tidy and lint; fail if that changes the 
 images: $(BIN)/localcluster $(BIN)/image ## Build the controllers' images into bin/ [PLATFORMS="linux/amd64 linux/arm64"]
 	hack/images.sh "$(PLATFORMS)" $(CONTROLLERS)
 
+.PHONY: kubectl-train
+kubectl-train: $(BIN)/kubectl-train ## Build kubectl train for this machine, in bin
+
 .PHONY: client
 client: ## Build kubectl train for all platforms, and pack it for users, in bin/client
 	hack/client.sh $(CLIENT) $(BIN)/client
@@ -139,7 +142,7 @@ outside: $(BIN)/localcluster $(BIN)/pack ## Build and test each module from a mo
 	hack/outside.sh
 
 .PHONY: e2e
-e2e: images charts $(BIN)/ginkgo $(BIN)/kubectl-train ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch" E2E_TRAINING=oldest] (all: half an hour)
+e2e: images charts $(BIN)/ginkgo kubectl-train ## Run the end-to-end tests on the local cluster or $KUBECONFIG [FOCUS="always || pytorch" E2E_TRAINING=oldest] (all: half an hour)
 	hack/e2e.sh "$(FOCUS)" $(CONTROLLERS)
 
 .PHONY: ci
