@@ -147,7 +147,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 				code.Bytes(n), code.Bytes(digest.Size)))
 		}, 100*time.Millisecond)
 	})
-	var stderr bytes.Buffer
+	stderr := firstOutput{do: func() { _ = writer.Close() }} // the program has failed and needs no more input
 	streams := remotecommand.StreamOptions{
 		Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr,
 	}
@@ -161,6 +161,20 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	}
 	p.screen.message("Uploaded %s", what)
 	return nil
+}
+
+// firstOutput keeps the output of a program, and calls a function at the first output.
+type firstOutput struct {
+	bytes.Buffer
+
+	do func()
+}
+
+func (o *firstOutput) Write(p []byte) (int, error) {
+	if o.Len() == 0 {
+		o.do()
+	}
+	return o.Buffer.Write(p)
 }
 
 // countingReader counts the bytes that are read.

@@ -19,6 +19,11 @@ class Stream:
         return data
 
 
+def read_all(stream):
+    while stream.read(1 << 20):
+        pass
+
+
 target = os.environ["CODE"]
 partial = target + ".partial"
 stream = Stream(sys.stdin.buffer)
@@ -27,11 +32,15 @@ try:
     os.makedirs(partial)
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         archive.extractall(partial)
-    while stream.read(1 << 20):
-        pass
+    read_all(stream)
     if stream.hash.hexdigest() != sys.argv[1]:
         sys.exit("the checksum of the received archive differs")
     shutil.rmtree(target, ignore_errors=True)
     os.rename(partial, target)
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    # containerd reports the end of a command only after all of its input was read.
+    read_all(stream)
+    sys.exit(1)
 finally:
     shutil.rmtree(partial, ignore_errors=True)

@@ -170,6 +170,23 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 			Expect(now(n.names(ctx, "persistentvolumeclaims"))).To(ConsistOf("persistentvolumeclaim/home"))
 		})
 
+		It("reports why the claim cannot hold the code, and deletes the job", func(ctx context.Context) {
+			n := newRestricted(ctx)
+			n.claim(ctx, "home")
+			By("making a file where the folder of the code must be")
+			_, errOut, err := n.train(ctx, "run", "examples/pytorch/code", "--name=first", pytorchImage, small,
+				"--claim=home:/results", "--", "train.py", "--epochs=1", "--checkpoint=/results/kubectl-train")
+			Expect(err).NotTo(HaveOccurred(), errOut)
+
+			_, errOut, err = n.train(ctx, "run", largeFolder(20<<20), "--name=digits", pytorchImage, "--code-claim=home",
+				"--", "train.py")
+			Expect(exitCode(err)).To(Equal(1), errOut)
+			Expect(errOut).To(And(
+				ContainSubstring("the upload has failed: "), ContainSubstring("NotADirectoryError: "),
+				ContainSubstring("The job is deleted.")))
+			Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf("pod/first-worker-0"))
+		})
+
 		It("follows the steps that the manifest describes", func(ctx context.Context) {
 			n := newRestricted(ctx)
 			n.volume(ctx, "digits-code")
