@@ -52,8 +52,8 @@ func jobAndReplicas(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// isNegative returns the error of flags that cannot be parsed. A negative number of replicas looks like a flag.
-func isNegative(_ *cobra.Command, err error) error {
+// explainNegative explains an error about flags if a negative number of replicas was taken for a flag.
+func explainNegative(_ *cobra.Command, err error) error {
 	unknown, _ := errors.AsType[*pflag.NotExistError](err)
 	if unknown == nil || strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") != "" {
 		return err

@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,25 +70,6 @@ func completionsOf(found []jobs.Job, typed string) []cobra.Completion {
 	return completions
 }
 
-// completeNamespaces completes the flag --namespace.
-func (e *environment) completeNamespaces(
-	cmd *cobra.Command, _ []string, typed string,
-) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var completions []cobra.Completion
-	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-		var namespaces corev1.NamespaceList
-		if c.List(ctx, &namespaces) != nil {
-			return // the shell completes nothing
-		}
-		for i := range namespaces.Items {
-			if name := namespaces.Items[i].Name; strings.HasPrefix(name, typed) {
-				completions = append(completions, name)
-			}
-		}
-	})
-	return completions, cobra.ShellCompDirectiveNoFileComp
-}
-
 // completeContexts completes the flag --context.
 func (e *environment) completeContexts(
 	_ *cobra.Command, _ []string, typed string,
@@ -95,13 +78,7 @@ func (e *environment) completeContexts(
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var completions []cobra.Completion
-	for name := range config.Contexts {
-		if strings.HasPrefix(name, typed) {
-			completions = append(completions, name)
-		}
-	}
-	return completions, cobra.ShellCompDirectiveNoFileComp
+	return beginningWith(typed, slices.Collect(maps.Keys(config.Contexts))), cobra.ShellCompDirectiveNoFileComp
 }
 
 // quickly calls act with the cluster. Its requests end soon if the cluster does not respond.
@@ -121,7 +98,7 @@ func (e *environment) quickly(ctx context.Context, act func(context.Context, *cl
 func (e *environment) completeReplicas(
 	cmd *cobra.Command, args []string, typed string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var completions []cobra.Completion
+	var names []string
 	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
 		if len(args) == 0 {
 			return
@@ -131,19 +108,17 @@ func (e *environment) completeReplicas(
 			return
 		}
 		for _, replica := range job.Replicas() {
-			if name := job.ShortName(replica.Name); strings.HasPrefix(name, typed) {
-				completions = append(completions, name)
-			}
+			names = append(names, job.ShortName(replica.Name))
 		}
 	})
-	return completions, cobra.ShellCompDirectiveNoFileComp
+	return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNames returns a function that completes the names of the objects of a kind, in the namespace if the kind has
 // namespaces.
 func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var completions []cobra.Completion
+		var names []string
 		e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(kind)
@@ -151,13 +126,16 @@ func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.Completi
 				return // the shell completes nothing
 			}
 			for _, object := range list.Items {
-				if strings.HasPrefix(object.Name, typed) {
-					completions = append(completions, object.Name)
-				}
+				names = append(names, object.Name)
 			}
 		})
-		return completions, cobra.ShellCompDirectiveNoFileComp
+		return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// beginningWith returns the names that begin with what is typed.
+func beginningWith(typed string, names []string) []cobra.Completion {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, typed) })
 }
 
 // takesFile has the flags whose values are files or folders.
@@ -171,8 +149,8 @@ var takesFile = map[string]bool{
 func (e *environment) addCompletions(root *cobra.Command) {
 	claims := e.completeNames(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 	known := map[string]cobra.CompletionFunc{
-		"namespace": e.completeNamespaces, "context": e.completeContexts, "replica": e.completeReplicas,
-		"claim": claims, "code-claim": claims,
+		"context": e.completeContexts, "replica": e.completeReplicas, "claim": claims, "code-claim": claims,
+		"namespace":     e.completeNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
 		"env-from":      e.completeNames(corev1.SchemeGroupVersion.WithKind("Secret")),
 		"storage-class": e.completeNames(storagev1.SchemeGroupVersion.WithKind("StorageClass")),
 		"queue":         e.completeNames(schedulerv1beta1.GroupVersion.WithKind("Queue")),

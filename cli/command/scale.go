@@ -54,7 +54,7 @@ job gets the replicas when it is resumed.`,
 			})
 		},
 	}
-	cmd.SetFlagErrorFunc(isNegative)
+	cmd.SetFlagErrorFunc(explainNegative)
 	flags.add(cmd)
 	waiting.add(cmd, "all replicas run")
 	return cmd

@@ -91,6 +91,9 @@ func (v view) asks() string {
 // asksTooMuch returns a sentence if the pod requests more of a resource than any node has in total. The sentence is
 // about the first such resource, by name. It is empty if there is none, or if the nodes are not known.
 func (v view) asksTooMuch() string {
+	if len(v.Nodes) == 0 {
+		return ""
+	}
 	requests := v.requests()
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		request, largest := requests[name], resource.Quantity{}
@@ -100,7 +103,7 @@ func (v view) asksTooMuch() string {
 			}
 		}
 		switch {
-		case len(v.Nodes) == 0 || request.Cmp(largest) <= 0:
+		case request.Cmp(largest) <= 0:
 		case largest.IsZero():
 			return fmt.Sprintf("No node has %s at all.", name)
 		default:

@@ -48,15 +48,9 @@ Read more: docs/troubleshooting.md#pending
 	It("translates the words of the scheduler, and names what a pod requests", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.create(ctx, job("digits", "", container(", resources: {limits: {nvidia.com/gpu: 8, memory: 64Gi}}")))
-		for _, pod := range []string{"digits-worker-0", "digits-worker-1"} {
-			n.changePod(ctx, pod, func(status *corev1.PodStatus, _ []corev1.Container) {
-				status.Conditions = []corev1.PodCondition{{
-					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-					Message: "0/12 nodes are available: 3 node(s) had untolerated taint(s), 9 Insufficient nvidia.com/gpu. no new " +
-						"claims to deallocate, preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.",
-				}}
-			})
-		}
+		n.fitNowhere(ctx, "0/12 nodes are available: 3 node(s) had untolerated taint(s), 9 Insufficient nvidia.com/gpu. "+
+			"no new claims to deallocate, preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.",
+			"digits-worker-0", "digits-worker-1")
 		n.explains(ctx, "digits", `
 ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0 (and 1 other pod waits for the same reason). Of the 12 nodes, 9 have too little nvidia.com/gpu left and 3 have a taint that the job does not tolerate. The pod requests memory=64Gi and nvidia.com/gpu=8. Request less, or wait until other jobs end, or ask for more nodes.
 
@@ -80,14 +74,7 @@ Read more: docs/troubleshooting.md#pending
 		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
 		Expect(api.Status().Update(ctx, node)).To(Succeed())
 		n.create(ctx, job("digits", "", container(", resources: {limits: {nvidia.com/gpu: 8}}")))
-		for _, pod := range []string{"digits-worker-0", "digits-worker-1"} {
-			n.changePod(ctx, pod, func(status *corev1.PodStatus, _ []corev1.Container) {
-				status.Conditions = []corev1.PodCondition{{
-					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-					Message: "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-				}}
-			})
-		}
+		n.fitNowhere(ctx, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", "digits-worker-0", "digits-worker-1")
 		n.explains(ctx, "digits", `
 ptjob/digits waits: 0 of 2 replicas run. No node can take pod digits-worker-0 (and 1 other pod waits for the same reason). The only node has too little nvidia.com/gpu left. The pod requests nvidia.com/gpu=8. No node has so much nvidia.com/gpu in total: the largest has 4. It does not help to wait, unless the cluster gets larger nodes. Request less, or ask for such nodes.
 
@@ -469,6 +456,19 @@ func (n namespace) explains(ctx context.Context, name, text string, flags ...str
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) { return n.why(ctx, append([]string{name}, flags...)...) }).
 		Should(Equal(strings.TrimPrefix(text, "\n")))
+}
+
+// fitNowhere sets the condition of pods that a scheduler cannot place.
+func (n namespace) fitNowhere(ctx context.Context, message string, pods ...string) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		n.changePod(ctx, pod, func(status *corev1.PodStatus, _ []corev1.Container) {
+			status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+				Message: message,
+			}}
+		})
+	}
 }
 
 // ages matches durations as kubectl prints them.
