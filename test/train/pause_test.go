@@ -66,8 +66,8 @@ var _ = Describe("kubectl train pause", func() {
 		n := newNamespace(ctx)
 		n.create(ctx, plain("PyTorchTrainingJob", "digits"))
 		n.run(ctx, "digits-worker-0", "digits-worker-1")
-		n.exit(ctx, "digits-worker-0", 0, "")
 		n.exit(ctx, "digits-worker-1", 0, "")
+		n.exit(ctx, "digits-worker-0", 0, "")
 		Eventually(ctx, n.phase(ctx, "digits")).Should(Equal("Succeeded"))
 		_, _, err := n.train(ctx, "pause", "digits")
 		Expect(err).To(MatchError(MatchRegexp(

@@ -161,7 +161,8 @@ func (n namespace) run(ctx context.Context, pods ...string) {
 	}
 }
 
-// exit ends all containers of a pod with an exit code and a termination message.
+// exit ends all containers of a pod with an exit code and a termination message. Use it for the leader last, because a
+// job that ends deletes the pods that still run.
 func (n namespace) exit(ctx context.Context, pod string, code int32, message string) {
 	GinkgoHelper()
 	n.changePod(ctx, pod, func(status *corev1.PodStatus, containers []corev1.Container) {

@@ -91,8 +91,8 @@ CLOCK  ↑↓ scroll  q quit`))
 		n.run(ctx, "digits-worker-0", "digits-worker-1")
 		t := n.terminal(ctx, 80, 24, "watch", "digits")
 		Eventually(t.Screen).Should(ContainSubstring("● Running"))
-		n.exit(ctx, "digits-worker-0", 3, "the disk is full")
 		n.exit(ctx, "digits-worker-1", 0, "")
+		n.exit(ctx, "digits-worker-0", 3, "the disk is full")
 		Eventually(t.Ended).Should(Receive(Equal(2)), "the exit code")
 		Eventually(t.Screen).Should(And(
 			ContainSubstring("✗ Failed  a replica failed and is not restarted (PermanentFailure)\n"),

@@ -43,8 +43,8 @@ var _ = Describe("kubectl train watch", func() {
 		))
 		n.runNew(ctx, "1", "digits-worker-0", "digits-worker-1")
 		Eventually(w.Text).Should(MatchRegexp(`(?s)restarts: 1 of 1.* phase: Running `))
-		n.exit(ctx, "digits-worker-0", 0, "")
 		n.exit(ctx, "digits-worker-1", 0, "")
+		n.exit(ctx, "digits-worker-0", 0, "")
 		Eventually(w.Ended).Should(Receive(BeNil()), "the exit code is 0")
 		Expect(w.Text()).To(HaveSuffix(
 			" ptjob/digits phase: Succeeded (LeaderSucceeded): leader digits-worker-0 succeeded\n"), "the last line")
@@ -57,8 +57,8 @@ var _ = Describe("kubectl train watch", func() {
 		n.create(ctx, plain("PyTorchTrainingJob", "digits"))
 		n.run(ctx, "digits-worker-0", "digits-worker-1")
 		w := n.watch(ctx, "watch", "digits")
-		n.exit(ctx, "digits-worker-0", 3, "the disk is full")
 		n.exit(ctx, "digits-worker-1", 0, "")
+		n.exit(ctx, "digits-worker-0", 3, "the disk is full")
 		var err error
 		Eventually(w.Ended).Should(Receive(&err))
 		Expect(err).To(MatchError(fmt.Sprintf(
@@ -222,7 +222,7 @@ var _ = Describe("kubectl train watch", func() {
 		n.run(ctx, "digits-worker-0", "digits-worker-1", "words-worker-0", "words-worker-1")
 		Eventually(w.Text).Should(And(
 			ContainSubstring(" ptjob/digits phase: Running "), ContainSubstring(" dsjob/words phase: Running ")))
-		for _, pod := range []string{"digits-worker-0", "digits-worker-1", "words-worker-0", "words-worker-1"} {
+		for _, pod := range []string{"digits-worker-1", "digits-worker-0", "words-worker-1", "words-worker-0"} {
 			n.exit(ctx, pod, 0, "")
 		}
 		Eventually(w.Ended).Should(Receive(BeNil()))
