@@ -2,7 +2,7 @@
 # Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed. Without $KUBECONFIG, it
 # starts the local cluster and installs the controllers there. The arguments are a label filter and the controllers.
 # $E2E_PROCESSES (4) specs run at a time, except for serial ones. With E2E_TRAINING=oldest, all pods run the oldest PyTorch and
-# DeepSpeed of versions.yaml instead of the newest.
+# DeepSpeed of versions.yaml instead of the newest. A spec on real nodes waits for $E2E_PATIENCE (5m) for a state.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "$1" in

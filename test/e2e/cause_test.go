@@ -79,6 +79,7 @@ func (f failureAtRank) String() string {
 // failsAtRank runs a job with two replicas in which one rank fails, and returns the failure that the job reports.
 func (n namespace) failsAtRank(ctx context.Context, launcher string, rank int, way string) failureAtRank {
 	GinkgoHelper()
+	waitLonger(3) // two replicas with two processes each start together
 	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/fails.py")
 	kind, container := "ptjob", "pytorch"
 	template := fmt.Sprintf(`
@@ -139,7 +140,7 @@ spec:
 			fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))
 	}
 	n.kubectlWith(ctx, manifest, "apply", "-f", "-")
-	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", patience)
+	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", timeout)
 	field := func(path string) func() (string, error) {
 		return n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}")
 	}

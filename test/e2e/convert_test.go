@@ -28,7 +28,7 @@ var _ = Describe("kubectl train convert", Label("convert"), func() {
 			n.kubectl(ctx, "apply", "-k", filepath.Join("examples", code, "code"))
 			n.kubectlWith(ctx, convertedByTrain(ctx, edited(example, edits...)), "apply", "-f", "-")
 			kind, name, _ := strings.Cut(job, "/")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 			for _, text := range logs {
 				Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name="+name, "--tail=-1")).
 					Should(ContainSubstring(text), "the logs of the %s", kind)

@@ -14,7 +14,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		func(ctx context.Context, example, job string, processes int) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, example)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/"+job, timeout)
 
 			logs := now(n.output(ctx, "logs", job+"-worker-0", "-c", "worker"))
 			for rank := range processes {
@@ -43,7 +43,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 			// Without the clean-up, the pods of all workers can be read after the end.
 			n.kubectl(ctx, "patch", "dsjob", "digits-secret-env", "--type=merge", "-p",
 				`{"spec": {"runPolicy": {"cleanUpPolicy": "None"}}}`)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", timeout)
 
 			shown := ""
 			for _, pod := range []string{"digits-secret-env-worker-0", "digits-secret-env-worker-1"} {
@@ -69,7 +69,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		lost := now(n.replicas(ctx))
 
 		n.kubectl(ctx, "exec", "digits-zero-worker-1", "-c", "worker", "--", "sh", "-c", "kill -9 -1")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero", timeout)
 
 		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
 			"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
@@ -85,7 +85,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 				"import os, sys, time\nif os.environ['RANK'] == '3':\n    sys.exit('the data has no labels')\ntime.sleep(600)\n")
 			n.applyPatched(ctx, "examples/deepspeed/zero.yaml",
 				`[{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
-			n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", timeout)
 			Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
 				"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
 				HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
@@ -99,17 +99,17 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
 			{"op": "replace", "path": "/spec/worker/template/spec/containers/0/image", "value": "tensorstack/pytorch-example:2.6.0"},
 			{"op": "add", "path": "/spec/runPolicy", "value": {"backoffLimit": 0}}]`)
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "dsjob/digits-zero", timeout)
 		Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
 			"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).
 			Should(ContainSubstring("the image lacks deepspeed and pdsh"))
 	})
 
 	It("runs the autotuner on all workers until it finds the optimal setup", Label("tuning"), func(ctx context.Context) {
+		waitLonger(6) // the autotuner trains a dozen times
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "autotune.yaml")
-		// The autotuner trains a dozen times.
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", "--timeout=30m")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-autotune", timeout)
 		Eventually(ctx, n.output(ctx, "logs", "digits-autotune-worker-0", "-c", "worker")).
 			Should(MatchRegexp(`z1_gas\d+_tmbspg\d+ is the optimal setup after tuning`))
 	})
@@ -140,7 +140,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 	It("lets the user launch the training by hand in debug mode", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.deepspeed(ctx, "debug.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "dsjob/digits-debug", timeout)
 		output := n.kubectl(ctx, "exec", "digits-debug-worker-0", "-c", "worker", "--", "/t9k/agent/agent", "run", "--",
 			"deepspeed", "--hostfile", "/t9k/hostfile", "/code/train.py", "--deepspeed_config", "/code/ds_config.json",
 			"--epochs=1")

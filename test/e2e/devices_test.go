@@ -19,6 +19,8 @@ import (
 
 // The kubelet is real, and a device plugin of the test reports the health of devices to it.
 var _ = Describe("A job whose pods have devices", Label("devices"), func() {
+	BeforeEach(func() { waitLonger(2) }) // the kubelet reports devices only every 10 s, and the job trains twice
+
 	It("restarts once after a device turns unhealthy, without counting it, and completes with another device",
 		func(ctx context.Context) {
 			localClusterOrSkip("the test runs a device plugin on the node of the local cluster")
@@ -55,7 +57,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			plugin.setHealth(bad, deviceplugin.Unhealthy)
 			Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(before))))))
 			Eventually(ctx, n.devices(ctx)).Should(And(HaveLen(2), Not(ContainElement(bad))))
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-progress", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-progress", timeout)
 
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-progress", "-o",
 				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).Should(Equal("0 1 2"))
@@ -86,10 +88,10 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			Eventually(ctx, n.ofAlone(ctx, "{.status.conditions[?(@.type=='Running')]['reason','message']}")).Should(
 				MatchRegexp("^Unschedulable .*Insufficient "+plugin.resource), "the node offers no device")
 			plugin.setHealth(bad, deviceplugin.Healthy)
-			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", timeout)
 			Eventually(ctx, n.devices(ctx)).Should(HaveKeyWithValue("alone-worker-0", bad))
 			n.kubectl(ctx, "exec", "alone-worker-0", "--", "touch", "/tmp/enough")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", timeout)
 
 			Eventually(ctx, n.ofAlone(ctx, "0{.status.backoffCount}")).Should(MatchRegexp("^0+$"))
 			// If the kubelet reports late that it has no device, it also rejects a pod.

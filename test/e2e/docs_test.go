@@ -96,7 +96,7 @@ func (s step) onlyReads() bool {
 // before each line.
 func (s step) try(ctx context.Context, kubeconfig string) error {
 	// Other specs keep this machine busy, so the timeout of the document can be too short.
-	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, patience))
+	command := exec.CommandContext(ctx, "bash", "-c", shownTimeout.ReplaceAllString(s.command, timeout))
 	command.Dir = root
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	output, err := command.CombinedOutput()

@@ -21,6 +21,8 @@ var (
 )
 
 var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
+	BeforeEach(func() { waitLonger(2) }) // processes that have no peers wait before they start again
+
 	It("is scaled by kubectl, an edit and an autoscaler as docs/elastic.md shows, and keeps its leader",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
@@ -135,7 +137,7 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 		n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late="+string(n))
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "label", "node", node, "e2e.tensorstack.dev/late-") })
 		for name := range jobs {
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+name, timeout)
 			Eventually(ctx, n.output(ctx, "get", "ptjob", name, "-o",
 				"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).Should(Equal("0"), "%s", name)
 			Eventually(ctx, n.output(ctx, "get", "pod", name+"-worker-0", "-o",

@@ -36,8 +36,8 @@ var _ = Describe("A job", Label("pytorch", "ending"), func() {
 	It("sets SuccessCriteriaMet when its leader succeeds, and Completed when its peer ends", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectlWith(ctx, endingWith(5, "import time; time.sleep(5)", "import time; time.sleep(20)"), "apply", "-f", "-")
-		n.kubectl(ctx, "wait", "--for=condition=SuccessCriteriaMet", "ptjob/ending", patience)
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/ending", patience)
+		n.kubectl(ctx, "wait", "--for=condition=SuccessCriteriaMet", "ptjob/ending", timeout)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/ending", timeout)
 		Expect(now(n.running(ctx))).To(BeEmpty())
 		Expect(now(n.output(ctx, "get", "ptjob", "ending", "-o", "jsonpath={.status.phase} {.status.ready}"))).
 			To(Equal("Succeeded 2/2"))
@@ -47,13 +47,13 @@ var _ = Describe("A job", Label("pytorch", "ending"), func() {
 		n := newNamespace(ctx)
 		job := endingWith(600, "import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
-		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", patience)
+		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", timeout)
 		// docs/upgrading.md shows this command.
 		Eventually(ctx, n.output(ctx, "get", "training", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} `+
 			`{.metadata.name} {.status.conditions[?(@.type=="Running")].reason}{"\n"}{end}`)).
 			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing", n)))
 		n.kubectl(ctx, "delete", "pod", "ending-master-0", "--force", "--grace-period=0")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/ending", timeout)
 		Expect(now(n.running(ctx))).To(BeEmpty())
 		Expect(now(n.output(ctx, "get", "ptjob", "ending", "-o", "jsonpath={.status.phase} {.status.reason}"))).
 			To(Equal("Failed PermanentFailure"))

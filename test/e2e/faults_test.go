@@ -33,7 +33,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			kill(controllers(ctx)[0], "pytorch-controller")
 			holdLease(ctx)
 			kill(lost["steady-worker-1"], "steady.py")
-			hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", patience)
+			hurt.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Failed", "pod/steady-worker-1", timeout)
 			Eventually(ctx, leader(ctx)).Should(Equal(noLeader))
 			releaseLease(ctx)
 
@@ -174,7 +174,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 					lost["steady-worker-1"].node))
 				n.kubectl(ctx, "patch", "ptjob", "steady", "--type=merge", "-p",
 					`{"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}}`)
-				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", patience)
+				n.kubectl(ctx, "wait", "--for=delete", "ptjob/steady", timeout)
 			},
 			Entry("when the clock is 10 minutes behind", "-10m"),
 			Entry("when the clock is 10 minutes ahead", "10m"),
@@ -194,7 +194,7 @@ func startSteady(ctx context.Context) namespace {
 // trainsSteadily waits until the job trains, and returns its pods.
 func (n namespace) trainsSteadily(ctx context.Context) map[string]replica {
 	GinkgoHelper()
-	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/steady", patience)
+	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/steady", timeout)
 	Eventually(ctx, n.output(ctx, "logs", "steady-worker-0", "-c", "pytorch")).Should(MatchRegexp(`step +\d+  loss`))
 	return now(n.replicas(ctx))
 }
@@ -210,7 +210,7 @@ func (n namespace) isRestarted(ctx context.Context, lost map[string]replica) {
 func (n namespace) completes(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "exec", "steady-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
-	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", patience)
+	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", timeout)
 }
 
 // account holds the numbers of failures, restarts and pods of the job steady.
@@ -394,7 +394,7 @@ func redeploy(ctx context.Context, patch string) {
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)
-	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
+	controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", timeout)
 }
 
 // keepAnotherNode creates a healthy node without pods. If all nodes were lost, Kubernetes would evict no pod.

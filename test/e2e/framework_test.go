@@ -41,7 +41,7 @@ var _ = Describe("A new framework", Label("framework"), Serial, func() {
 		in("hack/install.sh example")
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-f", filepath.Join(repository, "examples/example/plain.yaml"))
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "examplejob/plain", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "examplejob/plain", timeout)
 		Expect(now(n.output(ctx, "logs", "plain-worker-0"))).
 			To(HaveSuffix("rank 0 of 2, led by plain-worker-0.plain." + string(n) + ".svc.cluster.local"))
 		Expect(now(n.output(ctx, "get", "training", "-o", "name"))).

@@ -14,6 +14,7 @@ import (
 
 var _ = Describe("A PyTorchTrainingJob with FSDP2", Label("pytorch", "fsdp"), func() {
 	It("continues with other numbers of processes, and trains as one process does", func(ctx context.Context) {
+		waitLonger(2) // it trains three times
 		n, job := newNamespace(ctx), "ptjob/digits-fsdp"
 		n.volume(ctx, "digits-checkpoints")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -25,11 +26,11 @@ var _ = Describe("A PyTorchTrainingJob with FSDP2", Label("pytorch", "fsdp"), fu
 		Eventually(ctx, log).Should(MatchRegexp(`continuing after epoch [1-9](.|\n)*epoch .* processes 4`))
 
 		n.kubectl(ctx, "patch", job, "--type=merge", "-p", `{"spec":{"runMode":{"pause":{"enabled":true}}}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Paused", job, patience)
+		n.kubectl(ctx, "wait", "--for=condition=Paused", job, timeout)
 		n.kubectl(ctx, "patch", job, "--type=json", "-p",
 			`[{"op":"replace","path":"/spec/replicaSpecs/0/replicas","value":1}]`)
 		n.kubectl(ctx, "patch", job, "--type=merge", "-p", `{"spec":{"runMode":{"pause":{"enabled":false}}}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 		Eventually(ctx, log).Should(MatchRegexp(`continuing after epoch [1-9](.|\n)*epoch 40 .* processes 2`))
 		sharded := lastLoss(now(log))
 
@@ -41,7 +42,7 @@ var _ = Describe("A PyTorchTrainingJob with FSDP2", Label("pytorch", "fsdp"), fu
 		alone.kubectlWith(ctx, strings.NewReplacer(
 			`procPerNode: "2"`, `procPerNode: "1"`, "replicas: 2", "replicas: 1", "--pause=1, ", "",
 		).Replace(string(manifest)), "apply", "-f", "-")
-		alone.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+		alone.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 		log = alone.output(ctx, "logs", "digits-fsdp-worker-0", "-c", "pytorch")
 		Eventually(ctx, log).Should(MatchRegexp(`epoch 40 .* processes 1`))
 		// SGD trains in another way if the gradients of the processes are added up instead of averaged.

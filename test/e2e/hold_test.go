@@ -23,12 +23,12 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		n.leaderEnds(ctx)
 		n.drainLeader(ctx)
 		n.kubectl(ctx, "exec", "alone-worker-1", "--", "touch", "/tmp/enough")
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-1", patience)
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-1", timeout)
 		waits := n.output(ctx, "get", "pod", "alone-worker-0", "-o", "jsonpath={.status.phase} {.metadata.deletionTimestamp}")
 		Eventually(ctx, waits).Should(MatchRegexp(`^Succeeded \d{4}-`), "the pod stays until the controller has seen it")
 		scaleController(ctx, 1)
 
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", timeout)
 		Eventually(ctx, n.ofAlone(ctx, "{.status.reason} {.status.tasks[0].replicas[*].phase}")).
 			Should(Equal("LeaderSucceeded Succeeded Succeeded")) //nolint:dupword // one for each replica
 		Eventually(ctx, n.ofAlone(ctx, "0{.status.attempt} 0{.status.tasks[0].restartCount}")).
@@ -42,7 +42,7 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		scaleController(ctx, 0)
 		n.leaderEnds(ctx)
 		n.drainLeader(ctx)
-		n.kubectl(ctx, "wait", "--for=delete", "pod/alone-worker-0", patience)
+		n.kubectl(ctx, "wait", "--for=delete", "pod/alone-worker-0", timeout)
 		scaleController(ctx, 1)
 
 		Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(was))))))
@@ -56,7 +56,7 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		localClusterOrSkip(removesController)
 		isInstalledAgain("pytorch")
 		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
-		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
+		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", timeout)
 		Eventually(ctx, controllersNamespace.pods(ctx)).Should(HaveLen(1))
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
@@ -98,7 +98,7 @@ spec:
               resources:
                 limits: {%s}
 `, replicas, limits), "apply", "-f", "-")
-	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", patience)
+	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", timeout)
 }
 
 // isHeld expects the pod of the leader to have the finalizer, and the other pod to have none.
@@ -119,7 +119,7 @@ func (n namespace) ofAlone(ctx context.Context, path string) func() (string, err
 func (n namespace) leaderEnds(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "exec", "alone-worker-0", "--", "touch", "/tmp/enough")
-	n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-0", patience)
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/alone-worker-0", timeout)
 	Eventually(ctx, func(g Gomega) {
 		const finishedAt = "jsonpath={.status.containerStatuses[0].state.terminated.finishedAt}"
 		ended, err := n.output(ctx, "get", "pod", "alone-worker-0", "-o", finishedAt)()

@@ -10,6 +10,8 @@ import (
 )
 
 var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
+	BeforeEach(func() { waitLonger(2) }) // two jobs start together
+
 	DescribeTable("complete side by side without sharing a port",
 		func(ctx context.Context, code, example, template, kind string, portsOfJob int) {
 			n := newNamespace(ctx)
@@ -56,7 +58,7 @@ func (n namespace) completeSideBySide(ctx context.Context, example, template, ki
 			job, template, changes))
 	}
 	for _, job := range jobs {
-		n.kubectl(ctx, "wait", "--for=condition=Completed", kind+"/"+job, patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", kind+"/"+job, timeout)
 		status := n.output(ctx, "get", kind, job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")
 		Eventually(ctx, status).Should(Equal("Succeeded 0"))
 	}

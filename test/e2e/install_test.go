@@ -24,7 +24,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			"the garbage collector deletes the pods of the removed TensorBoards")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", timeout)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o", "jsonpath={.status.tensorboard.reason}")).
 			Should(Equal("NotInstalled"))
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
@@ -49,7 +49,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 			n.kubectl(ctx, "apply", "-f", "examples/tensorflow/multi-worker.yaml")
 		}
-		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
+		team.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", timeout)
 		Eventually(ctx,
 			other.output(ctx, "get", "tfjob", "digits-multi-worker", "-o", "jsonpath={.status.observedGeneration}")).
 			Should(BeEmpty(), "no controller reconciles a job in another namespace")
@@ -65,7 +65,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			crd := filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+resource+".yaml")
 			n.kubectl(ctx, "create", "-f", crd)
 			DeferCleanup(func(ctx context.Context) error { _, err := kubectl(ctx, "delete", "-f", crd); return err })
-			n.kubectl(ctx, "wait", "--for=condition=Established", "-f", crd, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Established", "-f", crd, timeout)
 		}
 		DeferCleanup(func(ctx context.Context) {
 			for _, args := range [][]string{
@@ -93,7 +93,7 @@ func isInstalledAgain(controller string) {
 	DeferCleanup(func(ctx context.Context) {
 		for _, args := range [][]string{
 			{"apply", "-k", "deploy/" + controller},
-			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", patience},
+			{"-n", "t9k-" + controller, "rollout", "status", "deployment/" + controller + "-controller", timeout},
 		} {
 			// A namespace that is being deleted accepts no new objects, so retry.
 			Eventually(ctx, func() error { _, err := kubectl(ctx, args...); return err }).Should(Succeed(),

@@ -25,7 +25,7 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		DeferCleanup(restoreControllers)
 		installKueue(ctx, cluster)
 		DeferCleanup(func(ctx context.Context) {
-			_, err := kubectl(ctx, "wait", "--for=delete", "namespace/"+string(n), patience)
+			_, err := kubectl(ctx, "wait", "--for=delete", "namespace/"+string(n), timeout)
 			Expect(err).NotTo(HaveOccurred())
 		})
 		n = newNamespace(ctx)
@@ -43,7 +43,7 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 
 	It("does not let a job create a pod before the job with the quota has ended", func(ctx context.Context) {
 		n.waiting(ctx, "first", kueueLabel)
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", timeout)
 		n.waiting(ctx, "second", kueueLabel)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "second", "-o",
 			"jsonpath={.status.phase} {.status.conditions[?(@.type=='Running')]['reason','message']}")).
@@ -55,13 +55,13 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		}
 		Eventually(ctx, n.podsOf(ctx, "second")).Should(HaveLen(2))
 		for _, pod := range now(n.podsOf(ctx, "second")) {
-			n.kubectl(ctx, "wait", "--for=condition=Ready", pod, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Ready", pod, timeout)
 			n.kubectl(ctx, "exec", pod, "--", "touch", "/tmp/enough")
 		}
 		for _, job := range []string{"first", "second"} {
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, timeout)
 			Eventually(ctx, n.output(ctx, "logs", job+"-worker-0")).Should(ContainSubstring("epoch 10  loss"))
-			n.kubectl(ctx, "wait", "--for=condition=Finished", workloads+"/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Finished", workloads+"/"+job, timeout)
 		}
 		finished := now(n.output(ctx, "get", workloads, "first", "-o",
 			"jsonpath={.status.conditions[?(@.type=='Finished')].lastTransitionTime}"))
@@ -94,7 +94,7 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		_, err = kubectl(ctx, "apply", "-k", "examples/install/kueue")
 		Expect(err).NotTo(HaveOccurred())
 		for _, job := range []string{"queued", "unqueued"} {
-			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/"+job, timeout)
 		}
 		n.kubectl(ctx, "delete", "ptjob", "--all")
 	}, SpecTimeout(30*time.Minute))
@@ -180,7 +180,7 @@ func restoreControllers(ctx context.Context) {
 		}
 	}
 	for _, c := range all {
-		c.namespace().kubectl(ctx, "rollout", "status", "deployment/"+c.name(), patience)
+		c.namespace().kubectl(ctx, "rollout", "status", "deployment/"+c.name(), timeout)
 		Eventually(ctx, c.namespace().pods(ctx)).Should(HaveLen(1), "the former pod is gone")
 	}
 }
@@ -188,7 +188,7 @@ func restoreControllers(ctx context.Context) {
 // isKueueReady waits until one pod of Kueue runs, and answers the requests of the API server.
 func isKueueReady(ctx context.Context) {
 	GinkgoHelper()
-	kueueNamespace.kubectl(ctx, "rollout", "status", "deployment/kueue-controller-manager", patience)
+	kueueNamespace.kubectl(ctx, "rollout", "status", "deployment/kueue-controller-manager", timeout)
 	Eventually(ctx, kueueNamespace.pods(ctx)).Should(HaveLen(1), "the former pod is gone")
 	Eventually(ctx, func() error {
 		_, err := kubectlWith(ctx, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: ready}}",

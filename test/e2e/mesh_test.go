@@ -10,6 +10,8 @@ import (
 )
 
 var _ = Describe("A job whose pods get more containers at admission", Label("mesh"), func() {
+	BeforeEach(func() { waitLonger(2) }) // several jobs start together
+
 	DescribeTable("completes and releases the quota of its pods",
 		func(ctx context.Context, code, example, named, job string) {
 			n := newNamespace(ctx)
@@ -23,7 +25,7 @@ var _ = Describe("A job whose pods get more containers at admission", Label("mes
 			Expect(renamed).NotTo(Equal(string(manifest)))
 			n.kubectlWith(ctx, renamed, "apply", "-f", "-")
 
-			n.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 			status := func(fields string) func() (string, error) {
 				return n.output(ctx, "get", job, "-o", "jsonpath="+fields)
 			}
@@ -43,7 +45,7 @@ var _ = Describe("A job whose pods get more containers at admission", Label("mes
 		n := newNamespace(ctx)
 		n.mesh(ctx)
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", timeout)
 		failure := HavePrefix("failing-worker-1 Error 1 counted=true")
 		Eventually(ctx, n.failures(ctx, "ptjob/failing")).Should(HaveEach(failure))
 		end := n.output(ctx, "get", "ptjob", "failing", "-o", "jsonpath={.status.reason} {.status.backoffCount}")

@@ -15,6 +15,7 @@ const rank = "-u\x00/code/train.py"
 var _ = Describe("A job that reports its progress", Label("progress"), func() {
 	It("restarts once after a rank hangs in gloo, and completes from its checkpoint, as docs/progress.md shows",
 		Label("pytorch"), func(ctx context.Context) {
+			waitLonger(2) // a stall takes a minute, and the job trains twice
 			n := newNamespace(ctx)
 			n.volume(ctx, "digits-progress")
 			n.follow(ctx, "docs/progress.md", "Try it")
@@ -24,17 +25,19 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 	It("restarts once after a rank of DeepSpeed hangs, and completes from its checkpoint", Label("deepspeed"),
 		func(ctx context.Context) {
 			localClusterOrSkip("the test sends signals to processes of the local cluster")
+			waitLonger(5) // a stall takes a minute, and DeepSpeed trains twice
 			n := newNamespace(ctx)
 			n.startProgress(ctx, "deepspeed")
 			Eventually(ctx, n.progress(ctx, "dsjob", "digits-progress")).Should(MatchRegexp(`^\d+% \(\d+/60\)$`))
 			signal(now(n.replicas(ctx))["digits-progress-worker-1"], rank, syscall.SIGSTOP)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-progress", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-progress", timeout)
 			n.hasRestartedStall(ctx, "dsjob")
 		})
 
 	It("restarts once after a rank hangs, even if the controller is killed at each step", Label("crash"), Serial,
 		func(ctx context.Context) {
 			localClusterOrSkip("the test sends signals to processes of the local cluster")
+			waitLonger(2) // a stall takes a minute, and the job trains twice
 			n := newNamespace(ctx)
 			n.startProgress(ctx, "pytorch")
 			Eventually(ctx, n.progress(ctx, "ptjob", "digits-progress")).Should(MatchRegexp(`^\d+% \(\d+/60\)$`))
@@ -54,17 +57,18 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 			crash()
 			Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(hung))))))
 			crash()
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-progress", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-progress", timeout)
 			n.hasRestartedStall(ctx, "ptjob")
 		})
 
 	It("stalls if it is silent for too long, unless it has announced that", func(ctx context.Context) {
+		waitLonger(2) // a stall takes a minute
 		n := newNamespace(ctx)
 		n.silent(ctx, "announced", `{"step": 1, "totalSteps": 2, "silenceSeconds": 3600}`)
 		Eventually(ctx, n.progress(ctx, "ptjob", "announced")).Should(Equal("50% (1/2)"))
 		n.silent(ctx, "silent", `{"step": 1, "totalSteps": 2}`)
 		n.silent(ctx, "mute", ``)
-		n.kubectl(ctx, "wait", "--for=condition=Stalled", "ptjob/silent", "ptjob/mute", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Stalled", "ptjob/silent", "ptjob/mute", timeout)
 		Eventually(ctx, n.stalled(ctx, "silent")).Should(MatchRegexp(
 			`^True NoProgress no other step was reported for runPolicy.progressDeadlineSeconds \(60 s\) after 50% \(1/2\) at `))
 		Eventually(ctx, n.stalled(ctx, "mute")).Should(Equal(
@@ -78,12 +82,12 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 		}
 		Eventually(ctx, n.stalled(ctx, "silent")).Should(HavePrefix("False Progressing "))
 		n.kubectl(ctx, "patch", "ptjob", "mute", "--type=merge", "-p", `{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Paused", "ptjob/mute", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Paused", "ptjob/mute", timeout)
 		Eventually(ctx, n.stalled(ctx, "mute")).Should(HavePrefix("False NotRunning "))
 
 		for _, job := range []string{"announced", "silent"} {
 			n.kubectl(ctx, "exec", job+"-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, timeout)
 		}
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "-o", "jsonpath={.items[*].status.backoffCount}")).
 			Should(Equal("0 0 0"), "a notification restarts nothing")
@@ -97,7 +101,7 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 		n.silentWith(ctx, "host", `{"step": 1, "totalSteps": 4}`, "hostNetwork: true")
 		Eventually(ctx, n.progress(ctx, "ptjob", "host")).Should(Equal("25% (1/4)"))
 		n.kubectl(ctx, "exec", "host-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/host", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/host", timeout)
 	})
 })
 

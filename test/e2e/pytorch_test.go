@@ -16,7 +16,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "apply", "-f", "examples/pytorch/"+example)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, timeout)
 
 			Eventually(ctx, n.names(ctx, "pods")).Should(ConsistOf(pods))
 			logs := ""
@@ -143,7 +143,7 @@ var _ = Describe("The pytorch-controller", Label("pytorch"), func() {
 	It("exposes metrics of its jobs, and all of them are documented", func(ctx context.Context) {
 		job := newNamespace(ctx)
 		job.kubectl(ctx, "apply", "-f", "examples/pytorch/failing.yaml")
-		job.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", patience)
+		job.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/failing", timeout)
 
 		Eventually(ctx, controllerMetrics(ctx)).Should(And(
 			MatchRegexp(`(?m)^tensorstack_jobs\{kind="PyTorchTrainingJob",phase="Failed"\} [1-9]`),

@@ -14,6 +14,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 	// seconds, so either agent can fail first.
 	DescribeTable("restarts all its replicas once and completes",
 		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
+			waitLonger(2) // it trains twice
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
@@ -29,7 +30,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			Expect(lost).To(HaveLen(2))
 
 			lose(ctx, n)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", timeout)
 
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits", "-o",
 				"jsonpath={.status.backoffCount} {.status.attempt} {.status.tasks[0].restartCount}")).
@@ -64,6 +65,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 	)
 
 	It("lets torchrun restart its processes, which counts no restart", func(ctx context.Context) {
+		waitLonger(3) // torchrun starts its processes again and again
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/failsonce.py")
 		n.kubectlWith(ctx, `
@@ -91,7 +93,7 @@ spec:
           volumes:
             - {name: code, configMap: {name: code}}
 `, "apply", "-f", "-")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/patient", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/patient", timeout)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "patient", "-o",
 			"jsonpath=0{.status.backoffCount}{.status.attempt}{.status.tasks[0].restartCount}")).Should(MatchRegexp("^0+$"))
 		Eventually(ctx, n.output(ctx, "logs", "patient-worker-1", "-c", "pytorch")).Should(And(
@@ -124,7 +126,7 @@ spec:
               resources:
                 limits: {%s}
 `, script, limits), "apply", "-f", "-")
-			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/greedy", timeout)
 
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "greedy", "-o",
 				"jsonpath={.status.conditions[?(@.type=='Failed')].reason} {.status.backoffCount}")).

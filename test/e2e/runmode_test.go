@@ -22,6 +22,8 @@ var _ = Describe("The page about run modes", Label("pytorch"), func() {
 })
 
 var _ = Describe("A paused job", Label("always"), func() {
+	BeforeEach(func() { waitLonger(2) }) // a framework starts twice
+
 	DescribeTable("has no pods, and trains again when it is resumed",
 		func(ctx context.Context, train func(namespace, context.Context), job string) {
 			n := newNamespace(ctx)
@@ -31,10 +33,10 @@ var _ = Describe("A paused job", Label("always"), func() {
 					fmt.Sprintf(`{"spec": {"runMode": {"pause": {"enabled": %t}}}}`, paused))
 			}
 			pause(true)
-			n.kubectl(ctx, "wait", "--for=condition=Paused", job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Paused", job, timeout)
 			Expect(now(n.names(ctx, "pods"))).To(BeEmpty())
 			pause(false)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 			Eventually(ctx, n.output(ctx, "get", job, "-o", "jsonpath={.status.phase} {.status.pauses} {.status.backoffCount}")).
 				Should(Equal("Succeeded 1 0"))
 		},

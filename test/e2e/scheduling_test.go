@@ -21,19 +21,19 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 			queue := n.queue(ctx, "300m")
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.holdsQueue(ctx, queue, "first")
-			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/first", timeout)
 			Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "first", "-o",
 				"jsonpath={.spec.minMember} {.status.running}")).Should(Equal("3 3"))
 
 			By("creating a second job, which waits for quota")
 			n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`]`)
 			n.kubectl(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Running\")].reason}=QuotaExceeded",
-				"ptjob/digits-gang", patience)
+				"ptjob/digits-gang", timeout)
 
 			By("pausing the first job")
 			n.kubectl(ctx, "patch", "ptjob", "first", "--type=merge", "-p",
 				`{"spec": {"runMode": {"pause": {"enabled": true}}}}`)
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gang", timeout)
 			Eventually(ctx, n.output(ctx, "get", "podgroup.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty(),
 				"a paused job and a job that has ended have no PodGroup")
 			Eventually(ctx, func() (string, error) {
@@ -51,7 +51,7 @@ var _ = Describe("A job in a queue with maxDuration", Label("queues"), func() {
 			"--type=merge", "-p", `{"spec": {"maxDuration": "5s"}}`)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.holdsQueue(ctx, queue, "long")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/long", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/long", timeout)
 		Expect(n.output(ctx, "get", "ptjob", "long", "-o", "jsonpath={.status.reason}")()).To(Equal("MaxDurationExceeded"))
 		Eventually(ctx, n.output(ctx, "get", "pods,podgroups.scheduler.tensorstack.dev", "-o", "name")).Should(BeEmpty())
 	})

@@ -22,7 +22,7 @@ func TestE2E(t *testing.T) {
 	}
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(10 * time.Minute)
+	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	RunSpecs(t, "end to end")
 }
@@ -92,8 +92,35 @@ func newNamespace(ctx context.Context) namespace {
 	return n
 }
 
-// patience is the timeout of kubectl wait. It is long because the machine can be busy.
-const patience = "--timeout=10m"
+var (
+	// patience is how long a spec waits for a state. It is five times as long as most waits need with 2 cores, for slower
+	// machines. A spec with longer waits calls waitLonger.
+	patience = patienceOf(os.Getenv("E2E_PATIENCE"))
+	// timeout is patience as a flag of kubectl wait.
+	timeout = "--timeout=" + patience.String()
+)
+
+func patienceOf(variable string) time.Duration {
+	if variable == "" {
+		return 5 * time.Minute
+	}
+	patience, err := time.ParseDuration(variable)
+	if err != nil {
+		panic("E2E_PATIENCE: " + err.Error())
+	}
+	return patience
+}
+
+// waitLonger makes the spec wait several times as long as others for each state. A process runs one spec at a time.
+func waitLonger(times int) {
+	usual := patience
+	set := func(duration time.Duration) {
+		patience, timeout = duration, "--timeout="+duration.String()
+		SetDefaultEventuallyTimeout(duration)
+	}
+	set(usual * time.Duration(times))
+	DeferCleanup(set, usual)
+}
 
 // kubectl runs kubectl in the namespace, expects it to succeed and returns its output. Use it for commands that change
 // something or wait. For commands that read, use output.

@@ -35,7 +35,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 
 		victim.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		victim.kubectl(ctx, "apply", "-f", "examples/pytorch/plain.yaml")
-		victim.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-plain", patience)
+		victim.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-plain", timeout)
 
 		Eventually(ctx, attacker.output(ctx, "get", "ptjob", "long-values", "-o", "jsonpath={.status.replicas}")).
 			Should(Equal(fmt.Sprint(replicas)), "all pods of the attack have been created")

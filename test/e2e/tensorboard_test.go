@@ -22,8 +22,8 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 			n.volume(ctx, "digits-logs")
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "apply", "-f", "examples/pytorch/tensorboard.yaml")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", patience)
-			n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-board", timeout)
+			n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-board", timeout)
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-board", "-o",
 				"jsonpath={.status.tensorboard.ready} {.status.tensorboard.type} {.status.tensorboard.dependent.name}")).
 				Should(Equal("true Normal digits-board"))
@@ -44,9 +44,9 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		n.volume(ctx, "digits-logs")
 		n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 		n.kubectl(ctx, "apply", "-f", "examples/tensorflow/tensorboard.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker-board", patience)
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", patience)
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker-board", timeout)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-multi-worker-board", timeout)
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "tfjob/digits-multi-worker-board", timeout)
 		address := n.forward(ctx, "service/digits-multi-worker-board-tb", "80")
 		last := func() (int, error) { return lastStep(ctx, address, "digits-logs-runs/first", "accuracy") }
 		Eventually(ctx, last).Should(Equal(10))
@@ -55,10 +55,10 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	It("shows logs from claims, S3 and web servers together, without exposing credentials", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/storage.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/storage", "pod/files", timeout)
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/s3.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", patience)
-		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/remote", timeout)
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable=false", "tb/remote", timeout)
 		Eventually(ctx, n.output(ctx, "describe", "tb", "remote")).
 			Should(ContainSubstring("s3://trainings/digits"), "it reports the bucket that does not exist yet")
 
@@ -71,7 +71,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events[:len(events)/2])
 		bucket.upload(ctx, "digits/first/checkpoint.pt", []byte("large"))
 		Eventually(ctx, runs).Should(ConsistOf("files:8000-events.out.tfevents.1", "trainings-digits/first"))
-		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", patience)
+		n.kubectl(ctx, "wait", "--for=condition=SourcesAvailable", "tb/remote", timeout)
 		bucket.upload(ctx, "digits/first/events.out.tfevents.1", events)
 		n.volume(ctx, "digits-logs")
 		n.kubectlWith(ctx, claim, "apply", "-f", "-")
@@ -82,7 +82,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 			To(Equal("events.out.tfevents.1"))
 
 		By("showing filesets of a claim and of the same bucket")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/filesets", timeout)
 		Expect(n.kubectl(ctx, "exec", "filesets-tb", "-c", "tensorboard", "--", "ls", "/logs")).
 			To(Equal("digits-logs-runs\ntrainings-digits"))
 		other := n.forward(ctx, "service/filesets-tb", "80")
@@ -106,15 +106,15 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 				"--url-template=https://boards.example.com/{{.Namespace}}/{{.Name}}"]}]`)
 		DeferCleanup(func(ctx context.Context) {
 			controller.kubectl(ctx, "rollout", "undo", deployment)
-			controller.kubectl(ctx, "rollout", "status", deployment, patience)
+			controller.kubectl(ctx, "rollout", "status", deployment, timeout)
 		})
-		controller.kubectl(ctx, "rollout", "status", deployment, patience)
+		controller.kubectl(ctx, "rollout", "status", deployment, timeout)
 
 		n := newNamespace(ctx)
 		n.volume(ctx, "digits-logs")
 		n.kubectlWith(ctx, claim, "apply", "-f", "-")
 		n.kubectl(ctx, "apply", "-f", "examples/tensorboard/claim.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", timeout)
 		address := n.forward(ctx, "service/digits-logs-tb", "80")
 		By("opening the path of its URL, as a gateway would")
 		Eventually(ctx, n.output(ctx, "get", "tb", "digits-logs", "-o", "jsonpath={.status.url}")).
@@ -139,7 +139,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 		Eventually(ctx, n.names(ctx, "service")).Should(ContainElement("service/digits-logs-tb"))
 
 		n.kubectl(ctx, "patch", "tb", "digits-logs", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
-		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Ready", "tb/digits-logs", timeout)
 	})
 
 	It("is counted in the metrics of its controller, which are documented", func(ctx context.Context) {

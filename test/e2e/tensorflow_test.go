@@ -16,6 +16,8 @@ import (
 )
 
 var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
+	BeforeEach(func() { waitLonger(2) }) // the imports of TensorFlow take long
+
 	It("trains on workers only, with MultiWorkerMirroredStrategy", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
@@ -69,7 +71,7 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 
 		Eventually(ctx, log).Should(ContainSubstring("epoch  2  loss"))
 		n.kubectl(ctx, "delete", "pod", "digits-keras3-worker-1", "--wait=false")
-		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-keras3", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-keras3", timeout)
 		Eventually(ctx, n.progress(ctx, "tfjob", "digits-keras3")).Should(Equal("100% (20/20)"))
 		Eventually(ctx, log).Should(And(
 			ContainSubstring("worker 0, replicas in the cluster 2"), MatchRegexp(`continuing after epoch +[1-9]`),
@@ -92,9 +94,9 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 			n.kubectl(ctx, "exec", "digits-parameter-server-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
 			Eventually(ctx, n.output(ctx, "get", "pod", "digits-parameter-server-worker-1", "--ignore-not-found", "-o",
 				"jsonpath={.metadata.uid}")).ShouldNot(BeElementOf("", lost["digits-parameter-server-worker-1"].uid))
-			n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Running", "tfjob/digits-parameter-server", timeout)
 			n.kubectl(ctx, "exec", "digits-parameter-server-chief-0", "-c", "tensorflow", "--", "touch", "/tmp/enough")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-parameter-server", timeout)
 
 			Eventually(ctx, n.failures(ctx, "tfjob/digits-parameter-server")).Should(ConsistOf(
 				"digits-parameter-server-worker-1 Error 137 counted=true on " + lost["digits-parameter-server-worker-1"].node))
@@ -112,7 +114,7 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 			lost := now(n.replicas(ctx))
 
 			n.kubectl(ctx, "exec", "digits-multi-worker-worker-1", "-c", "tensorflow", "--", "sh", "-c", "kill -9 -1")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/digits-multi-worker", timeout)
 
 			Eventually(ctx, n.failures(ctx, "tfjob/digits-multi-worker")).Should(ConsistOf(
 				"digits-multi-worker-worker-1 Error 137 counted=true on " + lost["digits-multi-worker-worker-1"].node))
@@ -144,7 +146,7 @@ func (n namespace) completesExample(ctx context.Context, example, job string) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
 	n.kubectl(ctx, "apply", "-f", "examples/tensorflow/"+example)
-	n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/"+job, patience)
+	n.kubectl(ctx, "wait", "--for=condition=Completed", "tfjob/"+job, timeout)
 	Eventually(ctx, n.output(ctx, "get", "tfjob", job, "-o", "jsonpath={.status.phase} {.status.backoffCount}")).
 		Should(Equal("Succeeded 0"))
 }

@@ -58,7 +58,7 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		names := strings.NewReplacer("torch", "PyTorch", "keras", "Keras", "accelerate", "Accelerate")
 		for component := range packages {
 			pod := strings.ToLower(component)
-			n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+pod, patience)
+			n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+pod, timeout)
 			page.set(component, column, names.Replace(now(n.output(ctx, "logs", pod))))
 		}
 		node := n.output(ctx, "get", "nodes", "-o",

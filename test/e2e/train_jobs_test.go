@@ -97,7 +97,7 @@ var _ = Describe("kubectl train logs", Label("train"), func() {
 		Eventually(ctx, logs.Out).Should(gbytes.Say(`^rank 0 begins\nstep 0\nstep 1\n`))
 
 		By("printing the output of another rank, and of all")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/count", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/count", timeout)
 		Eventually(ctx, n.trainOutput(ctx, "logs", "ptjob/count", "--rank=1")).Should(HavePrefix("rank 1 begins\nstep 0\n"))
 		Eventually(ctx, n.trainOutput(ctx, "logs", "count", "--all", "--tail=1", "--timestamps")).Should(MatchRegexp(
 			`^\[worker-0\] \d{4}-\S+ step \d+\n\[worker-1\] \d{4}-\S+ step \d+\n$`))
@@ -123,7 +123,7 @@ var _ = Describe("kubectl train logs", Label("train"), func() {
 		n.counts(ctx, "{backoffLimit: 0, cleanUpPolicy: None}")
 		logs := n.startTrain("logs", "count", "-f", "--all")
 		Eventually(ctx, logs.Out).Should(gbytes.Say(`\[worker-\d\] step 2\n`))
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/count", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/count", timeout)
 		n.touch(ctx, "count-worker-1", "/tmp/fail")
 		Eventually(ctx, logs).Should(gexec.Exit(2))
 		Expect(string(logs.Out.Contents())).To(And(
@@ -167,7 +167,7 @@ var _ = Describe("kubectl train", Label("train"), func() {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		n.kubectl(ctx, "apply", "-f", "examples/pytorch/elastic.yaml")
-		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/digits-elastic", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/digits-elastic", timeout)
 		Expect(n.kubectlTrain(ctx, "scale", "digits-elastic", "3")).
 			To(Equal("pytorchtrainingjob.batch.tensorstack.dev/digits-elastic scaled\n"))
 		Expect(now(n.output(ctx, "get", "ptjob", "digits-elastic", "-o", "jsonpath={.status.ready}"))).To(Equal("3/3"))

@@ -200,7 +200,7 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 					Expect(step{command: strings.TrimSpace(command)}.try(ctx, kubeconfig)).To(Succeed(), command)
 				}
 			}
-			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", timeout)
 		})
 
 		It("leaves nothing if Ctrl-C interrupts the upload", func(ctx context.Context) {

@@ -30,7 +30,7 @@ spec:
           containers:
             - {name: pytorch, image: "tensorstack/pytorch-example:2.6.0", command: [trian.py]}
 `, "apply", "-f", "-")
-		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/typo", patience)
+		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/typo", timeout)
 		Eventually(ctx, func() (string, error) {
 			text, err := kubectl(ctx, "train", "why", "typo", "-n", string(n)) // no flag can be before the name of a plugin
 			return strings.Join(strings.Fields(text), " "), err

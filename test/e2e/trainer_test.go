@@ -10,6 +10,7 @@ import (
 var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 	DescribeTable("continues from its checkpoint after a worker was killed",
 		func(ctx context.Context, example, job, resource, container, end string) {
+			waitLonger(2) // the imports of the Trainer take long
 			n := newNamespace(ctx)
 			n.volume(ctx, job)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -19,7 +20,7 @@ var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 
 			Eventually(ctx, log).Should(MatchRegexp(`'eval_accuracy': .* 'epoch': '2'`))
 			n.kubectl(ctx, "exec", job+"-worker-1", "-c", container, "--", "sh", "-c", "kill -9 -1")
-			n.kubectl(ctx, "wait", "--for=condition=Completed", resource+"/"+job, patience)
+			n.kubectl(ctx, "wait", "--for=condition=Completed", resource+"/"+job, timeout)
 			Eventually(ctx, log).Should(And(
 				MatchRegexp("continuing from /checkpoints/checkpoint-[0-9]+"), ContainSubstring("rank 0 of 2 on "+job+"-worker-0"),
 				// An untrained model has 0.1, and its loss is 2.3.

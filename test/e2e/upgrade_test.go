@@ -79,7 +79,7 @@ var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, Continue
 	It("can be rolled back as docs/upgrading.md shows if leaders are held", Label("hold"), func(ctx context.Context) {
 		tree.install(ctx, "pytorch")
 		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
-		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", patience)
+		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", timeout)
 		Eventually(ctx, controllersNamespace.pods(ctx)).Should(HaveLen(1))
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
@@ -149,7 +149,7 @@ func (v version) install(ctx context.Context, controllers ...controller) {
 	}
 	for _, c := range controllers {
 		n := c.namespace()
-		n.kubectl(ctx, "rollout", "status", "deployment/"+c.name(), patience)
+		n.kubectl(ctx, "rollout", "status", "deployment/"+c.name(), timeout)
 		Eventually(ctx, n.pods(ctx)).Should(HaveLen(1), "the pod of the former version is gone")
 	}
 }
@@ -243,8 +243,8 @@ func startWaiting(ctx context.Context) namespace {
 func (n namespace) waits(ctx context.Context) {
 	GinkgoHelper()
 	n.eachIs(ctx, "Running", "Running", "Running")
-	n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "ptjob/pytorch", patience)
-	n.kubectl(ctx, "wait", "--for=jsonpath={.status.running}=2", "podgroup.scheduler.tensorstack.dev/pytorch", patience)
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.tensorboard.ready}=true", "ptjob/pytorch", timeout)
+	n.kubectl(ctx, "wait", "--for=jsonpath={.status.running}=2", "podgroup.scheduler.tensorstack.dev/pytorch", timeout)
 }
 
 // eachIs waits until each job has the phase, and the containers of its replicas have the states.
@@ -296,7 +296,7 @@ func (n namespace) ends(ctx context.Context) {
 		}
 	}
 	for _, job := range now(n.names(ctx, jobKinds)) {
-		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", job, patience)
+		n.kubectl(ctx, "wait", "--for=jsonpath={.status.phase}=Succeeded", job, timeout)
 	}
 }
 
