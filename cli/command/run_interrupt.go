@@ -67,6 +67,9 @@ const (
 	keyEscape = 27
 )
 
+// Question asks what to do with a job after Ctrl-C. The name of the job comes before it.
+const Question = "[d]etach (default), [p]ause, delete [x] or [c]ontinue here? "
+
 // ask asks what to do with a job, and waits for a key of a terminal or for a signal. In the meantime, nothing else is
 // printed.
 func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choice, error) {
@@ -79,8 +82,7 @@ func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choi
 		return detach, err
 	}
 	defer func() { _ = term.Restore(descriptor, state) }() // the shell restores it, too
-	const question = "\r\n%s: [d]etach (default), [p]ause, delete [x] or [c]ontinue here? "
-	if _, err := fmt.Fprintf(s.errOut, question, job.Ref()); err != nil {
+	if _, err := fmt.Fprintf(s.errOut, "\r\n%s: %s", job.Ref(), Question); err != nil {
 		return detach, err
 	}
 	answer := make(chan choice, 1)

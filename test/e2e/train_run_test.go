@@ -19,6 +19,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"tensorstack.dev/jobs/cli/command"
+	"tensorstack.dev/jobs/test/internal/document"
 	"tensorstack.dev/jobs/test/internal/faults"
 )
 
@@ -76,8 +78,6 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 	})
 
 	It("runs, detaches and prints manifests as the documents show", Label("pytorch"), func(ctx context.Context) {
-		_, err := trainProgram()
-		Expect(err).NotTo(HaveOccurred())
 		n := newRestricted(ctx)
 		n.follow(ctx, "README.md", "A folder of code")
 		n.kubectl(ctx, "delete", "ptjob", "digits")
@@ -105,11 +105,11 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 		t := n.trainLong(ctx)
 		Eventually(ctx, t.String).Should(MatchRegexp(`ptjob/digits Running 1/1  █*░+ 0% \(\d+/1000000\)`))
 		t.press("\x03")
-		Eventually(ctx, t.String).Should(HaveSuffix(question))
+		Eventually(ctx, t.String).Should(HaveSuffix(command.Question))
 		t.press("c")
 		Eventually(ctx, t.after("continue\r\n")).Should(MatchRegexp(`epoch +\d+  loss`))
 		t.press("\x03")
-		Eventually(ctx, t.String).Should(HaveSuffix(question))
+		Eventually(ctx, t.String).Should(HaveSuffix(command.Question))
 		t.press("\x03")
 		Eventually(ctx, t.ended).Should(Receive(BeNil()))
 		Expect(t.String()).To(ContainSubstring("ptjob/digits goes on. To see it again: kubectl train watch ptjob/digits"))
@@ -120,7 +120,7 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 			n := newRestricted(ctx)
 			t := n.trainLong(ctx)
 			t.press("\x03")
-			Eventually(ctx, t.String).Should(HaveSuffix(question))
+			Eventually(ctx, t.String).Should(HaveSuffix(command.Question))
 			t.press(key)
 			Eventually(ctx, t.ended).Should(Receive(BeNil()))
 			Expect(t.String()).To(ContainSubstring(message))
@@ -197,7 +197,7 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 			kubeconfig := n.kubeconfig(ctx)
 			for line := range strings.Lines(manifest) {
 				if command, ok := strings.CutPrefix(line, "#   "); ok {
-					Expect(step{command: strings.TrimSpace(command)}.try(ctx, kubeconfig)).To(Succeed(), command)
+					Expect(try(ctx, document.Step{Command: strings.TrimSpace(command)}, kubeconfig)).To(Succeed(), command)
 				}
 			}
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits", timeout)
@@ -262,9 +262,6 @@ func newRestricted(ctx context.Context) namespace {
 	return n
 }
 
-// question is the end of the question after Ctrl-C.
-const question = "[p]ause, delete [x], or [c]ontinue here? "
-
 // trainLong runs a long training in a terminal, until its first epoch.
 func (n namespace) trainLong(ctx context.Context) *terminal {
 	GinkgoHelper()
@@ -307,25 +304,10 @@ func largeFolder(size int) string {
 	return dir
 }
 
-// trainProgram builds the program kubectl-train, and returns its path.
-var trainProgram = sync.OnceValues(func() (string, error) {
-	file, err := filepath.Abs(filepath.Join(root, "bin/kubectl-train"))
-	if err != nil {
-		return "", err
-	}
-	output, err := exec.Command("go", "build", "-o", file, "tensorstack.dev/jobs/cli/cmd/kubectl-train").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, output)
-	}
-	return file, nil
-})
-
-// command returns a command kubectl train in the namespace, at the root of the repository.
+// command returns a command kubectl train in the namespace, at the root of the repository. It runs the program without
+// kubectl, so that signals and exit codes are those of the program.
 func (n namespace) command(ctx context.Context, args ...string) *exec.Cmd {
-	GinkgoHelper()
-	file, err := trainProgram()
-	Expect(err).NotTo(HaveOccurred())
-	command := exec.CommandContext(ctx, file, append([]string{"--namespace", string(n)}, args...)...)
+	command := exec.CommandContext(ctx, "kubectl-train", append([]string{"--namespace", string(n)}, args...)...)
 	command.Dir = root
 	return command
 }

@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
@@ -210,58 +206,6 @@ var _ = Describe("kubectl train plan", func() {
 		Entry("too many replicas", changed("pytorch/torchrun.yaml", "replicas: 2", "replicas: 1000000")),
 	)
 })
-
-var _ = Describe("docs/kubectl-train-plan.md", func() {
-	It("shows what kubectl train plan prints", func(ctx context.Context) {
-		offline{}.follow(ctx, "docs/kubectl-train-plan.md", "Plan a job")
-	})
-})
-
-// offline runs commands of documents without a cluster.
-type offline struct{}
-
-// follow runs the commands in the console blocks of a section of a document, and expects exactly the shown output.
-func (offline) follow(ctx context.Context, document, section string) {
-	GinkgoHelper()
-	content, err := os.ReadFile(filepath.Join("../..", document))
-	Expect(err).NotTo(HaveOccurred())
-	_, text, found := strings.Cut(string(content), "## "+section+"\n")
-	Expect(found).To(BeTrue(), "%s has no section %q", document, section)
-	text, _, _ = strings.Cut(text, "\n## ")
-	blocks := regexp.MustCompile("(?ms)^```console\n\\$ (.*?[^\\\\])\n(.*?)^```$").FindAllStringSubmatch(text, -1)
-	Expect(blocks).To(And(Not(BeEmpty()), HaveLen(strings.Count(text, "```console"))), "%s, section %q", document, section)
-	self, err := os.Executable()
-	Expect(err).NotTo(HaveOccurred())
-	folder := GinkgoT().TempDir()
-	program := fmt.Sprintf("#!/bin/sh\nexec %q -test.run='^TestKubectlTrain$' -- \"$@\"\n", self)
-	Expect(os.WriteFile(filepath.Join(folder, "kubectl"), []byte(program), 0o700)).To(Succeed())
-	for _, block := range blocks {
-		By(block[1])
-		shell := exec.CommandContext(ctx, "bash", "-c", block[1])
-		shell.Dir = "../.."
-		shell.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(folder, "nowhere"), runsKubectl+"=true",
-			"PATH="+folder+":"+os.Getenv("PATH"))
-		output, err := shell.CombinedOutput()
-		Expect(string(output)).To(Equal(block[2]), "%v", err)
-	}
-}
-
-// runsKubectl is the environment variable that makes this test program a kubectl with the plugin kubectl train.
-const runsKubectl = "TEST_RUNS_KUBECTL"
-
-// TestKubectlTrain runs a command of kubectl train if this program is called as kubectl.
-func TestKubectlTrain(t *testing.T) {
-	if os.Getenv(runsKubectl) == "" {
-		t.Skip("the program is not called as kubectl")
-	}
-	cmd := command.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
-	cmd.SetArgs(flag.Args()[1:]) // the first one is the name of the plugin
-	if err := cmd.ExecuteContext(t.Context()); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(command.ExitCode(err))
-	}
-	os.Exit(0)
-}
 
 // createJob creates the job in a manifest, which can contain other objects, and returns it as created.
 func (n namespace) createJob(ctx context.Context, manifest string) jobs.Job {

@@ -147,16 +147,19 @@ func (n namespace) object(manifest string) client.Object {
 func (n namespace) run(ctx context.Context, pods ...string) {
 	GinkgoHelper()
 	for _, name := range pods {
-		n.changePod(ctx, name, func(status *corev1.PodStatus, containers []corev1.Container) {
-			status.Phase = corev1.PodRunning
-			status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-			for _, c := range containers {
-				status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-					Name: c.Name, Ready: true, State: corev1.ContainerState{
-						Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()},
-					},
-				})
-			}
+		n.changePod(ctx, name, startContainers)
+	}
+}
+
+// startContainers writes into the status of a pod that its containers run.
+func startContainers(status *corev1.PodStatus, containers []corev1.Container) {
+	status.Phase = corev1.PodRunning
+	status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	for _, c := range containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Ready: true, State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()},
+			},
 		})
 	}
 }
@@ -166,20 +169,25 @@ func (n namespace) run(ctx context.Context, pods ...string) {
 func (n namespace) exit(ctx context.Context, pod string, code int32, message string) {
 	GinkgoHelper()
 	n.changePod(ctx, pod, func(status *corev1.PodStatus, containers []corev1.Container) {
-		status.Phase = corev1.PodSucceeded
-		reason := "Completed"
-		if code != 0 {
-			status.Phase, reason = corev1.PodFailed, "Error"
-		}
-		status.ContainerStatuses = nil
-		for _, c := range containers {
-			status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-				Name: c.Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.Now(),
-				}},
-			})
-		}
+		endContainers(status, containers, code, message)
 	})
+}
+
+// endContainers writes into the status of a pod that its containers have ended.
+func endContainers(status *corev1.PodStatus, containers []corev1.Container, code int32, message string) {
+	status.Phase = corev1.PodSucceeded
+	reason := "Completed"
+	if code != 0 {
+		status.Phase, reason = corev1.PodFailed, "Error"
+	}
+	status.ContainerStatuses = nil
+	for _, c := range containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.Now(),
+			}},
+		})
+	}
 }
 
 // changePod changes the status of a pod as the kubelet can, once the pod exists.
