@@ -2,7 +2,8 @@
 # Runs the end-to-end tests against the cluster of $KUBECONFIG, where the controllers must be installed. Without $KUBECONFIG, it
 # starts the local cluster and installs the controllers there. The arguments are a label filter and the controllers.
 # $E2E_PROCESSES (4) specs run at a time, except for serial ones. With E2E_TRAINING=oldest, all pods run the oldest PyTorch and
-# DeepSpeed of versions.yaml instead of the newest. A spec on real nodes waits for $E2E_PATIENCE (5m) for a state.
+# DeepSpeed of versions.yaml instead of the newest. A spec on real nodes waits for $E2E_PATIENCE (5m) for a state. Ginkgo writes a
+# JSON report about these specs to the file $E2E_REPORT, an absolute path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "$1" in
@@ -38,7 +39,8 @@ fi
 E2E_FAILURES=$(mktemp)
 export PATH=$PWD/bin:$PATH E2E=true E2E_FAILURES
 trap 'rm -f "$E2E_FAILURES"' EXIT
-if (cd test && ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m --label-filter="$1" ./e2e); then
+if (cd test && ginkgo -v --no-color --procs="${E2E_PROCESSES:-4}" --timeout=80m --poll-progress-after=5m --label-filter="$1" \
+	${E2E_REPORT:+"--output-dir=$(dirname "$E2E_REPORT")" "--json-report=$(basename "$E2E_REPORT")"} ./e2e); then
 	exit
 fi
 # A component that has ended, or pods that do not start or end, can explain the failure.

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,68 +9,38 @@ import (
 	"strings"
 )
 
-// Records store in a folder of this machine which stages have failed, and on which trees stages have passed. An empty
-// folder is an empty record, so the folder can be deleted at any time.
+// Records store in a folder of this machine which stages have failed, and with which files each stage passed last. An
+// empty folder is an empty record, so the folder can be deleted at any time.
 type Records struct{ Folder string }
 
-// keptTrees is the number of trees in the records.
-const keptTrees = 20
-
-// Failed reports whether a stage has failed on any tree and has not passed since.
+// Failed reports whether a stage has failed and has not passed since.
 func (r Records) Failed(stage string) bool {
 	_, err := os.Stat(filepath.Join(r.Folder, "failed", stage))
 	return err == nil
 }
 
-// Passed returns the stages that have passed on a tree.
-func (r Records) Passed(tree string) ([]string, error) {
-	content, err := os.ReadFile(filepath.Join(r.Folder, "passed", tree))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return strings.Fields(string(content)), err
+// Passed reports whether a stage passed last with the files of a hash or digest, and has not failed since.
+func (r Records) Passed(stage, files string) bool {
+	content, err := os.ReadFile(filepath.Join(r.Folder, "passed", stage))
+	return err == nil && slices.Contains(strings.Fields(string(content)), files)
 }
 
-// Pass records that a stage passed on a tree.
-func (r Records) Pass(tree, stage string) error {
-	if err := os.Remove(filepath.Join(r.Folder, "failed", stage)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// Pass records that a stage passed with files. They have several names: the hash of the tree, and the digest of the
+// files that the stage tests.
+func (r Records) Pass(stage string, files ...string) error {
+	return r.move(stage, "failed", "passed", strings.Join(files, "\n")+"\n")
+}
+
+// Fail records that a stage failed.
+func (r Records) Fail(stage string) error { return r.move(stage, "passed", "failed", "") }
+
+// move replaces the record of a stage in one folder with one in another folder.
+func (r Records) move(stage, from, to, content string) error {
+	if err := os.Remove(filepath.Join(r.Folder, from, stage)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	passed, err := r.Passed(tree)
-	if err != nil || slices.Contains(passed, stage) {
+	if err := os.MkdirAll(filepath.Join(r.Folder, to), 0o755); err != nil {
 		return err
 	}
-	r.forgetOldTrees()
-	return write(filepath.Join(r.Folder, "passed", tree), strings.Join(append(passed, stage), "\n")+"\n")
-}
-
-// Fail records that a stage failed on a tree.
-func (r Records) Fail(tree, stage string) error {
-	return write(filepath.Join(r.Folder, "failed", stage), tree+"\n")
-}
-
-// forgetOldTrees removes the records of trees that were not written for the longest time, so that there is room for one
-// more.
-func (r Records) forgetOldTrees() {
-	entries, err := os.ReadDir(filepath.Join(r.Folder, "passed"))
-	if err != nil || len(entries) < keptTrees {
-		return
-	}
-	changed := func(e fs.DirEntry) int64 {
-		if info, err := e.Info(); err == nil {
-			return info.ModTime().UnixNano()
-		}
-		return 0
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(changed(a), changed(b)) })
-	for _, e := range entries[:len(entries)-keptTrees+1] {
-		_ = os.Remove(filepath.Join(r.Folder, "passed", e.Name()))
-	}
-}
-
-func write(file, content string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(content), 0o644)
+	return os.WriteFile(filepath.Join(r.Folder, to, stage), []byte(content), 0o644)
 }

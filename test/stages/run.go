@@ -21,17 +21,62 @@ type Runner struct {
 	Output  io.Writer
 }
 
+// Due returns the stages of a run with the current files.
+func (r *Runner) Due(ctx context.Context) ([]Due, Tree, error) {
+	tree, err := ReadTree(ctx, r.Root)
+	if err != nil {
+		return nil, tree, err
+	}
+	pending, err := ReadPending(r.Root)
+	if err != nil {
+		return nil, tree, err
+	}
+	due, err := r.List.Due(tree, pending, r.Records)
+	return due, tree, err
+}
+
 // Once runs the stages that are due for the current files. It stops at the first failure.
 func (r *Runner) Once(ctx context.Context) error {
-	tree, err := Tree(ctx, r.Root)
+	due, tree, err := r.Due(ctx)
 	if err != nil {
 		return err
 	}
-	due, err := r.List.Due(tree, r.Records.Failed)
+	var stages []Stage
+	for _, d := range due {
+		fmt.Fprintf(r.Output, "=== %s %s\n", d.Name, d.Why)
+		stages = append(stages, d.Stage)
+	}
+	if err := r.run(ctx, tree, groups(stages), false); err != nil {
+		return err
+	}
+	pending, err := r.pending(tree)
+	if err == nil && len(pending.Stages) > 0 {
+		fmt.Fprintf(r.Output, "=== pending stages, which `make pending` writes to %s: %s\n", PendingFile,
+			strings.Join(pending.Stages, ", "))
+	}
+	return err
+}
+
+// WritePending updates the file with the pending stages, after runs on this machine.
+func (r *Runner) WritePending(ctx context.Context) error {
+	tree, err := ReadTree(ctx, r.Root)
 	if err != nil {
 		return err
 	}
-	return r.run(ctx, tree, groups(due), false)
+	pending, err := r.pending(tree)
+	if err != nil {
+		return err
+	}
+	return pending.Write(r.Root)
+}
+
+// pending returns the stages that are pending with a tree, after runs on this machine.
+func (r *Runner) pending(tree Tree) (Pending, error) {
+	pending, err := ReadPending(r.Root)
+	if err != nil {
+		return pending, err
+	}
+	return pending.Update(r.List, tree, r.Records), nil
 }
 
 // All runs the named stages, or all stages if none is named. It skips stages that have passed on the current files. A
@@ -43,11 +88,7 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 			return fmt.Errorf("test/stages/stages.yaml has no stage %q", name)
 		}
 	}
-	tree, err := Tree(ctx, r.Root)
-	if err != nil {
-		return err
-	}
-	passed, err := r.Records.Passed(tree)
+	tree, err := ReadTree(ctx, r.Root)
 	if err != nil {
 		return err
 	}
@@ -56,7 +97,7 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 		if len(only) > 0 && !slices.Contains(only, s.Name) {
 			continue
 		}
-		if slices.Contains(passed, s.Name) {
+		if r.Records.Passed(s.Name, tree.Hash) {
 			fmt.Fprintf(r.Output, "=== %s has already passed on this tree\n", s.Name)
 			continue
 		}
@@ -86,39 +127,54 @@ func groups(stages []Stage) [][]Stage {
 }
 
 // run runs groups of stages, each with one command. It stops after a failure, unless keepGoing is true.
-func (r *Runner) run(ctx context.Context, tree string, groups [][]Stage, keepGoing bool) error {
+func (r *Runner) run(ctx context.Context, tree Tree, groups [][]Stage, keepGoing bool) error {
+	folder, err := os.MkdirTemp("", "reports-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	started := time.Now()
 	since := func(t time.Time) int { return int(time.Since(t).Round(time.Second).Seconds()) }
 	var summary strings.Builder
 	passed := 0
 	var failures []error
-	for _, group := range groups {
+	for i, group := range groups {
 		name := names(group)
 		fmt.Fprintf(r.Output, "=== %s: %s (after %d s)\n", name, command(group), since(started))
 		began := time.Now()
-		if err := r.command(ctx, group); err != nil {
-			for _, s := range group {
-				if failed := r.Records.Fail(tree, s.Name); failed != nil {
-					return failed
-				}
+		report := filepath.Join(folder, fmt.Sprintf("%d.json", i))
+		commandErr := r.command(ctx, group, report)
+		fmt.Fprintf(&summary, "%6d s  %s\n", since(began), name)
+		var failed []string
+		for _, result := range results(group, commandErr != nil, report) {
+			if result.passed {
+				passed++
+				err = r.Records.Pass(result.Name, tree.Hash, r.List.digestFor(result.Stage, tree))
+			} else {
+				failed = append(failed, result.Name)
+				err = r.Records.Fail(result.Name)
 			}
-			err = fmt.Errorf("%s failed after %d s: %w", name, since(began), err)
-			if !keepGoing || ctx.Err() != nil {
+			if err != nil {
 				return err
 			}
-			fmt.Fprintf(r.Output, "=== %v\n", err)
-			failures = append(failures, err)
+			if result.specs > 0 {
+				fmt.Fprintf(&summary, "          %s\n", result)
+			}
+		}
+		if len(failed) == 0 {
 			continue
 		}
-		for _, s := range group {
-			if err := r.Records.Pass(tree, s.Name); err != nil {
-				return err
-			}
+		if commandErr == nil {
+			commandErr = errors.New("there are no specs with its labels")
 		}
-		passed += len(group)
-		fmt.Fprintf(&summary, "%6d s  %s\n", since(began), name)
+		err := fmt.Errorf("%s failed after %d s: %w", strings.Join(failed, ", "), since(began), commandErr)
+		if !keepGoing || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(r.Output, "=== %v\n", err)
+		failures = append(failures, err)
 	}
-	_, err := fmt.Fprintf(r.Output, "=== %d stages passed in %d s\n%s", passed, since(started), summary.String())
+	_, err = fmt.Fprintf(r.Output, "=== %d stages passed in %d s\n%s", passed, since(started), summary.String())
 	return errors.Join(append(failures, err)...)
 }
 
@@ -138,36 +194,12 @@ func command(group []Stage) string {
 	return fmt.Sprintf("make e2e FOCUS=%q", Filter(group))
 }
 
-func (r *Runner) command(ctx context.Context, group []Stage) error {
+// command runs the command of a group. End-to-end specs write a report to a file.
+func (r *Runner) command(ctx context.Context, group []Stage, report string) error {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command(group))
+	cmd.Env = append(os.Environ(), "E2E_REPORT="+report)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Output, r.Output
 	// An interrupted make ends its children, and these remove the clusters and processes that they started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd.Run()
-}
-
-// Tree returns git's hash of the files of a working tree. It includes uncommitted changes, but no ignored files.
-func Tree(ctx context.Context, root string) (string, error) {
-	folder, err := os.MkdirTemp("", "tree-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(folder)
-	git := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, "git", args...)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(folder, "index"))
-		output, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("git %s in %s: %w", args[0], root, err)
-		}
-		return strings.TrimSpace(string(output)), nil
-	}
-	if _, err := git("read-tree", "HEAD"); err != nil {
-		return "", err
-	}
-	if _, err := git("add", "--all"); err != nil {
-		return "", err
-	}
-	return git("write-tree")
 }

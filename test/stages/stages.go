@@ -1,5 +1,6 @@
-// Package stages runs the checks of the repository in stages. Some stages run for every change, and the others take
-// turns. stages.yaml lists them.
+// Package stages runs the checks of the repository in stages. Some stages run for every change. The other stages run
+// within a time limit: first those that test a file of the change, then pending ones, and then some that the hash of
+// the files selects. stages.yaml lists the stages, and which files each of them tests.
 package stages
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,14 +24,13 @@ type Stage struct {
 	Name string `json:"name"`
 	// Run is the shell command of the stage. It runs at the root of the repository.
 	Run string `json:"run,omitempty"`
-	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. All such stages of one run
-	// share an installation.
+	// E2E is the label filter of the end-to-end specs that the stage runs instead of a command. All such stages of one
+	// run share an installation.
 	E2E string `json:"e2e,omitempty"`
 	// Each is a role of modules in versions.yaml. The stage is repeated for each module with this role. $module in the
 	// name and in the command stands for the module. If Each is empty, the stage is not repeated.
 	Each string `json:"each,omitempty"`
-	// Seconds is the approximate duration of the stage on 2 cores. It is used to divide stages into turns of similar
-	// length.
+	// Seconds is the approximate duration of the stage on 2 cores. It decides whether the stage fits into a run.
 	Seconds int `json:"seconds,omitempty"`
 }
 
@@ -37,18 +38,20 @@ type Stage struct {
 type List struct {
 	// Always lists the stages of each run, in this order.
 	Always []Stage `json:"always"`
-	// TurnSeconds limits the duration of a turn of commands, and E2ETurnSeconds the duration of a turn of end-to-end
-	// specs.
-	TurnSeconds    int `json:"turnSeconds"`
-	E2ETurnSeconds int `json:"e2eTurnSeconds"`
-	// InTurn lists the stages that take turns. Each run takes one turn of commands and one of end-to-end specs.
+	// TurnSeconds is the time for stages of InTurn in one run.
+	TurnSeconds int `json:"turnSeconds"`
+	// InTurn lists the stages that run if a change touches what they test, and otherwise in turn.
 	InTurn []Stage `json:"inTurn"`
-	// Exhaustive lists stages that take too long for a turn. They run only with all stages, or after they have failed.
+	// Exhaustive lists stages that take too long for a change. They run only with all stages, or after they have
+	// failed.
 	Exhaustive []Stage `json:"exhaustive"`
+	// Areas lists the parts of the repository. A file can belong to several of them.
+	Areas []Area `json:"areas"`
 }
 
-// Read reads a list from a file, and repeats stages for the modules of their role. It returns an error if the name of a
-// stage is empty or not unique, or if a stage does not have either a command or a filter.
+// Read reads a list from a file, and repeats stages for the modules of their role. It returns an error if a name is
+// empty or not unique, if a stage does not have either a command or a filter, or if a pattern of an area is invalid or
+// matches no stage that takes turns.
 func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
@@ -61,6 +64,7 @@ func Read(file string, registry modules.File) (List, error) {
 	for _, stages := range []*[]Stage{&list.Always, &list.InTurn, &list.Exhaustive} {
 		*stages = each(*stages, registry)
 	}
+	list.Areas = each(list.Areas, registry)
 	var errs []error
 	names := map[string]bool{}
 	for _, s := range list.All() {
@@ -78,20 +82,50 @@ func Read(file string, registry modules.File) (List, error) {
 			errs = append(errs, fmt.Errorf("%s: stage %q takes turns and needs seconds", file, s.Name))
 		}
 	}
+	areas := map[string]bool{}
+	for _, a := range list.Areas {
+		if a.Name == "" || areas[a.Name] {
+			errs = append(errs, fmt.Errorf("%s: the name %q of an area is empty or not unique", file, a.Name))
+		}
+		areas[a.Name] = true
+		for _, pattern := range slices.Concat(a.Paths, a.Stages) {
+			if _, err := path.Match(pattern, ""); err != nil {
+				errs = append(errs, fmt.Errorf("%s: area %q: the pattern %q is invalid", file, a.Name, pattern))
+			}
+		}
+		for _, pattern := range a.Stages {
+			if !slices.ContainsFunc(list.InTurn, func(s Stage) bool { return matches([]string{pattern}, s.Name) }) {
+				errs = append(errs, fmt.Errorf("%s: area %q: no stage takes turns with the name %q", file, a.Name, pattern))
+			}
+		}
+	}
 	return list, errors.Join(errs...)
 }
 
-// each replaces every stage that has a role with one stage for each module of the role.
-func each(stages []Stage, registry modules.File) []Stage {
-	var all []Stage
-	for _, s := range stages {
-		if s.Each == "" {
-			all = append(all, s)
+// repeated is a stage or an area that can be repeated for modules.
+type repeated[T any] interface {
+	// role returns the role of the modules, or an empty text.
+	role() string
+	// replace returns the stage or area of one module.
+	replace(module *strings.Replacer) T
+}
+
+func (s Stage) role() string { return s.Each }
+
+func (s Stage) replace(module *strings.Replacer) Stage {
+	return Stage{Name: module.Replace(s.Name), Run: module.Replace(s.Run), Seconds: s.Seconds}
+}
+
+// each replaces every stage or area that has a role with one for each module of the role.
+func each[T repeated[T]](items []T, registry modules.File) []T {
+	var all []T
+	for _, item := range items {
+		if item.role() == "" {
+			all = append(all, item)
 			continue
 		}
-		for _, module := range registry.Names(s.Each) {
-			of := strings.NewReplacer("$module", module)
-			all = append(all, Stage{Name: of.Replace(s.Name), Run: of.Replace(s.Run), Seconds: s.Seconds})
+		for _, module := range registry.Names(item.role()) {
+			all = append(all, item.replace(strings.NewReplacer("$module", module)))
 		}
 	}
 	return all
@@ -100,63 +134,78 @@ func each(stages []Stage, registry modules.File) []Stage {
 // All returns all stages. The stages of each run come first.
 func (l List) All() []Stage { return slices.Concat(l.Always, l.InTurn, l.Exhaustive) }
 
-// Due returns the stages of a run: the stages of each run, other stages that have failed and not passed since, and the
-// turns that the tree selects. The tree is the hexadecimal hash of all files, so the same tree gets the same turns on
-// every machine. Commands come before end-to-end specs.
-func (l List) Due(tree string, failed func(name string) bool) ([]Stage, error) {
-	hash, err := hex.DecodeString(tree)
-	if err != nil || len(hash) < 16 {
-		return nil, fmt.Errorf("%q is not the hash of a tree", tree)
+// stage returns the stage of InTurn with a name.
+func (l List) stage(name string) (Stage, bool) {
+	i := slices.IndexFunc(l.InTurn, func(s Stage) bool { return s.Name == name })
+	if i < 0 {
+		return Stage{}, false
 	}
-	var commands, specs []Stage
-	for _, s := range l.InTurn {
-		if s.E2E == "" {
-			commands = append(commands, s)
-		} else {
-			specs = append(specs, s)
+	return l.InTurn[i], true
+}
+
+// Due is a stage of a run.
+type Due struct {
+	Stage
+	// Why is the reason: the stage and Why are a sentence.
+	Why string
+}
+
+// Reasons why a stage runs.
+const (
+	runsAlways = "runs with every change"
+	hasFailed  = "has failed on this machine and not passed since"
+	isTouched  = "tests what the change touches"
+	isPending  = "tests what an earlier change touched"
+	isSelected = "is selected by the hash of the files"
+)
+
+// Due returns the stages of a run: the stages of each run, stages of Pending.Next as far as there is time, and other
+// stages that have failed and not passed since. If time is left, the hash of all files selects more stages. So the same
+// files do not get other stages when they are committed again. Commands come before end-to-end specs.
+func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
+	hash, err := hex.DecodeString(tree.Hash)
+	if err != nil || len(hash) < 8 {
+		return nil, fmt.Errorf("%q is not the hash of a tree", tree.Hash)
+	}
+	var due []Due
+	left := l.TurnSeconds
+	add := func(s Stage, why string, evenIfItDoesNotFit bool) {
+		isDue := slices.ContainsFunc(due, func(d Due) bool { return d.Name == s.Name })
+		if !isDue && (evenIfItDoesNotFit || s.Seconds <= left) {
+			due = append(due, Due{s, why})
+			left -= s.Seconds
 		}
 	}
-	// The two turns use different bytes of the hash, so that all combinations of turns occur.
-	selected := slices.Concat(
-		pick(turns(commands, l.TurnSeconds), binary.BigEndian.Uint64(hash[:8])),
-		pick(turns(specs, l.E2ETurnSeconds), binary.BigEndian.Uint64(hash[8:16])))
-	due := slices.Clone(l.Always)
+	touched, remembered := pending.Next(l, tree, records)
+	for i := range max(len(touched), len(remembered)) { // neither list waits for the other
+		if i < len(touched) {
+			add(touched[i], isTouched, i == 0)
+		}
+		if i < len(remembered) {
+			add(remembered[i], isPending, i == 0)
+		}
+	}
+	for i := range l.InTurn {
+		first := binary.BigEndian.Uint64(hash[:8]) % uint64(len(l.InTurn))
+		add(l.InTurn[(int(first)+i)%len(l.InTurn)], isSelected, len(due) == 0)
+	}
 	for _, s := range slices.Concat(l.InTurn, l.Exhaustive) {
-		if failed(s.Name) || slices.Contains(selected, s) {
-			due = append(due, s)
+		if records.Failed(s.Name) {
+			add(s, hasFailed, true)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b Stage) int { return rank(a) - rank(b) })
+	for _, s := range l.Always {
+		add(s, runsAlways, true)
+	}
+	order := map[string]int{}
+	for i, s := range l.All() {
+		order[s.Name] = i
+		if s.E2E != "" {
+			order[s.Name] += len(l.All())
+		}
+	}
+	slices.SortFunc(due, func(a, b Due) int { return order[a.Name] - order[b.Name] })
 	return due, nil
-}
-
-func rank(s Stage) int {
-	if s.E2E == "" {
-		return 0
-	}
-	return 1
-}
-
-// turns divides stages, in order, into turns. A turn takes at most the given number of seconds, or is a single stage.
-func turns(stages []Stage, seconds int) [][]Stage {
-	var all [][]Stage
-	taken := 0
-	for _, s := range stages {
-		if len(all) == 0 || taken+s.Seconds > seconds {
-			all = append(all, nil)
-			taken = 0
-		}
-		all[len(all)-1] = append(all[len(all)-1], s)
-		taken += s.Seconds
-	}
-	return all
-}
-
-func pick(turns [][]Stage, hash uint64) []Stage {
-	if len(turns) == 0 {
-		return nil
-	}
-	return turns[hash%uint64(len(turns))]
 }
 
 // Filter returns the label filter that selects the end-to-end specs of the stages.

@@ -3,6 +3,7 @@ package stages
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,10 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/ginkgo/v2/types"
 
 	"tensorstack.dev/jobs/test/internal/modules"
+	"tensorstack.dev/jobs/test/internal/tree"
 )
 
 // readList returns the list and the modules of the repository.
@@ -42,12 +46,14 @@ func TestEveryFrameworkHasItsStages(t *testing.T) {
 	}
 }
 
-func TestAStageForARoleIsRepeatedForEachModule(t *testing.T) {
+func TestStagesAndAreasForARoleAreRepeatedForEachModule(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "stages.yaml")
 	content := `inTurn:
 - {name: test-$module, each: framework, run: go test ./$module, seconds: 5}
 - {name: b, run: "true", seconds: 1}
+areas:
+- {name: $module, each: framework, paths: [$module, examples/$module], stages: [test-$module, b]}
 `
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
@@ -66,6 +72,13 @@ func TestAStageForARoleIsRepeatedForEachModule(t *testing.T) {
 	if diff := cmp.Diff(want, list.InTurn); diff != "" {
 		t.Errorf("unexpected stages (-want +got):\n%s", diff)
 	}
+	wantAreas := []Area{
+		{Name: "jax", Paths: []string{"jax", "examples/jax"}, Stages: []string{"test-jax", "b"}},
+		{Name: "torch", Paths: []string{"torch", "examples/torch"}, Stages: []string{"test-torch", "b"}},
+	}
+	if diff := cmp.Diff(wantAreas, list.Areas); diff != "" {
+		t.Errorf("unexpected areas (-want +got):\n%s", diff)
+	}
 }
 
 func TestReadRejectsInvalidStages(t *testing.T) {
@@ -77,6 +90,13 @@ func TestReadRejectsInvalidStages(t *testing.T) {
 		"both a command and a filter":    {`always: [{name: a, run: "true", e2e: b}]`, `stage "a" needs either run or e2e`},
 		"a turn without a duration":      {`inTurn: [{name: a, run: "true"}]`, `stage "a" takes turns and needs seconds`},
 		"an unknown field":               {`always: [{name: a, runs: "true"}]`, `unknown field`},
+		"an area without a name":         {`areas: [{paths: [a]}]`, `the name "" of an area is empty`},
+		"two areas with the same name":   {`areas: [{name: a}, {name: a}]`, `the name "a" of an area is`},
+		"an invalid pattern":             {`areas: [{name: a, paths: ["["]}]`, `the pattern "[" is invalid`},
+		"an area of an unknown stage":    {`areas: [{name: a, stages: [b*]}]`, `no stage takes turns with the name "b*"`},
+		"an area of a stage of each run": {
+			`{always: [{name: b, run: "true"}], areas: [{name: a, stages: [b]}]}`, `no stage takes turns with the name "b"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,10 +111,10 @@ func TestReadRejectsInvalidStages(t *testing.T) {
 	}
 }
 
+// list is a list with three areas: code is tested by three stages, docs by one, and the file named all by all.
 var list = List{
-	Always:         []Stage{{Name: "test", Run: "true"}, {Name: "e2e-always", E2E: "always"}},
-	TurnSeconds:    10,
-	E2ETurnSeconds: 5,
+	Always:      []Stage{{Name: "test", Run: "true"}, {Name: "e2e-always", E2E: "always"}},
+	TurnSeconds: 10,
 	InTurn: []Stage{
 		{Name: "a", Run: "true", Seconds: 6},
 		{Name: "b", Run: "true", Seconds: 4},
@@ -102,61 +122,204 @@ var list = List{
 		{Name: "e2e-x", E2E: "x", Seconds: 5},
 		{Name: "e2e-y", E2E: "y", Seconds: 5},
 	},
+	Exhaustive: []Stage{{Name: "long", Run: "true"}},
+	Areas: []Area{
+		{Name: "code", Paths: []string{"code"}, Stages: []string{"[ab]", "e2e-x"}},
+		{Name: "docs", Paths: []string{"docs/*.md"}, Stages: []string{"e2e-y"}},
+		{Name: "all", Paths: []string{"all"}, Stages: []string{"*"}},
+	},
 }
 
-// tree returns the hash of a tree that selects the turns with these numbers.
-func tree(commands, specs int) string { return fmt.Sprintf("%016x%016x%08x", commands, specs, 0) }
+// treeOf returns a tree with files of one line each, "path content". Its hash selects the stage with the number as the
+// first one in turn.
+func treeOf(number int, files ...string) Tree {
+	tree := Tree{Hash: fmt.Sprintf("%016x%024x", number, 0), Files: map[string]string{}}
+	for _, file := range files {
+		path, content, _ := strings.Cut(file, " ")
+		tree.Files[path] = content
+	}
+	return tree
+}
 
-func TestTheTreeSelectsOneTurnOfCommandsAndOneOfSpecs(t *testing.T) {
+func TestAnAreaHasFilesAndFolders(t *testing.T) {
 	t.Parallel()
-	never := func(string) bool { return false }
+	area := Area{Paths: []string{"cli", "docs/cli-*.md", "*/test/*.go", "Makefile"}}
+	for file, want := range map[string]bool{
+		"cli/why/why.go": true, "docs/cli-why.md": true, "pytorch/test/jobs_test.go": true, "Makefile": true,
+		"client/main.go": false, "docs/cli.md": false, "docs/images/cli-why.md": false, "pytorch/test/rest/a.go": false,
+		"hack/Makefile": false,
+	} {
+		if got := area.Has(file); got != want {
+			t.Errorf("whether the area has %s: %t, want %t", file, got, want)
+		}
+	}
+}
+
+func TestStagesThatTestTheChangeRunFirst(t *testing.T) {
+	t.Parallel()
+	before := treeOf(0, "code/main.go 1", "docs/a.md 1", "all 1", "other 1")
 	for name, tc := range map[string]struct {
-		tree   string
-		failed func(string) bool
-		want   string
+		tree               Tree
+		remembered, failed []string
+		want               string
 	}{
-		"0 selects the first turns":                    {tree(0, 0), never, "test a b e2e-always e2e-x"},
-		"1 selects the second turns":                   {tree(1, 1), never, "test c e2e-always e2e-y"},
-		"larger numbers begin again at the first turn": {tree(2, 3), never, "test a b e2e-always e2e-y"},
-		"failed stages are added to any turn": {
-			tree(0, 0), func(s string) bool { return s == "c" || s == "e2e-y" }, "test a b c e2e-always e2e-x e2e-y",
+		"without a change, the hash selects the stages": {
+			tree: before, want: "test a b e2e-always",
 		},
-		"a failed stage of the selected turn runs once": {
-			tree(0, 0), func(s string) bool { return s == "a" }, "test a b e2e-always e2e-x",
+		"another hash selects others, from the first again after the last": {
+			tree: treeOf(4, "code/main.go 1", "docs/a.md 1", "all 1"), want: "test b e2e-always e2e-y",
+		},
+		"a stage that takes longer than the limit runs alone": {
+			tree: treeOf(2, "code/main.go 1", "docs/a.md 1", "all 1"), want: "test c e2e-always",
+		},
+		"the hash passes over stages that do not fit": {
+			tree: treeOf(1, "code/main.go 1", "docs/a.md 1", "all 1"), want: "test b e2e-always e2e-x",
+		},
+		"a file of no area changes nothing": {
+			tree: treeOf(0, "code/main.go 1", "docs/a.md 1", "all 1", "other 2"), want: "test a b e2e-always",
+		},
+		"a changed area comes first, and the hash selects the rest": {
+			tree: treeOf(1, "code/main.go 1", "docs/a.md 2", "all 1"), want: "test b e2e-always e2e-y",
+		},
+		"a new file changes its area": {
+			tree: treeOf(1, "code/main.go 1", "docs/a.md 1", "docs/b.md 1", "all 1"), want: "test b e2e-always e2e-y",
+		},
+		"the area with the fewest stages comes first": {
+			tree: treeOf(0, "code/main.go 2", "docs/a.md 2", "all 1"), want: "test b e2e-always e2e-y",
+		},
+		"an area of all stages comes last": {
+			tree: treeOf(0, "code/main.go 1", "docs/a.md 2", "all 2"), want: "test b e2e-always e2e-y",
+		},
+		"a remembered stage runs, whatever has changed": {
+			tree: treeOf(0, "code/main.go 1", "docs/a.md 2", "all 1"), remembered: []string{"c", "a"},
+			want: "test c e2e-always e2e-y",
+		},
+		"a changed area comes first although its stage is remembered": {
+			tree: treeOf(0, "code/main.go 1", "docs/a.md 2", "all 1"), remembered: []string{"b", "a", "e2e-y"},
+			want: "test b e2e-always e2e-y",
+		},
+		"a remembered stage runs without a change": {
+			tree: before, remembered: []string{"e2e-x"}, want: "test b e2e-always e2e-x",
+		},
+		"a remembered stage that was renamed is forgotten": {
+			tree: before, remembered: []string{"d"}, want: "test a b e2e-always",
+		},
+		"failed stages are added": {
+			tree: before, failed: []string{"c", "e2e-y", "a", "long"}, want: "test a b c long e2e-always e2e-y",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			due, err := list.Due(tc.tree, tc.failed)
+			records := Records{Folder: t.TempDir()}
+			for _, name := range tc.failed {
+				if err := records.Fail(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			due, err := list.Due(tc.tree, Pending{Stages: tc.remembered, Areas: list.digests(before)}, records)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.ReplaceAll(names(due), ",", ""); got != tc.want {
+			if got := dueNames(due); got != tc.want {
 				t.Errorf("the stages %s are due, want %s", got, tc.want)
 			}
 		})
 	}
-	if _, err := list.Due("HEAD", never); err == nil {
+	if _, err := list.Due(Tree{Hash: "HEAD"}, Pending{}, Records{Folder: t.TempDir()}); err == nil {
 		t.Error("Due returned no error for a text that is not a hash")
 	}
 }
 
-func TestEveryStageHasItsTurn(t *testing.T) {
+// dueNames returns the names of stages, without commas.
+func dueNames(due []Due) string {
+	var names []string
+	for _, d := range due {
+		names = append(names, d.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestAStageThatTheLimitLeavesOutRunsNext makes one change that three stages test, and then changes of another area.
+// Each stage of the first change runs after it, in turn.
+func TestAStageThatTheLimitLeavesOutRunsNext(t *testing.T) {
 	t.Parallel()
-	list, _ := readList(t)
-	seen := map[string]bool{}
-	for i := range 200 {
-		due, err := list.Due(tree(i, i), func(string) bool { return false })
+	pending := Pending{Areas: list.digests(treeOf(0, "code/main.go 1", "docs/a.md 1"))}
+	var runs []string
+	for change, tree := range []Tree{
+		treeOf(0, "code/main.go 2", "docs/a.md 1"), treeOf(0, "code/main.go 2", "docs/a.md 2"),
+		treeOf(0, "code/main.go 2", "docs/a.md 3"), treeOf(0, "code/main.go 2", "docs/a.md 4"),
+	} {
+		records := Records{Folder: t.TempDir()} // every change is tested on a new machine
+		due, err := list.Due(tree, pending, records)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range due {
-			seen[s.Name] = true
+		for _, d := range due {
+			if d.Why == isTouched || d.Why == isPending {
+				runs = append(runs, fmt.Sprintf("%d %s: %s", change, d.Name, d.Why))
+				if err := records.Pass(d.Name, list.digestFor(d.Stage, tree)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, "test/stages"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := pending.Update(list, tree, records).Write(root); err != nil {
+			t.Fatal(err)
+		}
+		if pending, err = ReadPending(root); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, s := range slices.Concat(list.Always, list.InTurn) {
-		if !seen[s.Name] {
-			t.Errorf("%s is never due", s.Name)
+	want := []string{
+		"0 a: " + isTouched, "0 b: " + isTouched,
+		"1 e2e-x: " + isPending, "1 e2e-y: " + isTouched,
+		"2 e2e-y: " + isTouched, "3 e2e-y: " + isTouched,
+	}
+	if diff := cmp.Diff(want, runs); diff != "" {
+		t.Errorf("unexpected runs (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutTheFileAllStagesArePending(t *testing.T) {
+	t.Parallel()
+	pending, err := ReadPending(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := pending.Update(list, treeOf(0, "code/main.go 1", "docs/a.md 1", "all 1"), Records{Folder: t.TempDir()}).Stages
+	if diff := cmp.Diff([]string{"e2e-y", "a", "b", "e2e-x", "c"}, got); diff != "" {
+		t.Errorf("unexpected stages (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryFileHasAnAreaAndEveryPathAFile(t *testing.T) {
+	t.Parallel()
+	list, _ := readList(t)
+	files := tree.Files(t, "../..")
+	for _, file := range files {
+		if !slices.ContainsFunc(list.Areas, func(a Area) bool { return a.Has(file) }) {
+			t.Errorf("%s belongs to no area in stages.yaml", file)
+		}
+	}
+	for _, area := range list.Areas {
+		for _, path := range area.Paths {
+			if !slices.ContainsFunc(files, Area{Paths: []string{path}}.Has) {
+				t.Errorf("area %q in stages.yaml: there is no file %s", area.Name, path)
+			}
+		}
+	}
+}
+
+func TestEveryStageTestsAnArea(t *testing.T) {
+	t.Parallel()
+	list, _ := readList(t)
+	for _, s := range list.InTurn {
+		isTested := func(a Area) bool { return a.IsTestedBy(s.Name) && !slices.Contains(a.Stages, "*") }
+		if !slices.ContainsFunc(list.Areas, isTested) {
+			t.Errorf("%s tests no area in stages.yaml", s.Name)
 		}
 	}
 }
@@ -185,11 +348,11 @@ func TestTheTreeChangesWithFilesButNotWithCommits(t *testing.T) {
 	root := newRepository(t)
 	hash := func() string {
 		t.Helper()
-		tree, err := Tree(t.Context(), root)
+		tree, err := ReadTree(t.Context(), root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tree
+		return tree.Hash
 	}
 	write := func(file, content string) {
 		t.Helper()
@@ -204,6 +367,13 @@ func TestTheTreeChangesWithFilesButNotWithCommits(t *testing.T) {
 	third := hash()
 	if first == second || second == third || first == third {
 		t.Errorf("the hashes are %s, %s and %s, want three different ones", first, second, third)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "test/stages"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(PendingFile, "stages: []")
+	if again := hash(); again != third {
+		t.Errorf("the hash is %s with the file of owed stages, want %s, the hash without it", again, third)
 	}
 	if err := os.Remove(filepath.Join(root, "another")); err != nil {
 		t.Fatal(err)
@@ -304,5 +474,113 @@ func TestEndToEndSpecsOfSeveralStagesRunTogether(t *testing.T) {
 	}
 	if got, want := command(list.InTurn[3:]), `make e2e FOCUS="(x) || (y)"`; got != want {
 		t.Errorf("the command is %s, want %s", got, want)
+	}
+}
+
+func TestOnlyTheStageOfAFailedSpecFails(t *testing.T) {
+	t.Parallel()
+	spec := func(label string, state types.SpecState, skipped string) types.SpecReport {
+		return types.SpecReport{
+			LeafNodeType: types.NodeTypeIt, LeafNodeLabels: []string{label}, State: state, RunTime: time.Second,
+			Failure: types.Failure{Message: skipped},
+		}
+	}
+	content, err := json.Marshal([]types.Report{{SpecReports: types.SpecReports{
+		spec("good", types.SpecStatePassed, ""), spec("good", types.SpecStatePassed, ""),
+		spec("good", types.SpecStateSkipped, "there is no GPU"),
+		spec("bad", types.SpecStatePassed, ""), spec("bad", types.SpecStateFailed, ""),
+		spec("interrupted", types.SpecStateSkipped, ""),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRepository(t)
+	report := filepath.Join(t.TempDir(), "report.json")
+	makefile := fmt.Sprintf("e2e:\n\tcp %s $$E2E_REPORT\n\tfalse\n", report)
+	for file, content := range map[string][]byte{
+		report: content, filepath.Join(root, "Makefile"): []byte(makefile),
+	} {
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stages []Stage
+	for _, name := range []string{"good", "bad", "interrupted", "none"} {
+		stages = append(stages, Stage{Name: name, E2E: name, Seconds: 1})
+	}
+	var output bytes.Buffer
+	r := &Runner{Root: root, Output: &output, Records: Records{Folder: t.TempDir()}, List: List{InTurn: stages}}
+	if err := r.All(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "bad, interrupted, none failed") {
+		t.Errorf("error %v, want one of the stages bad, interrupted and none", err)
+	}
+	if want := "good (3 specs, 3 s one after the other)"; !strings.Contains(output.String(), want) {
+		t.Errorf("the output lacks %q:\n%s", want, output.String())
+	}
+	if r.Records.Failed("good") || !r.Records.Failed("bad") {
+		t.Error("good is recorded as failed, or bad is not")
+	}
+}
+
+func TestAllStagesFailIfTheFailureBelongsToNoSpec(t *testing.T) {
+	t.Parallel()
+	content, err := json.Marshal([]types.Report{{SpecReports: types.SpecReports{
+		{LeafNodeType: types.NodeTypeIt, LeafNodeLabels: []string{"x"}, State: types.SpecStatePassed},
+		{LeafNodeType: types.NodeTypeReportAfterSuite, State: types.SpecStateFailed},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(report, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	group := []Stage{{Name: "e2e-x", E2E: "x"}}
+	if got := results(group, true, report); got[0].passed {
+		t.Error("e2e-x has passed although its command has failed")
+	}
+	if got := results(group, false, report); !got[0].passed {
+		t.Error("e2e-x has failed although its command and its spec have passed")
+	}
+	if got := results([]Stage{{Name: "e2e-y", E2E: "y"}}, false, report); got[0].passed {
+		t.Error("e2e-y has passed without a spec")
+	}
+}
+
+func TestPendingStagesAreWrittenAfterARun(t *testing.T) {
+	t.Parallel()
+	root := newRepository(t)
+	if err := os.MkdirAll(filepath.Join(root, "test/stages"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var output bytes.Buffer
+	r := &Runner{
+		Root: root, Output: &output, Records: Records{Folder: t.TempDir()},
+		List: List{
+			TurnSeconds: 1,
+			InTurn:      []Stage{{Name: "a", Run: "true", Seconds: 1}, {Name: "b", Run: "true", Seconds: 1}},
+			Areas:       []Area{{Name: "file", Paths: []string{"file"}, Stages: []string{"*"}}},
+		},
+	}
+	for _, want := range []string{"a tests what the change touches", "b tests what an earlier change touched"} {
+		output.Reset()
+		if err := r.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(output.String(), "=== "+want+"\n") {
+			t.Errorf("the output lacks %q:\n%s", want, output.String())
+		}
+		if err := r.WritePending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending, err := ReadPending(root)
+	if err != nil || len(pending.Stages) != 0 {
+		t.Errorf("the stages %q are pending (%v), want none", pending.Stages, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, PendingFile), []byte("<<<<<<< ours"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPending(root); err == nil || !strings.Contains(err.Error(), PendingFile) {
+		t.Errorf("error %v, want one that names the file", err)
 	}
 }

@@ -56,7 +56,7 @@ The records of stages that have failed or passed are in TENSORSTACK_CACHE/stages
 	root.AddCommand(
 		&cobra.Command{
 			Use:   "once",
-			Short: "Run the stages for a change: those of each run, those that failed before, and the turns of this tree",
+			Short: "Run the stages for a change: those of each run, failed and pending ones, and some in turn",
 			Args:  cobra.NoArgs,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.Once(cmd.Context()) },
 		},
@@ -67,19 +67,21 @@ The records of stages that have failed or passed are in TENSORSTACK_CACHE/stages
 		},
 		&cobra.Command{
 			Use:   "due",
-			Short: "Print the names of the stages that `stages once` would run",
+			Short: "Print the stages that `stages once` would run, and why",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				tree, err := stages.Tree(cmd.Context(), runner.Root)
-				if err != nil {
-					return err
-				}
-				due, err := runner.List.Due(tree, runner.Records.Failed)
-				for _, s := range due {
-					fmt.Println(s.Name)
+				due, _, err := runner.Due(cmd.Context())
+				for _, d := range due {
+					fmt.Println(d.Name, d.Why)
 				}
 				return err
 			},
+		},
+		&cobra.Command{
+			Use:   "pending",
+			Short: "Write the pending stages to test/stages/pending.yaml: those that have not passed since their files changed",
+			Args:  cobra.NoArgs,
+			RunE:  func(cmd *cobra.Command, _ []string) error { return runner.WritePending(cmd.Context()) },
 		},
 	)
 	return root
