@@ -32,6 +32,7 @@ require (
 	k8s.io/kubelet v0.37.1
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
+	tensorstack.dev/jobs/kit v0.1.0
 	volcano.sh/apis v1.14.0
 )
 

@@ -61,19 +61,20 @@ func Start(
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("$KUBEBUILDER_ASSETS is not set: run the tests with `make test`, which builds the API server")
 	}
-	c := &ControlPlane{
-		environment: &envtest.Environment{
-			CRDDirectoryPaths: []string{filepath.Join(config, "crd")}, ErrorIfCRDPathMissing: true,
-		},
-		namespace: namespace, serviceAccount: serviceAccount,
-	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), addToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.Config, err = c.environment.Start(); err != nil {
-		return nil, fmt.Errorf("starting the API server: %w", err)
+	environment, err := StartAPIServer(func() *envtest.Environment {
+		return &envtest.Environment{
+			CRDDirectoryPaths: []string{filepath.Join(config, "crd")}, ErrorIfCRDPathMissing: true,
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{
+		Config: environment.Config, environment: environment, namespace: namespace, serviceAccount: serviceAccount,
 	}
 	manifests := []string{filepath.Join(config, "controller.yaml")}
 	if pods := filepath.Join(config, "pods.yaml"); isFile(pods) {

@@ -74,7 +74,7 @@ func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, fl
 		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
 		"--bind-address=" + address.host, "--secure-port=" + address.port, "--cert-dir=" + c.certDir(name),
-		"--feature-gates=" + strings.Join(c.gates(), ","),
+		"--feature-gates=" + strings.Join(c.Kind.gates(), ","),
 	}, flags...)
 	certificate := filepath.Join(c.certDir(name), ControllerManager+".crt")
 	return c.Run(ctx, name, argv, Probe("https://"+address.String()+"/healthz", certificate))
@@ -136,7 +136,7 @@ func (c *ControlPlane) kubeScheduler() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	gates := c.gates()
+	gates := c.Kind.gates()
 	if c.Kind == Mixed {
 		gates = nil
 	}

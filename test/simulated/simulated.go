@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"tensorstack.dev/jobs/kit/controlplane"
 )
 
 // Kind is the engine that schedules the pods whose schedulerName is SchedulerName.
@@ -97,11 +100,13 @@ type ControlPlane struct {
 // Start starts a control plane. It returns an error if a component does not start.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	began := time.Now()
-	c := &ControlPlane{Kind: options.Kind, options: options, environment: &envtest.Environment{
-		BinaryAssetsDirectory: options.Programs.assets,
-		CRDDirectoryPaths:     options.CRDs,
-		ErrorIfCRDPathMissing: true,
-	}}
+	environment, err := controlplane.StartAPIServer(options.environment)
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{
+		Config: environment.Config, Kind: options.Kind, options: options, environment: environment,
+	}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -184,24 +189,31 @@ func (c *ControlPlane) program(name string) (*program, error) {
 	return nil, fmt.Errorf("the control plane has no component %q", name)
 }
 
-func (c *ControlPlane) start(ctx context.Context) (err error) {
-	if c.Kind == Volcano {
-		c.environment.CRDDirectoryPaths = append(c.environment.CRDDirectoryPaths,
-			volcanoCRDs(c.options.Programs.volcanoSource)...)
+// environment returns the API server of the control plane.
+func (o *Options) environment() *envtest.Environment {
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory: o.Programs.assets,
+		CRDDirectoryPaths:     slices.Clone(o.CRDs),
+		ErrorIfCRDPathMissing: true,
 	}
-	apiServer := c.environment.ControlPlane.GetAPIServer().Configure()
-	for name, value := range c.options.APIServer {
+	if o.Kind == Volcano {
+		environment.CRDDirectoryPaths = append(environment.CRDDirectoryPaths, volcanoCRDs(o.Programs.volcanoSource)...)
+	}
+	apiServer := environment.ControlPlane.GetAPIServer().Configure()
+	for name, value := range o.APIServer {
 		apiServer.Append(name, value)
 	}
-	for _, gate := range c.gates() {
+	gates := o.Kind.gates()
+	for _, gate := range gates {
 		apiServer.Append("feature-gates", gate)
 	}
-	if c.gates() != nil {
+	if gates != nil {
 		apiServer.Append("runtime-config", "scheduling.k8s.io/v1beta1=true")
 	}
-	if c.Config, err = c.environment.Start(); err != nil {
-		return fmt.Errorf("starting the API server: %w", err)
-	}
+	return environment
+}
+
+func (c *ControlPlane) start(ctx context.Context) (err error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), volcanov1beta1.AddToScheme(scheme)); err != nil {
 		return err
@@ -240,8 +252,8 @@ func (c *ControlPlane) run(ctx context.Context, p *program) error {
 }
 
 // gates returns the feature gates for gang scheduling. Every component of Kubernetes needs them.
-func (c *ControlPlane) gates() []string {
-	if c.Kind == Native || c.Kind == Mixed {
+func (k Kind) gates() []string {
+	if k == Native || k == Mixed {
 		return []string{"GenericWorkload=true"}
 	}
 	return nil

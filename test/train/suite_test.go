@@ -28,6 +28,7 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/deepspeed"
+	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/pytorch"
 	"tensorstack.dev/jobs/tensorflow"
 )
@@ -55,15 +56,17 @@ var (
 var _ = BeforeSuite(func() {
 	Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(), "run the specs with make test, which builds the API server")
 	log.SetLogger(GinkgoLogr)
-	environment := &envtest.Environment{ErrorIfCRDPathMissing: true}
-	for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
-		environment.CRDDirectoryPaths = append(environment.CRDDirectoryPaths, filepath.Join("../..", module, "config/crd"))
-	}
-	environment.CRDs = append(environment.CRDs, workloadCRD())
-	var err error
-	config, err = environment.Start()
+	environment, err := controlplane.StartAPIServer(func() *envtest.Environment {
+		environment := &envtest.Environment{ErrorIfCRDPathMissing: true}
+		for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+			environment.CRDDirectoryPaths = append(environment.CRDDirectoryPaths, filepath.Join("../..", module, "config/crd"))
+		}
+		environment.CRDs = append(environment.CRDs, workloadCRD())
+		return environment
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)
+	config = environment.Config
 	scheme, err := jobs.Scheme()
 	Expect(err).NotTo(HaveOccurred())
 	api, err = client.New(config, client.Options{Scheme: scheme})

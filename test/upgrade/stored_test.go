@@ -24,6 +24,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/kit/controlplane"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
@@ -156,8 +157,7 @@ type apiServer struct {
 
 func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	environment := &envtest.Environment{}
-	config, err := environment.Start()
+	environment, err := controlplane.StartAPIServer(func() *envtest.Environment { return &envtest.Environment{} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +175,9 @@ func startAPIServer(t *testing.T) *apiServer {
 			t.Fatal(err)
 		}
 	}
-	s := &apiServer{config: config, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	s := &apiServer{config: environment.Config, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	// With strict validation, a field that the API server would drop is an error.
-	if s.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if s.client, err = client.New(environment.Config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
 	s.client = client.WithFieldValidation(s.client, "Strict")
