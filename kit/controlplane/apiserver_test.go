@@ -30,7 +30,7 @@ func TestAnAPIServerStartsThoughAnotherProcessUsesItsPort(t *testing.T) {
 		environment := &envtest.Environment{}
 		if tries++; tries == 1 {
 			apiServer := environment.ControlPlane.GetAPIServer()
-			apiServer.SecureServing.Address, apiServer.SecureServing.Port = host, port
+			apiServer.Address, apiServer.Port = host, port
 		}
 		return environment
 	})
