@@ -11,6 +11,9 @@ import (
 )
 
 func TestAnAPIServerStartsThoughAnotherProcessUsesItsPort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test needs an API server, and -short is set")
+	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("run the tests with `make test`, which builds the API server that they need")
 	}
