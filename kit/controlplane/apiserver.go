@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// How often and how long StartAPIServer tries to start an API server. Beside other tests, an API server that starts in
-// 5 seconds can take a minute.
+// How often and how long StartAPIServer tries to start an API server. Beside other tests, a start takes much longer
+// than alone.
 const (
 	startTries   = 3
 	startTimeout = 2 * time.Minute
