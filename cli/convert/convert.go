@@ -81,7 +81,7 @@ func readDocument(content []byte, options Options) ([]Object, error) {
 		return nil, errors.New("two documents have the separator ... between them: use ---")
 	}
 	root := document.Content[0]
-	if root.Tag == "!!null" {
+	if root.Tag == "!!null" && isNull(content) {
 		return commentsOf(content), nil
 	}
 	_, kind := pair(root, "kind")
@@ -105,6 +105,13 @@ func readDocument(content []byte, options Options) ([]Object, error) {
 		objects = append(objects, found...)
 	}
 	return objects, nil
+}
+
+// isNull reports whether kubectl reads a document as null. It reads an empty value with the tag ! as a text, although its
+// node has the tag of null.
+func isNull(content []byte) bool {
+	var value any
+	return kyaml.Unmarshal(content, &value) == nil && value == nil
 }
 
 // commentsOf returns the comments of a document without an object.

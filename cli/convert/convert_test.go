@@ -18,8 +18,9 @@ const container = "{spec: {containers: [{name: pytorch, image: training, command
 func TestManifestsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ manifest, want string }{
-		"no YAML":   {"a: [", "did not find expected node content"},
-		"no object": {"a: b\n", "line 1: a document is no object of Kubernetes: it has no kind"},
+		"no YAML":                     {"a: [", "did not find expected node content"},
+		"no object":                   {"a: b\n", "line 1: a document is no object of Kubernetes: it has no kind"},
+		"a text that looks like null": {"!", "line 1: a document is no object of Kubernetes: it has no kind"},
 		"an item that is no object": {
 			"{kind: List, items: [{a: b}]}", "an item of a List: line 1: a document is no object of Kubernetes",
 		},
