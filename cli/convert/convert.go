@@ -107,8 +107,8 @@ func readDocument(content []byte, options Options) ([]Object, error) {
 	return objects, nil
 }
 
-// isNull reports whether kubectl reads a document as null. It reads an empty value with the tag ! as a text, although its
-// node has the tag of null.
+// isNull reports whether kubectl reads a document as null. It reads an empty value with the tag ! as a text, although
+// its node has the tag of null.
 func isNull(content []byte) bool {
 	var value any
 	return kyaml.Unmarshal(content, &value) == nil && value == nil
