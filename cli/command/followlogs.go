@@ -81,7 +81,7 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	})
 	narrator := narrate(e.ErrOut, "")
 	defer narrator.end()
-	out := &lockedWriter{writer: e.Out}
+	out := o.writer(e.Out)
 	started := map[string]bool{}
 	var limited sync.Once
 	for {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type logOptions struct {
 	since       time.Duration
 	timestamps  bool
 	container   string
+	raw         bool
 	maxStreams  int
 }
 
@@ -50,7 +52,11 @@ the job has kept.
 
 A rank is the number of a replica in the job. With torchrun, a replica can run several processes with ranks of their own,
 and the log of the replica has the output of all of them. In a DeepSpeedJob, the log of worker 0 has the output of the
-processes of all ranks.`,
+processes of all ranks.
+
+In a terminal, the output is shown without escape sequences and control characters, so that a program cannot change the
+terminal or imitate the name of another replica. --raw shows the output as it is, with colors. Redirected output is
+always as it is.`,
 		Example: `  # Print the output of the leader
   kubectl train logs digits
 
@@ -82,6 +88,7 @@ processes of all ranks.`,
 	flags.DurationVar(&o.since, "since", 0, "print only lines that are newer than this, such as 5m (0: all lines)")
 	flags.BoolVar(&o.timestamps, "timestamps", false, "print the time of each line before it")
 	flags.StringVarP(&o.container, "container", "c", "", "name of the container (default: the main container)")
+	flags.BoolVar(&o.raw, "raw", false, "also in a terminal, print escape sequences and control characters of the output")
 	flags.IntVar(&o.maxStreams, "max-log-requests", maxStreams, "how many replicas --all can follow at the same time")
 	addExclusive(cmd, "rank", "replica", "all", "failed")
 	addExclusive(cmd, "failed", "follow")
@@ -121,7 +128,7 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	if err := c.List(ctx, &pods, podsOf(job)...); err != nil {
 		return err
 	}
-	out := &lockedWriter{writer: e.Out}
+	out := o.writer(e.Out)
 	var errs []error
 	for _, replica := range replicas {
 		err := e.printLog(ctx, job, replica, podOf(job, replica, pods.Items), reader, out, o)
@@ -316,14 +323,32 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 type lockedWriter struct {
 	mutex  sync.Mutex
 	writer io.Writer
+	// isClean reports whether the lines are made printable. isStamped reports whether they begin with a time.
+	isClean, isStamped bool
+}
+
+// writer returns a writer to the given stream.
+func (o logOptions) writer(out io.Writer) *lockedWriter {
+	return &lockedWriter{writer: out, isClean: ttyOf(out) != nil && !o.raw, isStamped: o.timestamps}
 }
 
 // withPrefix returns a function that writes a line, or a piece of a very long one, with a prefix.
 func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
 	return func(line []byte) error {
+		if w.isClean {
+			line = []byte(w.cleaned(string(line)))
+		}
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
 		_, err := w.writer.Write(append([]byte(prefix), line...))
 		return err
 	}
+}
+
+// cleaned returns a line in a form that can be printed. It keeps the time before a line that rewrites itself.
+func (w *lockedWriter) cleaned(line string) string {
+	if stamp, rest, ok := strings.Cut(line, " "); ok && w.isStamped {
+		return printable.Text(stamp) + " " + printable.Text(rest)
+	}
+	return printable.Text(line)
 }
