@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -31,14 +33,30 @@ type sources struct {
 	Claims, Secrets []string
 }
 
+// sourceCollector collects sources. Its time grows with the number of sources, and not with its square.
+type sourceCollector struct {
+	sources
+
+	// seen has the locations of All, and the names of Claims and Secrets.
+	seen sets.Set[any]
+	// runs has the names of the runs of All. A value is the last number that was appended to the name, or 1.
+	runs map[string]int
+}
+
+// The keys of names in sourceCollector.seen.
+type (
+	claimName  string
+	secretName string
+)
+
 // sourcesOf returns the sources of a spec.
 func sourcesOf(spec *v1beta1.TensorBoardSpec) sources {
-	s := sources{}
+	s := sourceCollector{seen: sets.Set[any]{}, runs: map[string]int{}}
 	for _, fileset := range spec.TrainingLogFilesets {
 		s.addFileset(string(fileset))
 	}
 	if spec.LogDir == nil {
-		return s
+		return s.sources
 	}
 	for _, claim := range spec.LogDir.PVC {
 		if len(claim.SubPath) == 0 {
@@ -59,11 +77,11 @@ func sourcesOf(spec *v1beta1.TensorBoardSpec) sources {
 			s.addURL(string(address))
 		}
 	}
-	return s
+	return s.sources
 }
 
 // addFileset adds the source of a fileset URI. The API server has validated the URI.
-func (s *sources) addFileset(uri string) {
+func (s *sourceCollector) addFileset(uri string) {
 	if rest, ok := strings.CutPrefix(uri, pvcFileset); ok {
 		claim, path, _ := strings.Cut(rest, "/")
 		s.addClaim(claim, path)
@@ -74,21 +92,25 @@ func (s *sources) addFileset(uri string) {
 	s.addBucket(secret, bucket, path)
 }
 
-func (s *sources) addClaim(claim, path string) {
+func (s *sourceCollector) addClaim(claim, path string) {
 	path = cleaned(path)
-	s.Claims = withOne(s.Claims, claim)
+	if s.isNew(claimName(claim)) {
+		s.Claims = append(s.Claims, claim)
+	}
 	s.add(claim+"/"+path, sidecar.Source{Link: strings.TrimSuffix(claimsFolder+claim+"/"+path, "/")})
 }
 
-func (s *sources) addBucket(secret, bucket, path string) {
+func (s *sourceCollector) addBucket(secret, bucket, path string) {
 	path = cleaned(path)
-	s.Secrets = withOne(s.Secrets, secret)
+	if s.isNew(secretName(secret)) {
+		s.Secrets = append(s.Secrets, secret)
+	}
 	s.add(bucket+"/"+path, sidecar.Source{
 		S3: &sidecar.S3Source{Bucket: bucket, Prefix: path, Secret: secretsFolder + secret},
 	})
 }
 
-func (s *sources) addURL(address string) {
+func (s *sourceCollector) addURL(address string) {
 	name := address
 	if parsed, err := url.Parse(address); err == nil { // drops the query, which can contain a signature
 		name = parsed.Host + parsed.Path
@@ -96,28 +118,40 @@ func (s *sources) addURL(address string) {
 	s.add(name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
 }
 
-// add adds a source and names its run, unless the source already exists.
-func (s *sources) add(name string, source sidecar.Source) {
-	if slices.ContainsFunc(s.All, func(other sidecar.Source) bool { return same(other, source) }) {
+// add adds a source and names its run, unless the source already exists. If another run has the name, it appends the
+// lowest number from 2 that makes the name unique.
+func (s *sourceCollector) add(name string, source sidecar.Source) {
+	if !s.isNew(locationOf(source)) {
 		return
 	}
 	name = runName(name)
 	source.Run = name
-	for i := 2; slices.ContainsFunc(s.All, func(other sidecar.Source) bool { return other.Run == source.Run }); i++ {
-		source.Run = name + "-" + strconv.Itoa(i)
+	//attack:the number of a run is searched from the start => number := 1
+	number := max(s.runs[name], 1)
+	for _, isTaken := s.runs[source.Run]; isTaken; _, isTaken = s.runs[source.Run] {
+		number++
+		source.Run = name + "-" + strconv.Itoa(number)
 	}
+	s.runs[name], s.runs[source.Run] = number, 1
 	s.All = append(s.All, source)
 }
 
-// same reports whether two sources are the same location.
-func same(a, b sidecar.Source) bool {
+// isNew reports whether a location or a name is not known yet, and adds it to the known ones.
+func (s *sourceCollector) isNew(key any) bool {
+	isNew := !s.seen.Has(key)
+	s.seen.Insert(key)
+	return isNew
+}
+
+// locationOf returns the location of a source: all of the source except the name of its run.
+func locationOf(source sidecar.Source) any {
 	switch {
-	case a.S3 != nil && b.S3 != nil:
-		return *a.S3 == *b.S3
-	case a.HTTP != nil && b.HTTP != nil:
-		return *a.HTTP == *b.HTTP
+	case source.S3 != nil:
+		return *source.S3
+	case source.HTTP != nil:
+		return *source.HTTP
 	default:
-		return a.Link != "" && a.Link == b.Link
+		return source.Link
 	}
 }
 
@@ -147,12 +181,4 @@ func runName(path string) string {
 func cleaned(path string) string {
 	parts := slices.DeleteFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." })
 	return strings.Join(parts, "/")
-}
-
-// withOne returns the list with a name appended, unless the list contains the name.
-func withOne(list []string, name string) []string {
-	if slices.Contains(list, name) {
-		return list
-	}
-	return append(list, name)
 }

@@ -1,6 +1,8 @@
 package tensorboard
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -95,4 +97,32 @@ func FuzzRunNamesAreFolders(f *testing.F) {
 			t.Errorf("the run of %q is named %q, which is not a valid folder name", path, name)
 		}
 	})
+}
+
+// A pod is replaced if a run has another name, so an update of the controller must not change the names. A run has the
+// name of its location. If the name is taken, the first number from 2 that makes it unique follows.
+func TestRunsHaveTheFirstFreeNumber(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	words := []string{"a", "a-2", "a/2", "a-3", "a-2-2", "b", "b/2", "b-2"}
+	for range 200 {
+		var paths []v1beta1.SubPath
+		for range 12 {
+			paths = append(paths, v1beta1.SubPath(words[random.IntN(len(words))]+strings.Repeat("/", random.IntN(2))+
+				words[random.IntN(len(words))]))
+		}
+		spec := v1beta1.TensorBoardSpec{LogDir: &v1beta1.LogDir{PVC: []v1beta1.PVCLogDir{{Name: "c", SubPath: paths}}}}
+		taken := map[string]bool{}
+		for _, source := range sourcesOf(&spec).All {
+			base := runName(strings.TrimPrefix(source.Link, claimsFolder))
+			want := base
+			for i := 2; taken[want]; i++ {
+				want = fmt.Sprintf("%s-%d", base, i)
+			}
+			taken[want] = true
+			if source.Run != want {
+				t.Fatalf("the run of %s is named %s, want %s; all paths: %q", source.Link, source.Run, want, paths)
+			}
+		}
+	}
 }
