@@ -56,8 +56,12 @@ func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *clust
 		Kind: kind, Dir: GinkgoT().TempDir(), Programs: programs,
 		// The default range of the test environment has addresses for only 254 Services.
 		APIServer: map[string]string{"service-cluster-ip-range": "10.0.0.0/16"},
-		// The deployment-controller would create pods for the controllers, which run as processes here.
-		ControllerManager: []string{"--controllers=*,-deployment-controller"},
+		ControllerManager: []string{
+			// The deployment-controller would create pods for the controllers, which run as processes here.
+			"--controllers=*,-deployment-controller",
+			// Nodes without a kubelet are not lost.
+			"--node-startup-grace-period=10h", "--node-monitor-grace-period=10h",
+		},
 	}
 	for _, module := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
 		options.CRDs = append(options.CRDs, fmt.Sprintf("../../%s/config/crd", module))

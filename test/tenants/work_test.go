@@ -206,8 +206,7 @@ func (c *cluster) jobSucceeds(ctx context.Context, s service, name string) {
 	pods, err := c.podsOf(ctx, s, victim, name)
 	Expect(err).NotTo(HaveOccurred())
 	for i := range pods {
-		kubelet.Exit(&pods[i], 0, "", time.Now())
-		Expect(c.Client.Status().Update(ctx, &pods[i])).To(Succeed())
+		Expect(c.report(ctx, &pods[i], func(pod *corev1.Pod) { kubelet.Exit(pod, 0, "", time.Now()) })).To(Succeed())
 	}
 	Eventually(ctx, c.phase(ctx, s, name)).Should(Equal("Succeeded"))
 }
@@ -242,9 +241,17 @@ func (c *cluster) runBoard(ctx context.Context, namespace, name, address string)
 
 // answerAt marks a pod as running and ready with the given address.
 func (c *cluster) answerAt(ctx context.Context, pod *corev1.Pod, address string) error {
-	kubelet.Run(pod, "", time.Now())
-	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
-	return c.Client.Status().Update(ctx, pod)
+	return c.report(ctx, pod, func(pod *corev1.Pod) {
+		kubelet.Run(pod, "", time.Now())
+		pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
+	})
+}
+
+// report changes the status of a pod, as a kubelet does. Others, such as kube-scheduler, can change it meanwhile.
+func (c *cluster) report(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
+	before := pod.DeepCopy()
+	change(pod)
+	return c.Client.Status().Patch(ctx, pod, client.MergeFrom(before))
 }
 
 // groupIsAdmitted creates a Queue for all namespaces and a PodGroup of the victim, and waits until it is admitted.
