@@ -94,7 +94,7 @@ func (s *sourceCollector) addFileset(uri string) {
 
 func (s *sourceCollector) addClaim(claim, path string) {
 	path = cleaned(path)
-	if s.isNew(claimName(claim)) {
+	if s.note(claimName(claim)) {
 		s.Claims = append(s.Claims, claim)
 	}
 	s.add(claim+"/"+path, sidecar.Source{Link: strings.TrimSuffix(claimsFolder+claim+"/"+path, "/")})
@@ -102,7 +102,7 @@ func (s *sourceCollector) addClaim(claim, path string) {
 
 func (s *sourceCollector) addBucket(secret, bucket, path string) {
 	path = cleaned(path)
-	if s.isNew(secretName(secret)) {
+	if s.note(secretName(secret)) {
 		s.Secrets = append(s.Secrets, secret)
 	}
 	s.add(bucket+"/"+path, sidecar.Source{
@@ -121,7 +121,7 @@ func (s *sourceCollector) addURL(address string) {
 // add adds a source and names its run, unless the source already exists. If another run has the name, it appends the
 // lowest number from 2 that makes the name unique.
 func (s *sourceCollector) add(name string, source sidecar.Source) {
-	if !s.isNew(locationOf(source)) {
+	if !s.note(locationOf(source)) {
 		return
 	}
 	name = runName(name)
@@ -136,9 +136,9 @@ func (s *sourceCollector) add(name string, source sidecar.Source) {
 	s.All = append(s.All, source)
 }
 
-// isNew reports whether a location or a name is not known yet, and adds it to the known ones.
-func (s *sourceCollector) isNew(key any) bool {
-	isNew := !s.seen.Has(key)
+// note notes a location or a name, and reports whether it is new.
+func (s *sourceCollector) note(key any) (isNew bool) {
+	isNew = !s.seen.Has(key)
 	s.seen.Insert(key)
 	return isNew
 }

@@ -13,8 +13,7 @@ import (
 )
 
 var _ = Describe("A TensorBoard with thousands of sources of the same name", Label("tensorboard"), func() {
-	// most is the CPU time that the controller may use for twenty such TensorBoards. It uses less than a second on a fast
-	// machine, and minutes with the bug.
+	// most is the CPU time that the controller may use for twenty such TensorBoards. It uses about 3 s on 2 cores.
 	const most = 20 * time.Second
 
 	It("does not occupy the controller", func(ctx context.Context) {
@@ -22,6 +21,7 @@ var _ = Describe("A TensorBoard with thousands of sources of the same name", Lab
 		c.createColliding(ctx)
 		Eventually(ctx, c.withoutPhase(ctx)).Should(BeEmpty())
 		c.works(ctx, tensorboard, "after")
+		AddReportEntry("CPU time", c.cpu(tensorboard).String(), ReportEntryVisibilityAlways)
 		Expect(c.cpu(tensorboard)).To(BeNumerically("<", most))
 		c.expectUnharmed()
 	})
