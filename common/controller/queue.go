@@ -1,12 +1,12 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -92,14 +93,14 @@ func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []re
 }
 
 // jobOf returns the name of the job that controls a pod. For a held pod that no job controls, it returns the name in
-// the label, so that the pod is released. It returns nothing for other pods.
+// the label or else the name of the pod, so that the pod is released. It returns nothing for other pods.
 func (r *Reconciler[J]) jobOf(pod client.Object) string {
-	owner := metav1.GetControllerOfNoCopy(pod)
+	owner := bounded.Owner(pod)
 	switch {
 	case owner != nil && owner.Kind == r.gvk.Kind && strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/"):
 		return owner.Name
 	case plan.IsHeld(pod):
-		return pod.GetLabels()[batchv1beta1.LabelJobName]
+		return cmp.Or(pod.GetLabels()[batchv1beta1.LabelJobName], pod.GetName())
 	default:
 		return ""
 	}

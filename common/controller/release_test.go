@@ -100,6 +100,7 @@ func TestJobOfAPod(t *testing.T) {
 	r := &Reconciler[framework.Job]{gvk: testKind}
 	named := map[string]string{batchv1beta1.LabelJobName: "label"}
 	foreign := func(p *corev1.Pod) *corev1.Pod { p.OwnerReferences[0].Kind = "ReplicaSet"; return p }
+	outside := func(p *corev1.Pod) *corev1.Pod { p.OwnerReferences[0].Name = "../../../openapi/v2"; return p }
 	free := func(p *corev1.Pod) *corev1.Pod { p.Finalizers = nil; return p }
 	for name, tc := range map[string]struct {
 		pod       *corev1.Pod
@@ -109,8 +110,14 @@ func TestJobOfAPod(t *testing.T) {
 		"a held pod belongs to its owner, whatever its labels":   {heldPod(named), "job", []string{"job"}},
 		"a pod that is not held belongs to its owner":            {free(heldPod(named)), "job", nil},
 		"a held pod without an owning job is found by its label": {foreign(heldPod(named)), "label", []string{"label"}},
-		"a held pod without an owning job or a label has no job": {foreign(heldPod(nil)), "", nil},
-		"a pod of another owner has no job":                      {free(foreign(heldPod(named))), "", nil},
+		"a held pod without an owning job or a label is found by its own name": {
+			foreign(heldPod(nil)), "job-worker-0", []string{"job-worker-0"},
+		},
+		"a held pod whose owner has a path for a name is found by its label": {
+			outside(heldPod(named)), "label", []string{"label"},
+		},
+		"a pod whose owner has a path for a name has no job": {free(outside(heldPod(named))), "", nil},
+		"a pod of another owner has no job":                  {free(foreign(heldPod(named))), "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,6 +46,10 @@ type SecretFramework[J Job] interface {
 	NewSecret(job J) (*corev1.Secret, error)
 }
 
+// AnnotationMain names the main container of a pod with several containers. kubectl logs and kubectl exec use this
+// container by default.
+const AnnotationMain = "kubectl.kubernetes.io/default-container"
+
 // MainContainer returns the container whose exit is the outcome of the replica, or nil if the list is empty. The names
 // are those that Framework.MainContainers returns.
 func MainContainer(names []string, containers []corev1.Container) *corev1.Container {

@@ -10,11 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// AnnotationMain names the main container of a pod if that is not the first container. Webhooks that add containers to
-// pods set the annotation, and kubectl logs selects the named container by default.
-const AnnotationMain = "kubectl.kubernetes.io/default-container"
+	"tensorstack.dev/jobs/common/framework"
+)
 
 // Exit codes of containers that a signal ended, by the convention of shells: 128 plus the number of the signal.
 const (
@@ -238,10 +236,10 @@ func reasonOf(code int32) string {
 // seconds truncates a time to seconds, as the kubelet does.
 func seconds(at time.Time) metav1.Time { return metav1.NewTime(at).Rfc3339Copy() }
 
-// MainContainer returns the name of the main container of the pod. It is the container that AnnotationMain names, or
+// MainContainer returns the name of the main container of the pod. It is the container that framework.AnnotationMain names, or
 // the first container if the pod does not have the annotation.
 func MainContainer(pod *corev1.Pod) string {
-	return cmp.Or(pod.Annotations[AnnotationMain], pod.Spec.Containers[0].Name)
+	return cmp.Or(pod.Annotations[framework.AnnotationMain], pod.Spec.Containers[0].Name)
 }
 
 func mainStatus(pod *corev1.Pod) *corev1.ContainerStatus {

@@ -193,6 +193,57 @@ func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 	}
 }
 
+// A pod can have thousands of containers.
+func TestTheCacheKeepsTheContainersOfAPodThatMatter(t *testing.T) {
+	t.Parallel()
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	}
+	containers := func(prefix string, special map[string]corev1.ContainerState) []corev1.ContainerStatus {
+		statuses := make([]corev1.ContainerStatus, 1000)
+		for i := range statuses {
+			name := fmt.Sprintf("%s%d", prefix, i)
+			state, ok := special[name]
+			if !ok {
+				state = ended(0)
+			}
+			statuses[i] = corev1.ContainerStatus{Name: name, State: state}
+		}
+		return statuses
+	}
+	names := func(statuses []corev1.ContainerStatus) []string {
+		var names []string
+		for _, s := range statuses {
+			names = append(names, s.Name)
+		}
+		return names
+	}
+	pod := &corev1.Pod{ObjectMeta: meta()}
+	pod.Annotations = map[string]string{"kubectl.kubernetes.io/default-container": "c900"}
+	pod.Status.ContainerStatuses = containers("c", map[string]corev1.ContainerState{"c700": ended(1), "c800": running})
+	pod.Status.InitContainerStatuses = append(
+		containers("i", map[string]corev1.ContainerState{"i300": ended(1)}),
+		corev1.ContainerStatus{Name: "progress", State: ended(0)})
+	first := func(n int, prefix string) []string {
+		var first []string
+		for i := range n {
+			first = append(first, fmt.Sprintf("%s%d", prefix, i))
+		}
+		return first
+	}
+	got := cached(t, pod)
+	// c900 is the main container, c800 still runs, and c700 has failed. The other named container is an init container.
+	want := append(first(maxContainers-1, "c"), "c700", "c800", "c900")
+	if diff := cmp.Diff(want, names(got.Status.ContainerStatuses)); diff != "" {
+		t.Errorf("unexpected containers (-want +got):\n%s", diff)
+	}
+	want = append(first(maxInitContainers, "i"), "i300", "progress")
+	if diff := cmp.Diff(want, names(got.Status.InitContainerStatuses)); diff != "" {
+		t.Errorf("unexpected init containers (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheCacheKeepsAMinimumOfAPodThatNoJobControls(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*metav1.OwnerReference){

@@ -163,10 +163,11 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy},
 			[]string{
 				batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken, batchv1beta1.AnnotationAvoidsNode,
+				framework.AnnotationMain,
 			})
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 		address := pod.Status.PodIP
-		StripPodStatus(&pod.Status)
+		StripPodStatus(&pod.Status, pod.Annotations[framework.AnnotationMain], framework.ProgressContainer)
 		if pod.Annotations[batchv1beta1.AnnotationProgressToken] != "" { // the controller reads the progress of the pod
 			pod.Status.PodIP = address
 		}

@@ -19,12 +19,18 @@ import (
 const (
 	// maxAnnotation is longer than any annotation that a controller reads.
 	maxAnnotation = 256
-	// maxOwner is longer than any reference to an owner of our kinds. The name of an owner has at most 253 bytes.
-	maxOwner = 512
 	// maxOutput is the kubelet's limit for the termination message of a container. maxMessages is its limit for all
 	// termination messages of a pod.
 	maxOutput   = 4 << 10
 	maxMessages = 12 << 10
+	// maxDevices is the limit for the names and IDs of all unhealthy devices of a pod.
+	maxDevices = 8 << 10
+)
+
+// Limits of the numbers of containers whose statuses the cache keeps, besides the containers that the program names.
+const (
+	maxContainers     = 32
+	maxInitContainers = 16
 )
 
 // Strip returns a transform for a cache. The transform removes the managed fields of an object and calls strip, which
@@ -56,7 +62,7 @@ func StripMeta(m *metav1.ObjectMeta, labels, annotations []string) {
 		Labels:                     bounded.Pick(m.Labels, labels, maxAnnotation),
 		Annotations:                bounded.Pick(m.Annotations, annotations, maxAnnotation),
 	}
-	if owner := controllerOf(m); owner != nil {
+	if owner := bounded.Owner(m); owner != nil {
 		stripped.OwnerReferences = []metav1.OwnerReference{*owner}
 	}
 	*m = stripped
@@ -84,66 +90,101 @@ func StripOwnedMeta(m *metav1.ObjectMeta, kind schema.GroupKind) {
 // HasController reports whether an object of the kind, in any version, controls the given object. Labels are no proof,
 // because users can set them.
 func HasController(object metav1.Object, kind schema.GroupKind) bool {
-	owner := controllerOf(object)
+	owner := bounded.Owner(object)
 	return owner != nil && owner.Kind == kind.Kind && strings.HasPrefix(owner.APIVersion, kind.Group+"/")
 }
 
-// controllerOf returns the reference to the owner that controls an object. It returns nil if there is none, or if the
-// reference is too long for an owner of our kinds.
-func controllerOf(object metav1.Object) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil || len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) > maxOwner {
-		return nil
-	}
-	return owner
-}
+// Short truncates a text that is short if it is valid, such as a name or a reason, to the limit of the cache.
+func Short[S ~string](text S) S { return S(report.Truncated(string(text), maxAnnotation)) }
 
 // StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and the
-// statuses of the containers. It truncates messages.
-func StripPodStatus(status *corev1.PodStatus) {
+// statuses of the containers. It truncates messages. A pod can have thousands of containers. So it keeps the named
+// containers and, of the others, the statuses of maxContainers containers and maxInitContainers init containers.
+func StripPodStatus(status *corev1.PodStatus, named ...string) {
 	stripped := corev1.PodStatus{
-		Phase: status.Phase, Reason: status.Reason, Message: report.Truncated(status.Message, report.MaxNote),
-		Conditions: slices.Clone(status.Conditions),
+		Phase: Short(status.Phase), Reason: Short(status.Reason), Message: report.Truncated(status.Message, report.MaxNote),
 	}
-	for i, c := range status.Conditions {
+	for _, c := range status.Conditions {
+		if !slices.Contains(conditionsRead, c.Type) || len(stripped.Conditions) == len(conditionsRead) {
+			continue
+		}
 		kept := corev1.PodCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+			Type: c.Type, Status: Short(c.Status), Reason: Short(c.Reason), LastTransitionTime: c.LastTransitionTime,
 		}
 		if c.Type == corev1.PodScheduled {
 			kept.Message = report.Truncated(c.Message, report.MaxNote)
 		}
-		stripped.Conditions[i] = kept
+		stripped.Conditions = append(stripped.Conditions, kept)
 	}
-	m := &messages{left: maxMessages}
-	stripped.InitContainerStatuses = m.stripContainers(status.InitContainerStatuses)
-	stripped.ContainerStatuses = m.stripContainers(status.ContainerStatuses)
+	m := &texts{messages: maxMessages, devices: maxDevices}
+	stripped.InitContainerStatuses = m.stripContainers(foremost(status.InitContainerStatuses, maxInitContainers, named))
+	stripped.ContainerStatuses = m.stripContainers(foremost(status.ContainerStatuses, maxContainers, named))
 	*status = stripped
 }
 
-// messages limits the total size of the messages of a pod's containers.
-type messages struct {
-	// left is the remaining number of bytes that the cache keeps.
-	left int
+// conditionsRead are the conditions of a pod that the cache keeps: those of Kubernetes itself.
+var conditionsRead = []corev1.PodConditionType{
+	corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.DisruptionTarget,
+}
+
+// foremost returns the statuses of the named containers and at most the given number of others, in their order. It
+// prefers containers that have not ended, and then those that have failed, because they decide whether the pod still
+// runs and why it has failed.
+func foremost(statuses []corev1.ContainerStatus, most int, named []string) []corev1.ContainerStatus {
+	//attack:the cache keeps the statuses of all containers => if true {
+	if len(statuses) <= most {
+		return statuses
+	}
+	rank := func(s corev1.ContainerStatus) int {
+		switch {
+		case slices.Contains(named, s.Name):
+			return 0
+		case s.State.Terminated == nil:
+			return 1
+		case s.State.Terminated.ExitCode != 0:
+			return 2
+		default:
+			return 3
+		}
+	}
+	order := make([]int, len(statuses))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rank(statuses[a]) - rank(statuses[b]) })
+	order = order[:min(len(order), most+len(named))]
+	slices.Sort(order)
+	kept := make([]corev1.ContainerStatus, len(order))
+	for i, index := range order {
+		kept[i] = statuses[index]
+	}
+	return kept
+}
+
+// texts limits the total size of texts about the containers of a pod.
+type texts struct {
+	// messages and devices are the remaining numbers of bytes that the cache keeps of messages and of devices.
+	messages, devices int
 }
 
 // cut truncates a message to the given number of bytes, or to the remaining number if that is less.
-func (m *messages) cut(message string, most int) string {
-	if most = min(most, m.left); len(message) > most && most < len("...") {
+func (m *texts) cut(message string, most int) string {
+	if most = min(most, m.messages); len(message) > most && most < len("...") {
 		return ""
 	}
 	message = report.Truncated(message, most)
-	m.left -= len(message)
+	m.messages -= len(message)
 	return message
 }
 
 // stripContainers strips container statuses to the fields that package policy and the status of a job need.
-func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+func (m *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	stripped := slices.Clone(statuses)
 	for i, s := range statuses {
 		stripped[i] = corev1.ContainerStatus{
-			Name: s.Name, Ready: s.Ready, RestartCount: s.RestartCount,
+			Name: Short(s.Name), Ready: s.Ready, RestartCount: s.RestartCount,
 			State: m.stripState(s.State), LastTerminationState: m.stripState(s.LastTerminationState),
-			AllocatedResourcesStatus: unhealthyOf(s.AllocatedResourcesStatus),
+			AllocatedResourcesStatus: m.unhealthyOf(s.AllocatedResourcesStatus),
 		}
 	}
 	return stripped
@@ -151,39 +192,43 @@ func (m *messages) stripContainers(statuses []corev1.ContainerStatus) []corev1.C
 
 // unhealthyOf returns the devices that are unhealthy, without messages. It returns at most as many as a failure lists,
 // and nil if there are none.
-func unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
+func (m *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
 	left := policy.MaxDevices
 	for _, resource := range resources {
+		name := Short(resource.Name)
 		var devices []corev1.ResourceHealth
 		for _, device := range resource.Resources {
-			if device.Health == corev1.ResourceHealthStatusUnhealthy && left > 0 {
+			id := Short(device.ResourceID)
+			size := len(name) + len(id)
+			if device.Health == corev1.ResourceHealthStatusUnhealthy && left > 0 && size <= m.devices {
 				left--
-				id := corev1.ResourceID(report.Truncated(string(device.ResourceID), maxAnnotation))
+				m.devices -= size
 				devices = append(devices, corev1.ResourceHealth{ResourceID: id, Health: device.Health})
 			}
 		}
 		if len(devices) > 0 {
-			name := corev1.ResourceName(report.Truncated(string(resource.Name), maxAnnotation))
 			unhealthy = append(unhealthy, corev1.ResourceStatus{Name: name, Resources: devices})
 		}
 	}
 	return unhealthy
 }
 
-func (m *messages) stripState(state corev1.ContainerState) corev1.ContainerState {
+func (m *texts) stripState(state corev1.ContainerState) corev1.ContainerState {
 	switch {
 	case state.Terminated != nil:
 		t := state.Terminated
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: t.ExitCode, Reason: t.Reason, Message: m.cut(t.Message, maxOutput), FinishedAt: t.FinishedAt,
+			ExitCode: t.ExitCode, Reason: Short(t.Reason), Message: m.cut(t.Message, maxOutput), FinishedAt: t.FinishedAt,
 		}}
 	case state.Running != nil:
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	case state.Waiting != nil:
 		w := state.Waiting
 		return corev1.ContainerState{
-			Waiting: &corev1.ContainerStateWaiting{Reason: w.Reason, Message: m.cut(w.Message, report.MaxNote)},
+			Waiting: &corev1.ContainerStateWaiting{
+				Reason: Short(w.Reason), Message: m.cut(w.Message, report.MaxNote),
+			},
 		}
 	default:
 		return corev1.ContainerState{}

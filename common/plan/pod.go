@@ -80,6 +80,9 @@ func (s *steps) buildPod(
 	if main == nil {
 		return nil, fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
+	if len(pod.Spec.Containers) > 1 {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, framework.AnnotationMain, main.Name)
+	}
 	if main.TerminationMessagePolicy == "" {
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}

@@ -132,7 +132,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"a peer waits for the name of the leader before other init containers run": {
+		"a peer waits for the name of the leader before other init containers run, and names its main container": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				InitContainers: []corev1.Container{{Name: "fetch"}},
@@ -141,6 +141,7 @@ func TestBuildPod(t *testing.T) {
 			want: &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "job-worker-0", Namespace: "ns", Labels: labels("worker"), OwnerReferences: []metav1.OwnerReference{owner},
+					Annotations: map[string]string{"kubectl.kubernetes.io/default-container": mainContainer},
 				},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",

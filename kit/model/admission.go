@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kubelet"
 )
 
@@ -18,7 +19,7 @@ func Mesh(pod *corev1.Pod) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[kubelet.AnnotationMain] = kubelet.MainContainer(pod)
+	pod.Annotations[framework.AnnotationMain] = kubelet.MainContainer(pod)
 	pod.Spec.Containers = slices.Concat(
 		[]corev1.Container{{Name: "proxy"}}, pod.Spec.Containers, []corev1.Container{{Name: "agent"}},
 	)
