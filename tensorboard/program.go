@@ -41,6 +41,7 @@ func Program(options Options) manager.Program {
 			return cache.Options{
 				ByObject: map[client.Object]cache.ByObject{
 					&corev1.Pod{}: labelled, &corev1.Service{}: labelled, &networkingv1.NetworkPolicy{}: labelled,
+					&v1beta1.TensorBoard{}: {Transform: boards.Transform},
 				},
 				DefaultTransform: manager.Strip(options.strip), // called only after Setup has completed the options
 			}, nil
@@ -50,7 +51,10 @@ func Program(options Options) manager.Program {
 			if err := options.validate(); err != nil {
 				return fmt.Errorf("reading the flags: %w", err)
 			}
-			return newReconciler(mgr, options).setupWithManager(mgr)
+			cluster := Cluster{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("tensorstack-jobs"),
+			}
+			return newReconciler(cluster, options).setupWithManager(mgr)
 		},
 		Commands: []*cobra.Command{sidecar.Command()},
 	}

@@ -29,6 +29,7 @@ import (
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
@@ -49,6 +50,7 @@ const theTensorBoard = "the TensorBoard"
 
 type reconciler struct {
 	client  client.Client
+	boards  large.Reader
 	reader  client.Reader // reads from the API server, not from the cache
 	claims  *claimReader
 	events  events.EventRecorder
@@ -56,12 +58,28 @@ type reconciler struct {
 	options Options
 }
 
-func newReconciler(mgr ctrl.Manager, options Options) *reconciler {
+// Cluster is how the controller reaches the cluster.
+type Cluster struct {
+	// Client reads from the cache of Program.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Events receives the events of TensorBoards.
+	Events events.EventRecorder
+}
+
+// NewReconciler returns the reconciler of TensorBoards. Program runs it in a manager.
+func NewReconciler(cluster Cluster, options Options) reconcile.Reconciler {
+	return newReconciler(cluster, options)
+}
+
+func newReconciler(cluster Cluster, options Options) *reconciler {
 	return &reconciler{
-		client:  mgr.GetClient(),
-		reader:  mgr.GetAPIReader(),
-		claims:  newClaimReader(mgr.GetAPIReader()),
-		events:  mgr.GetEventRecorder("tensorstack-jobs"),
+		client:  cluster.Client,
+		boards:  large.NewReader(cluster.Client, cluster.APIReader, costOfLargeBoard, largeBoardMemory),
+		reader:  cluster.APIReader,
+		claims:  newClaimReader(cluster.APIReader),
+		events:  cluster.Events,
 		http:    sidecar.NewClient(probeTimeout),
 		options: options,
 	}
@@ -85,9 +103,14 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 // Reconcile moves the state of a TensorBoard towards its spec. It returns an error if a retry can succeed.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var tb v1beta1.TensorBoard
-	if err := r.client.Get(ctx, request.NamespacedName, &tb); err != nil {
+	_, release, err := r.boards.Get(ctx, request.NamespacedName, &tb)
+	if errors.Is(err, large.ErrNoMemory) {
+		return reconcile.Result{RequeueAfter: large.Delay}, nil
+	}
+	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	defer release()
 	if !tb.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // its objects are garbage collected
 	}

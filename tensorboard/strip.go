@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/network"
 )
@@ -16,8 +17,6 @@ import (
 // our label to an object, so strip keeps only minimal metadata of objects that no TensorBoard controls.
 func (o *Options) strip(object client.Object) {
 	switch object := object.(type) {
-	case *v1beta1.TensorBoard:
-		manager.StripMeta(&object.ObjectMeta, nil, nil)
 	case *corev1.Pod:
 		stripPod(object)
 	case *networkingv1.NetworkPolicy:
@@ -27,6 +26,26 @@ func (o *Options) strip(object client.Object) {
 		manager.StripOwnedMeta(&object.ObjectMeta, ourKind)
 		object.Spec, object.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 	}
+}
+
+// Limits of the memory that tenants can use. Namespaces share largeBoardMemory.
+const (
+	// maxCachedBoard is the largest TensorBoard that the cache holds completely, in bytes of memory. Of a larger one the
+	// cache holds only the metadata and the phase, and a reconcile reads it from the API server.
+	maxCachedBoard = 32 << 10
+	// largeBoardMemory limits the memory for large TensorBoards that are reconciled at the same time, in bytes.
+	largeBoardMemory = 64 << 20
+	// costOfLargeBoard is the number of copies of a large TensorBoard that a reconcile has in memory: as it was read,
+	// decoded, with two statuses, and as a pod with its config.
+	costOfLargeBoard = 4
+)
+
+// boards describes how the cache holds TensorBoards.
+var boards = large.Kind[*v1beta1.TensorBoard]{
+	Most:  maxCachedBoard,
+	New:   func() *v1beta1.TensorBoard { return &v1beta1.TensorBoard{} },
+	Strip: func(tb *v1beta1.TensorBoard) { manager.StripMeta(&tb.ObjectMeta, nil, nil) },
+	Keep:  func(into, from *v1beta1.TensorBoard) { into.Status.Phase = from.Status.Phase },
 }
 
 // ourKind is the kind that this controller reconciles.
@@ -45,6 +64,6 @@ func stripPod(pod *corev1.Pod) {
 	}
 	pod.Spec = spec
 	address := pod.Status.PodIP
-	manager.StripPodStatus(&pod.Status)
+	manager.StripPodStatus(&pod.Status, mainContainer)
 	pod.Status.PodIP = address
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/manager"
 )
 
@@ -84,10 +85,6 @@ func TestTheCacheKeepsTheFieldsThatTheControllerReads(t *testing.T) {
 			object: &corev1.Service{ObjectMeta: bulkyMeta(), Spec: corev1.ServiceSpec{ExternalName: long}},
 			want:   &corev1.Service{ObjectMeta: keptMeta()},
 		},
-		"the spec of a TensorBoard": {
-			object: &v1beta1.TensorBoard{ObjectMeta: bulkyMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
-			want:   &v1beta1.TensorBoard{ObjectMeta: keptMeta(), Spec: v1beta1.TensorBoardSpec{Suspend: true}},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +114,42 @@ func TestTheCacheKeepsOnlyMinimalMetadataOfForeignObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkStripped(t, tc.object, tc.want)
+		})
+	}
+}
+
+func TestTheCacheKeepsTheSpecOfASmallTensorBoard(t *testing.T) {
+	t.Parallel()
+	board := func(meta metav1.ObjectMeta, image string) *v1beta1.TensorBoard {
+		return &v1beta1.TensorBoard{
+			ObjectMeta: meta, Spec: v1beta1.TensorBoardSpec{Image: image, Suspend: true},
+			Status: v1beta1.TensorBoardStatus{Phase: v1beta1.TensorBoardRunning, URL: "http://board"},
+		}
+	}
+	abridged := &v1beta1.TensorBoard{
+		ObjectMeta: keptMeta(), Status: v1beta1.TensorBoardStatus{Phase: v1beta1.TensorBoardRunning},
+	}
+	for name, tc := range map[string]struct {
+		seen, want *v1beta1.TensorBoard
+		isLarge    bool
+	}{
+		"a small TensorBoard is kept":                 {board(bulkyMeta(), "image"), board(keptMeta(), "image"), false},
+		"a large TensorBoard is read when it matters": {board(bulkyMeta(), long), abridged, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := boards.Transform(tc.seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := got.(*v1beta1.TensorBoard)
+			if large.Is(kept) != tc.isLarge {
+				t.Errorf("the TensorBoard is large is %t, want %t", !tc.isLarge, tc.isLarge)
+			}
+			kept.Annotations = nil // the size
+			if diff := cmp.Diff(tc.want, kept); diff != "" {
+				t.Errorf("unexpected TensorBoard (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

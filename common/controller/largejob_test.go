@@ -2,15 +2,14 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
@@ -18,8 +17,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
-	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/large"
 )
 
 // jobOfSize returns a job whose template has the given number of bytes of text.
@@ -28,7 +27,7 @@ func jobOfSize(bytes int) *idle {
 		Namespace: "ns", Name: "job", UID: "job-uid", ResourceVersion: "7", Generation: 3,
 		CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: new(metav1.NewTime(now)),
 		Labels:        map[string]string{"team": "vision"},
-		Annotations:   map[string]string{"note": "long", annotationSize: "no size"},
+		Annotations:   map[string]string{"note": "long", large.AnnotationSize: "no size"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
 	}}
 	job.spec.Roles = []framework.Role{{Type: "worker", Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -58,7 +57,7 @@ func TestCacheHoldsMetadataPhaseAndProgressOfLargeJobs(t *testing.T) {
 	want.status = batchv1beta1.JobStatus{
 		Phase: batchv1beta1.JobPhaseRunning, Progress: &batchv1beta1.ProgressStatus{Summary: "42%"},
 	}
-	want.Annotations = map[string]string{annotationSize: got.(*idle).Annotations[annotationSize]}
+	want.Annotations = map[string]string{large.AnnotationSize: got.(*idle).Annotations[large.AnnotationSize]}
 	diffIdle(t, want, got)
 }
 
@@ -125,58 +124,36 @@ func diffIdle(t *testing.T, want *idle, got any) {
 	diff(t, "status", want.status, job.status)
 }
 
-// server is an API server that has one job. If job is nil, it has none.
+// server is an API server that has one job.
 type server struct {
 	client.Reader
 
 	job *idle
 }
 
-func (s server) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	if s.job == nil {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: "testjobs"}, key.Name)
-	}
+func (s server) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	*into.(*idle) = *s.job.DeepCopyObject().(*idle)
 	return nil
 }
 
-func TestLargeJobIsReadFromTheAPIServer(t *testing.T) {
+func TestLargeJobsWaitForMemory(t *testing.T) {
 	t.Parallel()
 	cached, err := CacheTransform(ofIdle{})(jobOfSize(maxCachedJob))
 	diff(t, "error", nil, err)
-	large, key := jobOfSize(maxCachedJob), client.ObjectKey{Namespace: "ns", Name: "job"}
+	key := client.ObjectKey{Namespace: "ns", Name: "job"}
 	r := &Reconciler[*idle]{
-		progress: noProgress{},
-		client:   &idleCache{job: cached.(*idle)}, apiReader: server{job: large}, framework: ofIdle{},
-		largeJobs: fair.NewPool(largeJobMemory),
+		framework: ofIdle{}, options: Options{Clock: testingclock.NewFakePassiveClock(now)},
+		jobs: newLargeJobs(&idleCache{job: cached.(*idle)}, server{job: jobOfSize(maxCachedJob)}),
 	}
-	t.Run("the whole job is read", func(t *testing.T) {
-		job, isLarge, release, err := r.read(t.Context(), key)
-		diff(t, "error", nil, err)
-		diff(t, "is large", true, isLarge)
-		diff(t, "spec", large.spec, job.spec)
-		release()
-	})
-	t.Run("the job is requeued while other jobs use the memory", func(t *testing.T) {
-		for _, tenant := range []string{"a", "b"} {
-			diff(t, "the tenant gets memory", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
-			defer r.largeJobs.Release(tenant, largeJobMemory/2)
+	for range 2 * largeJobMemory / costOfLargeJob / maxCachedJob {
+		if _, _, err = r.jobs.Get(t.Context(), key, &idle{}); err != nil {
+			break
 		}
-		r := *r
-		r.options.Clock = testingclock.NewFakePassiveClock(now)
-		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-		diff(t, "error", nil, err)
-		diff(t, "result", reconcile.Result{RequeueAfter: time.Second}, result)
-	})
-	t.Run("a deleted job uses no memory", func(t *testing.T) {
-		r := *r
-		r.apiReader = server{}
-		_, _, _, err := r.read(t.Context(), key)
-		diff(t, "is gone", true, apierrors.IsNotFound(err))
-	})
-	for _, tenant := range []string{"a", "b"} {
-		diff(t, "all memory is free again", true, r.largeJobs.TryAcquire(tenant, largeJobMemory/2))
 	}
+	diff(t, "error of a job while others use the memory", true, errors.Is(err, large.ErrNoMemory))
+	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+	diff(t, "error", nil, err)
+	diff(t, "result", reconcile.Result{RequeueAfter: time.Second}, result)
 }
 
 // stored is a job with the JSON fields that the API server stores.

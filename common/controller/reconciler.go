@@ -35,6 +35,7 @@ import (
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kueue"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
@@ -115,8 +116,10 @@ type Reconciler[J framework.Job] struct {
 	policies     network.Keeper
 	// progressed has events for jobs whose progress has changed in a way that does not wait for the next reconcile.
 	progressed chan ctrlevent.GenericEvent
-	// largeJobs and pods limit the memory for large jobs and for the pods that are being created, in bytes.
-	largeJobs, pods *fair.Pool
+	// jobs reads the jobs to reconcile.
+	jobs large.Reader
+	// pods limits the memory for the pods that are being created, in bytes.
+	pods *fair.Pool
 }
 
 // ownerIndex indexes pods by the UID of the job that controls them.
@@ -157,7 +160,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
 		policies:   network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
 		progressed: make(chan ctrlevent.GenericEvent, progressEvents),
-		largeJobs:  fair.NewPool(largeJobMemory),
+		jobs:       newLargeJobs(cluster.Client, cluster.APIReader),
 		pods:       fair.NewPool(podMemory),
 	}, nil
 }
@@ -277,7 +280,8 @@ func ownerUID(object client.Object) []string {
 
 // Reconcile moves one job closer to its spec. It returns an error if a retry can succeed.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	job, isLarge, release, err := r.read(ctx, request.NamespacedName)
+	job := r.framework.NewJob()
+	isLarge, release, err := r.jobs.Get(ctx, request.NamespacedName, job)
 	if apierrors.IsNotFound(err) {
 		if err := r.releaseStrays(ctx, request.NamespacedName, ""); err != nil {
 			return reconcile.Result{}, err
@@ -286,8 +290,8 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		r.forgetProgress(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	if errors.Is(err, errNoMemory) {
-		return reconcile.Result{RequeueAfter: memoryDelay}, nil
+	if errors.Is(err, large.ErrNoMemory) {
+		return reconcile.Result{RequeueAfter: large.Delay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err

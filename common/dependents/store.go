@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
@@ -67,10 +68,16 @@ func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader,
 	return s.watch.reader(ctx, namespace)
 }
 
-// read reads the object with the given name.
+// read reads the object with the given name. It reads a large object from the API server, because the cache does not
+// hold all of it.
 func (s *store[T]) read(ctx context.Context, from client.Reader, key client.ObjectKey) View[T] {
 	object := s.newObject()
-	switch err := from.Get(ctx, key, object, noWait); {
+	err := from.Get(ctx, key, object, noWait)
+	if err == nil && large.Is(object) {
+		object = s.newObject()
+		err = s.APIReader.Get(ctx, key, object)
+	}
+	switch {
 	case err == nil:
 		return View[T]{Object: object}
 	case s.keepsRunning && isNotInstalled(err):

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/bounded"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -35,10 +40,12 @@ const (
 	conflictDelay = 100 * time.Millisecond
 )
 
-// changes passes the updates that can matter to the job.
+// changes passes the updates that can matter to the job. Of a large dependent, all can.
 func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+		isLarge := large.Is(e.ObjectOld) || large.Is(e.ObjectNew)
+		return isLarge && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() ||
+			e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 			e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero() ||
 			!equality.Semantic.DeepEqual(metav1.GetControllerOf(e.ObjectOld), metav1.GetControllerOf(e.ObjectNew)) ||
@@ -46,23 +53,28 @@ func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	}}
 }
 
-// transform is the transform function of the cache. It removes the fields that the job controller does not read. It
-// does not change tombstones.
+// transform is the transform function of the cache. It removes the fields that the job controller does not read, and
+// keeps only the metadata of a large dependent. It does not change tombstones.
 func (k kind[T]) transform(object any) (any, error) {
-	if dependent, ok := object.(T); ok {
-		dependent.SetManagedFields(nil)
-		dependent.SetAnnotations(bounded.Pick(dependent.GetAnnotations(), k.annotations, maxAnnotation))
-		dependent.SetLabels(nil)
-		dependent.SetFinalizers(nil)
-		var owners []metav1.OwnerReference
-		if owner := metav1.GetControllerOf(dependent); owner != nil {
-			owners = []metav1.OwnerReference{*owner}
-		}
-		dependent.SetOwnerReferences(owners)
-		k.strip(dependent)
-	}
-	return object, nil
+	return large.Kind[T]{Most: maxCached, New: k.newObject, Strip: k.stripAll}.Transform(object)
 }
+
+func (k kind[T]) stripAll(dependent T) {
+	dependent.SetManagedFields(nil)
+	dependent.SetAnnotations(bounded.Pick(dependent.GetAnnotations(), k.annotations, maxAnnotation))
+	dependent.SetLabels(nil)
+	dependent.SetFinalizers(nil)
+	var owners []metav1.OwnerReference
+	if owner := bounded.Owner(dependent); owner != nil {
+		owners = []metav1.OwnerReference{*owner}
+	}
+	dependent.SetOwnerReferences(owners)
+	k.strip(dependent)
+}
+
+// maxCached is the largest dependent that the cache holds completely, in bytes of memory. A larger one is read from the
+// API server.
+const maxCached = 16 << 10
 
 // maxAnnotation limits the length of an annotation that the job controller reads, in bytes.
 const maxAnnotation = 1 << 10
@@ -191,5 +203,15 @@ func (w *watch) look(ctx context.Context, namespace string) {
 	default:
 		w.nextLook = w.clock.Now().Add(retryDelay)
 		ctrllog.FromContext(ctx).Error(err, "Failed to check whether a kind is installed")
+	}
+}
+
+// Transforms returns the transform functions of the caches of dependents, by an empty object of the kind. The caches are
+// not those of the manager.
+func Transforms() map[client.Object]toolscache.TransformFunc {
+	return map[client.Object]toolscache.TransformFunc{
+		&schedulerv1beta1.PodGroup{}:      podGroupKind().transform,
+		&tensorboardv1beta1.TensorBoard{}: tensorBoardKind().transform,
+		&kueuev1beta2.Workload{}:          workloadKind().transform,
 	}
 }
