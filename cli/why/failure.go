@@ -207,7 +207,7 @@ func deviceTainted(v view, _ condition) entry {
 // nodeLost returns the entry of a replica that was lost with its node.
 func nodeLost(v view, _ condition) entry {
 	return entry{
-		cause: "{who} was lost with its node, which does not answer, is gone, or has a taint with the effect NoExecute.",
+		cause: "{who} was lost with its node, which does not answer or is gone.",
 		do:    sentences("This is no failure of the program.", v.willAvoid()),
 		next:  []step{describeNode, podEventsOf}, see: seeBadNodes,
 	}

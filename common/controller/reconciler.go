@@ -355,6 +355,9 @@ func (r *Reconciler[J]) observe(
 			seen.Pods[list.Items[i].Name] = &list.Items[i]
 		}
 	}
+	if err := r.observeNodes(ctx, seen.Pods); err != nil {
+		return seen, err
+	}
 	var service corev1.Service
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = r.options.Memory.hasService(job, err == nil && metav1.IsControlledBy(&service, job))

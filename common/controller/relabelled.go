@@ -45,6 +45,11 @@ func (r *Reconciler[J]) deleteRelabelled(ctx context.Context, job J, name string
 	if !metav1.IsControlledBy(pod, job) {
 		return nil
 	}
+	pods := map[string]*corev1.Pod{name: pod}
+	if err := r.observeNodes(ctx, pods); err != nil {
+		return err
+	}
+	pod = pods[name]
 	if _, err := r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency); err != nil {
 		return err
 	}

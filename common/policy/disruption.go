@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,21 +9,53 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// deletionByTaintManager is the reason of the DisruptionTarget condition of a pod whose node is lost or has another
-// NoExecute taint. The API has no constant for it.
-const deletionByTaintManager = "DeletionByTaintManager"
+// Reasons of the DisruptionTarget condition of a pod. The API has no constants for them.
+const (
+	// deletionByTaintManager means that the node is lost or has another NoExecute taint.
+	deletionByTaintManager = "DeletionByTaintManager"
+	evictionByEvictionAPI  = "EvictionByEvictionAPI"
+)
 
 // disruptionReasons maps reasons of the DisruptionTarget condition to reasons in the status of a job.
 var disruptionReasons = map[string]string{
 	corev1.PodReasonPreemptionByScheduler: batchv1beta1.ReasonPreempted,
-	"EvictionByEvictionAPI":               batchv1beta1.ReasonEvicted,
+	evictionByEvictionAPI:                 batchv1beta1.ReasonEvicted,
 	deletionByTaintManager:                batchv1beta1.ReasonNodeLost,
 	"DeletionByPodGC":                     batchv1beta1.ReasonNodeLost,
 	"DeletionByDeviceTaintManager":        batchv1beta1.ReasonDeviceTainted,
 	corev1.PodReasonTerminationByKubelet:  batchv1beta1.ReasonNodeShutdown,
 }
 
-// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption.
+// IsEvictedByTaint reports whether a taint of its node evicts the pod. The taint can be one of a lost node or any other
+// with the effect NoExecute.
+func IsEvictedByTaint(pod *corev1.Pod) bool {
+	condition := disruptionTarget(pod)
+	return condition != nil && condition.Reason == deletionByTaintManager
+}
+
+// lostNodeTaints are the taints of a node that does not respond. An administrator sets the last one by hand, see
+// https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown.
+var lostNodeTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeOutOfService}
+
+// IsLost reports whether a node does not respond.
+func IsLost(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoExecute && slices.Contains(lostNodeTaints, t.Key)
+	})
+}
+
+// OnRespondingNode returns a copy of a pod that a taint evicts, for which Disruption returns Evicted. The caller knows
+// that the node of the pod is not lost.
+func OnRespondingNode(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	if condition := disruptionTarget(pod); condition != nil {
+		condition.Reason = evictionByEvictionAPI
+	}
+	return pod
+}
+
+// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. A pod that a taint
+// evicts counts as a pod of a lost node, see OnRespondingNode.
 func Disruption(pod *corev1.Pod) string {
 	condition := disruptionTarget(pod)
 	if condition == nil {
@@ -38,8 +71,7 @@ func Disruption(pod *corev1.Pod) string {
 // containers have ended. It returns false if the pod must not be deleted by force. Only pods of lost nodes are, because
 // no kubelet will confirm their deletion. The risk is that the containers still run if the node is cut off but alive.
 func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
-	condition := disruptionTarget(pod)
-	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != deletionByTaintManager {
+	if delay == 0 || pod.DeletionTimestamp == nil || !IsEvictedByTaint(pod) {
 		return time.Time{}, false
 	}
 	return pod.DeletionTimestamp.Add(delay), true

@@ -44,3 +44,44 @@ func TestForceDeletion(t *testing.T) {
 		})
 	}
 }
+
+func TestIsLost(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		taints []string
+		want   bool
+	}{
+		"a node without taints responds":               {nil, false},
+		"a node that is being drained responds":        {[]string{"node.kubernetes.io/unschedulable", "maintenance"}, false},
+		"a node that is not ready is lost":             {[]string{"maintenance", "node.kubernetes.io/not-ready"}, true},
+		"an unreachable node is lost":                  {[]string{"node.kubernetes.io/unreachable"}, true},
+		"a node that an administrator gave up is lost": {[]string{"node.kubernetes.io/out-of-service"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := &corev1.Node{}
+			for _, key := range tc.taints {
+				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute})
+			}
+			if got := IsLost(node); got != tc.want {
+				t.Errorf("IsLost is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAPodThatATaintEvictsFromAnotherNodeIsNotOfALostNode(t *testing.T) {
+	t.Parallel()
+	seen := disruptedBy("DeletionByTaintManager", podIn(corev1.PodRunning, runs("main")))
+	seen.DeletionTimestamp = new(metav1.Now())
+	evicted := OnRespondingNode(seen)
+	if got := Disruption(evicted); got != "Evicted" {
+		t.Errorf("the disruption is %s, want Evicted", got)
+	}
+	if _, ok := ForceDeletion(evicted, time.Minute); ok {
+		t.Error("the pod is deleted by force")
+	}
+	if got := Disruption(seen); got != "NodeLost" { // the cache shares the pod
+		t.Errorf("the disruption of the pod as it was seen is %s, want NodeLost", got)
+	}
+}

@@ -125,7 +125,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			n.completes(ctx)
 			Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: 1, restarts: 2, pods: 4}))
 			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf(
-				MatchRegexp("^steady-worker-. (NodeLost|Deleted) counted=false on " + lost["steady-worker-0"].node)))
+				MatchRegexp("^steady-worker-. (Evicted|Deleted) counted=false on " + lost["steady-worker-0"].node)))
 		})
 
 	DescribeTable("restarts once after a worker dies during a failover of the controller",

@@ -66,14 +66,14 @@ func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
 	return c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// LoseNode loses a node for a short time: a taint makes Kubernetes evict its pods. It calls seen while the pods are
-// Terminating. When seen returns, the node is available again, and its pods end. So no controller misses why its pods
-// are deleted, and their replacements find the node. It needs the component Kwok.
+// LoseNode loses a node for a short time: the taint of a node that an administrator gave up makes Kubernetes evict its
+// pods. It calls seen while the pods are Terminating. When seen returns, the node is available again, and its pods end.
+// So no controller misses why its pods are deleted, and their replacements find the node. It needs the component Kwok.
 func (c *ControlPlane) LoseNode(ctx context.Context, name string, seen func()) error {
 	if err := c.Freeze(Kwok); err != nil {
 		return err
 	}
-	lost := corev1.Taint{Key: "test.tensorstack.dev/lost", Effect: corev1.TaintEffectNoExecute}
+	lost := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
 	if err := c.taint(ctx, name, lost); err != nil {
 		return err
 	}

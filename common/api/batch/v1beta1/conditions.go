@@ -131,10 +131,10 @@ const (
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonPreempted: the pod was preempted by a pod of higher priority.
 	ReasonPreempted = "Preempted"
-	// ReasonEvicted: the pod was evicted through the eviction API, or by the kubelet because resources of the node ran low
-	// or the pod exceeded its limit of ephemeral storage.
+	// ReasonEvicted: the pod was evicted through the eviction API, by a taint of a node that responds, or by the kubelet
+	// because resources of the node ran low or the pod exceeded its limit of ephemeral storage.
 	ReasonEvicted = "Evicted"
-	// ReasonNodeLost: the node of the pod does not respond, has a taint with the effect NoExecute, or no longer exists.
+	// ReasonNodeLost: the node of the pod does not respond or no longer exists.
 	ReasonNodeLost = "NodeLost"
 	// ReasonNodeShutdown: the kubelet terminated the pod because the node was shut down or needed the pod's resources.
 	ReasonNodeShutdown = "NodeShutdown"

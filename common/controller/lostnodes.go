@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// observeNodes reads the nodes of the pods that a taint evicts. A pod does not show which taint it is, and a tenant can
+// tolerate any. So a pod whose node responds is replaced with a copy that counts as evicted. Without the permission to
+// read nodes, all of these pods count as pods of lost nodes.
+func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev1.Pod) error {
+	evicted := map[string][]string{} // pods by node
+	for name, pod := range pods {
+		if policy.IsEvictedByTaint(pod) && pod.Spec.NodeName != "" {
+			evicted[pod.Spec.NodeName] = append(evicted[pod.Spec.NodeName], name)
+		}
+	}
+	if len(evicted) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(evicted))
+	responds := make([]bool, len(names))
+	goOn := func(error) bool { return false }
+	err := inParallel(len(names), goOn, func(i int) error {
+		var node corev1.Node
+		err := r.apiReader.Get(ctx, client.ObjectKey{Name: names[i]}, &node)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the node of an evicted pod: %w", err)
+		}
+		responds[i] = !policy.IsLost(&node)
+		return nil
+	})
+	for i, node := range names {
+		//attack:a node counts as lost because of any taint => if responds[i] || true {
+		if !responds[i] {
+			continue
+		}
+		for _, pod := range evicted[node] {
+			pods[pod] = policy.OnRespondingNode(pods[pod])
+		}
+	}
+	return err
+}
