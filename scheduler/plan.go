@@ -163,7 +163,7 @@ func groupStatus(
 		Conditions:         since(conditions, g.Group.Status.Conditions, g.Group.Generation, now),
 		ScheduledTime:      scheduledTime,
 		PriorityClassName:  g.Group.Status.PriorityClassName,
-		Allocated:          allocatedTo(g.Pods),
+		Allocated:          allocatedTo(g.Pods, nil),
 		PodCounts:          countPods(g.Pods),
 	}
 }
@@ -266,7 +266,7 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 	return v1beta1.QueueStatus{
 		ObservedGeneration: view.Queue.Generation,
 		Conditions:         since(conditions, view.Queue.Status.Conditions, view.Queue.Generation, now),
-		Allocated:          allocatedTo(pods),
+		Allocated:          allocatedTo(pods, quotaOf(view.Queue)),
 		//nolint:gosec // a cluster has fewer groups than an int32 can count
 		PodGroups: v1beta1.QueuePodGroups{Total: int32(len(view.selected()))},
 		Pods:      countPods(pods),

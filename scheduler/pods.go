@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -132,8 +134,10 @@ func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
 	return counts
 }
 
-// allocatedTo returns the resources that pods hold on nodes.
-func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
+// allocatedTo returns the resources that pods hold on nodes, at most maxResources of them. The names of resources come
+// from tenants, and the API server rejects a status that is too large. The resources of the quota come first, and then
+// those of Kubernetes itself.
+func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
 		if holdsNode(pod) {
@@ -141,6 +145,21 @@ func allocatedTo(pods []*corev1.Pod) corev1.ResourceList {
 		}
 	}
 	delete(sum, corev1.ResourcePods)
+	if len(sum) <= maxResources {
+		return sum
+	}
+	rank := func(name corev1.ResourceName) int {
+		if _, isLimited := quota[name]; isLimited {
+			return 0
+		}
+		return 1 + strings.Count(string(name), "/") // a name without a domain is one of Kubernetes
+	}
+	names := slices.SortedFunc(maps.Keys(sum), func(a, b corev1.ResourceName) int {
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b))
+	})
+	for _, name := range names[maxResources:] {
+		delete(sum, name)
+	}
 	return sum
 }
 

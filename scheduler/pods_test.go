@@ -1,11 +1,13 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -85,5 +87,33 @@ func TestActivePodsAreSortedByAgeAndName(t *testing.T) {
 	})
 	if diff := cmp.Diff([]string{"old", "a", "b", "young"}, podNames(got)); diff != "" {
 		t.Errorf("unexpected pods (-want +got):\n%s", diff)
+	}
+}
+
+// Tenants choose the names of resources. The API server rejects a status that is too large.
+func TestAllocatedResourcesAreLimited(t *testing.T) {
+	t.Parallel()
+	of := func(names ...corev1.ResourceName) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for _, name := range names {
+			list[name] = resource.MustParse("1")
+		}
+		return list
+	}
+	var pods []*corev1.Pod
+	for i := range 100 {
+		invented := corev1.ResourceName(fmt.Sprintf("a.example.org/%03d", i))
+		pods = append(pods, newPod(running, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = of(invented, corev1.ResourceMemory, "nvidia.com/gpu")
+		}))
+	}
+	got := allocatedTo(pods, of("nvidia.com/gpu"))
+	if len(got) != maxResources {
+		t.Errorf("%d resources are listed, want %d", len(got), maxResources)
+	}
+	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", corev1.ResourceMemory, "a.example.org/000"} {
+		if _, ok := got[name]; !ok {
+			t.Errorf("%s is not listed", name)
+		}
 	}
 }

@@ -70,15 +70,13 @@ func Program(options Options) manager.Program {
 			}, nil
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, _ manager.Options) error {
-			e, err := newEngine(options.Engine, mgr.GetClient(), mgr.GetAPIReader(), options.Clock)
+			r, err := newReconciler(Cluster{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("tensorstack-jobs"),
+			}, options)
 			if err != nil {
 				return err
 			}
-			r := &reconciler{
-				client: mgr.GetClient(), reader: mgr.GetAPIReader(), engine: e, events: mgr.GetEventRecorder("tensorstack-jobs"),
-				clock: options.Clock,
-			}
-			if v, isVolcano := e.(*volcano); isVolcano {
+			if v, isVolcano := r.engine.(*volcano); isVolcano {
 				if err := v.setupWithManager(ctx, mgr, r.observe, options.ExtenderBindAddress); err != nil {
 					return err
 				}

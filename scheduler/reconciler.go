@@ -62,6 +62,32 @@ type reconciler struct {
 	writes writes
 }
 
+// Cluster is how the controller reaches the cluster.
+type Cluster struct {
+	// Client reads from the cache of Program.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Events receives the events of pods.
+	Events events.EventRecorder
+}
+
+// NewReconciler returns the reconciler of Queues. Program runs it in a manager. It returns an error if the options do
+// not name an engine.
+func NewReconciler(cluster Cluster, options Options) (reconcile.Reconciler, error) {
+	return newReconciler(cluster, options)
+}
+
+func newReconciler(cluster Cluster, options Options) (*reconciler, error) {
+	e, err := newEngine(options.Engine, cluster.Client, cluster.APIReader, options.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return &reconciler{
+		client: cluster.Client, reader: cluster.APIReader, engine: e, events: cluster.Events, clock: options.Clock,
+	}, nil
+}
+
 func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
 	err := errors.Join(
 		mgr.GetFieldIndexer().IndexField(ctx, &v1beta1.PodGroup{}, groupsByQueue, func(object client.Object) []string {
@@ -146,7 +172,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	syncErr := r.sync(ctx, &view)
 	d := plan(view, r.engine.gates(view.Queue), limits, r.clock.Now())
-	err = errors.Join(syncErr, r.execute(ctx, view, d))
+	err = errors.Join(syncErr, r.execute(ctx, &view, d))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -321,27 +347,47 @@ func (view *queueView) requeueWithin(d time.Duration) {
 	}
 }
 
-// execute carries out a decision. An error with one group or pod does not block the others.
-func (r *reconciler) execute(ctx context.Context, view queueView, d decision) error {
+// execute carries out a decision. An error with one group or pod does not block the others. Pods are released first and
+// the statuses of foreign groups are written last, because any tenant can create groups that name the queue.
+func (r *reconciler) execute(ctx context.Context, view *queueView, d decision) error {
+	//attack:the statuses of foreign groups come first => errs := []error{r.writeGroups(ctx, view.Groups, d)}
 	var errs []error
-	for _, g := range view.Groups {
-		if !g.Unknown {
-			errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
-		}
-	}
 	for _, pod := range d.Release {
 		errs = append(errs, r.release(ctx, view.Queue, pod))
 	}
 	for _, pod := range d.Expired {
 		errs = append(errs, r.expire(ctx, view.Queue, pod))
 	}
-	return errors.Join(append(errs, r.writeQueue(ctx, view.Queue, d.Queue))...)
+	var own, foreign []groupView
+	for _, g := range view.Groups {
+		switch {
+		case g.Unknown || equality.Semantic.DeepEqual(g.Group.Status, d.Groups[g.key()]):
+		case g.Selected:
+			own = append(own, g)
+		default:
+			foreign = append(foreign, g)
+		}
+	}
+	errs = append(errs, r.writeGroups(ctx, own, d), r.writeQueue(ctx, view.Queue, d.Queue))
+	if len(foreign) > maxForeign {
+		foreign = foreign[:maxForeign]
+		view.requeueWithin(cacheDelay)
+	}
+	return errors.Join(append(errs, r.writeGroups(ctx, foreign, d))...)
+}
+
+// maxForeign limits the statuses of foreign groups that a reconcile writes. The queue is requeued for the others.
+const maxForeign = 100
+
+func (r *reconciler) writeGroups(ctx context.Context, groups []groupView, d decision) error {
+	var errs []error
+	for _, g := range groups {
+		errs = append(errs, r.writeGroup(ctx, g.Group, d.Groups[g.key()]))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, status v1beta1.PodGroupStatus) error {
-	if equality.Semantic.DeepEqual(group.Status, status) {
-		return nil
-	}
 	before := group.DeepCopy()
 	group.Status = status
 	err := r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

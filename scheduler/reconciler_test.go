@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -153,6 +156,62 @@ func TestRejectedGroupsAreRetried(t *testing.T) {
 	}
 }
 
+// Every tenant can create groups that name a queue. The groups that the queue serves do not wait for them.
+func TestTheStatusesOfForeignGroupsAreWrittenLast(t *testing.T) {
+	t.Parallel()
+	const foreign = 2*maxForeign + 1
+	ours := newGroup("ours", 1, newPod(gated))
+	objects := []client.Object{ours.Group, ours.Pods[0]}
+	ours.Pods[0].Labels = map[string]string{v1beta1.LabelGroupName: "ours", v1beta1.LabelQueue: "lab"}
+	for i := range foreign {
+		group := newGroup(fmt.Sprintf("foreign-%d", i), 1).Group
+		group.Namespace = "elsewhere"
+		objects = append(objects, group)
+	}
+	var order []string
+	c := interceptor.NewClient(newTestClient(t, objects...).(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption,
+		) error {
+			order = append(order, "release")
+			return c.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			what := object.GetNamespace()
+			if what == "" {
+				what = "queue"
+			}
+			order = append(order, what)
+			return c.SubResource(name).Patch(ctx, object, patch, options...)
+		},
+	})
+	r := &reconciler{
+		client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
+	}
+	lab := reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}
+	result, err := r.Reconcile(t.Context(), lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append([]string{"release", "team", "queue"}, slices.Repeat([]string{"elsewhere"}, maxForeign)...)
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("unexpected writes (-want +got):\n%s", diff)
+	}
+	if result.RequeueAfter != cacheDelay {
+		t.Errorf("the queue is requeued after %s, want %s", result.RequeueAfter, cacheDelay)
+	}
+	for range 2 { // the other statuses follow
+		if _, err := r.Reconcile(t.Context(), lab); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(order) - len(want); got < foreign-maxForeign {
+		t.Errorf("%d other statuses were written, want at least %d", got, foreign-maxForeign)
+	}
+}
+
 // Changes of conditions and deletions of pods are logged. A reconcile without changes logs nothing.
 func TestLog(t *testing.T) {
 	t.Parallel()
@@ -197,9 +256,9 @@ func TestLog(t *testing.T) {
 		`"level"=0 "msg"="ConditionChanged" "condition"="Active" "status"="True" "reason"="Open"`,
 		`"level"=0 "msg"="ConditionChanged" "condition"="FairShareHonoured" "status"="False" "reason"="NotSupportedByEngine"`,
 		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="GroupScheduled" "status"="True" "reason"="Scheduled"`,
-		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="Admitted" "status"="False" "reason"="QueueClosed"`,
 		`"level"=0 "msg"="MaxDuration" "pod"={"name"="training-0" "namespace"="team"} "maxDuration"="30m"`,
 		`"level"=0 "msg"="MaxDuration" "pod"={"name"="training-1" "namespace"="team"} "maxDuration"="30m"`,
+		`"level"=0 "msg"="ConditionChanged" "podGroup"={"name"="training" "namespace"="team"} "condition"="Admitted" "status"="False" "reason"="QueueClosed"`,
 		`"level"=0 "msg"="ConditionChanged" "condition"="Active" "status"="False" "reason"="QueueClosed"`,
 		`"level"=0 "msg"="ConditionChanged" "condition"="ClosedHonoured" "status"="False" "reason"="NotSupportedByEngine"`,
 	}

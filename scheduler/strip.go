@@ -14,6 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/memsize"
 )
 
 const (
@@ -22,6 +23,8 @@ const (
 	// maxResources is more than the number of resources of any node. maxRoles is the maximum of spec.roles of a PodGroup.
 	maxResources = 64
 	maxRoles     = 64
+	// maxGroupStatus is more than the size of the status of a PodGroup that the controller writes, in bytes of memory.
+	maxGroupStatus = 128 << 10
 	// maxKey is more than the length of the name of a resource or role, in bytes.
 	maxKey = 512
 )
@@ -34,6 +37,9 @@ func strip(object client.Object) {
 		stripPod(object)
 	case *v1beta1.PodGroup:
 		manager.StripMeta(&object.ObjectMeta, nil, nil)
+		if memsize.Of(object.Status) > maxGroupStatus { // somebody else wrote it: it is written again
+			object.Status = v1beta1.PodGroupStatus{}
+		}
 	case *metav1.PartialObjectMetadata: // a namespace, which queues select by its labels
 		object.SetAnnotations(nil)
 	case *corev1.Node:
@@ -65,7 +71,7 @@ func stripPod(pod *corev1.Pod) {
 	if isAbridged {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationAbridged, "true")
 	}
-	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, PriorityClassName: pod.Spec.PriorityClassName}
+	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, PriorityClassName: manager.Short(pod.Spec.PriorityClassName)}
 	if len(requests) > 0 {
 		spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}}
 	}
