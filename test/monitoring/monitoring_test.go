@@ -95,7 +95,8 @@ var situations = map[string]situation{
 				`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="-100"} 60x100`,
 		},
 		good: []string{
-			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100`,
+			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100` + "\n" +
+				`workqueue_depth{job="pytorch-controller-metrics", controller="progress", priority="0"} 200x100`, // of tenants
 		},
 	},
 	"TensorStackJobsNotStarting": {
@@ -160,8 +161,11 @@ var situations = map[string]situation{
 			`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" +
 				`tensorstack_queue_quota{queue="lab", resource="cpu"} 8x100`,
 		},
-		good: []string{`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + // the queue is full
-			`tensorstack_queue_allocated{queue="lab", resource="cpu"} 8x100`},
+		good: []string{
+			`tensorstack_pod_groups{queue="lab", state="Queued"} 2x100` + "\n" + // the queue is full
+				`tensorstack_queue_allocated{queue="lab", resource="cpu"} 8x100`,
+			`tensorstack_pod_groups{queue="", state="Queued"} 2x100`, // the groups name a queue that does not select them
+		},
 	},
 }
 
