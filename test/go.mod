@@ -223,5 +223,7 @@ require (
 	tensorstack.dev/jobs/common v0.1.0
 	tensorstack.dev/jobs/deepspeed v0.1.0
 	tensorstack.dev/jobs/pytorch v0.1.0
+	tensorstack.dev/jobs/scheduler v0.1.0
+	tensorstack.dev/jobs/tensorboard v0.1.0
 	tensorstack.dev/jobs/tensorflow v0.1.0
 )

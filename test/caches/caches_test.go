@@ -1,0 +1,268 @@
+// Package caches checks how much memory an object of a tenant uses in the caches of the controllers, whatever the API
+// server accepts.
+package caches
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/memsize"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+	"tensorstack.dev/jobs/test/internal/input"
+)
+
+// root is the root of the repository.
+const root = "../.."
+
+// accepted is the size of the largest object that the API server accepts, in bytes of JSON.
+const accepted = 1_500_000
+
+// depth is how deep the places are. A cache that keeps deeper ones also keeps what is around them.
+const depth = 6
+
+// kept is how many bytes of memory an object uses at most in a cache.
+var kept = []struct {
+	controller string
+	cache      func(input.Caches) input.Cache
+	kinds      []client.Object
+	most       int64
+}{
+	{jobs, ofPyTorch, []client.Object{&pytorchv1beta1.PyTorchTrainingJob{}}, 130 << 10},
+	{jobs, ofTensorFlow, []client.Object{&tensorflowv1beta1.TensorFlowTrainingJob{}}, 130 << 10},
+	{jobs, ofDeepSpeed, []client.Object{&deepspeedv1beta1.DeepSpeedJob{}}, 130 << 10},
+	// All job controllers cache these kinds in the same way.
+	{jobs, ofPyTorch, []client.Object{&corev1.Pod{}}, 64 << 10},
+	{jobs, ofPyTorch, []client.Object{
+		&schedulerv1beta1.PodGroup{}, &tensorboardv1beta1.TensorBoard{}, &kueuev1beta2.Workload{},
+	}, 20 << 10},
+	{jobs, ofPyTorch, []client.Object{&corev1.Service{}, &networkingv1.NetworkPolicy{}}, 4 << 10},
+	{"tensorboard-controller", ofTensorBoard, []client.Object{&tensorboardv1beta1.TensorBoard{}}, 34 << 10},
+	{"tensorboard-controller", ofTensorBoard, []client.Object{&corev1.Pod{}}, 64 << 10},
+	{"tensorboard-controller", ofTensorBoard, []client.Object{&corev1.Service{}, &networkingv1.NetworkPolicy{}}, 4 << 10},
+	{"scheduler-controller", ofScheduler, []client.Object{&schedulerv1beta1.PodGroup{}}, 160 << 10},
+	{"scheduler-controller", ofScheduler, []client.Object{
+		&corev1.Pod{}, &volcanov1beta1.PodGroup{}, &schedulingv1beta1.PodGroup{},
+	}, 16 << 10},
+}
+
+// jobs is the name of the job controllers in the table.
+const jobs = "job controllers"
+
+func ofPyTorch(c input.Caches) input.Cache     { return c.PyTorch }
+func ofTensorFlow(c input.Caches) input.Cache  { return c.TensorFlow }
+func ofDeepSpeed(c input.Caches) input.Cache   { return c.DeepSpeed }
+func ofTensorBoard(c input.Caches) input.Cache { return c.TensorBoard }
+func ofScheduler(c input.Caches) input.Cache   { return c.Scheduler }
+
+func TestCachesKeepLittleOfAnyObject(t *testing.T) {
+	t.Parallel()
+	repository, err := input.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caches, err := input.NewCaches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range kept {
+		for _, empty := range row.kinds {
+			kind := kindOf(t, empty)
+			t.Run(fmt.Sprintf("%s/%s", row.controller, kind.GroupKind()), func(t *testing.T) {
+				t.Parallel()
+				checkKind(t, row.cache(caches), empty, repository.PlacesOf(empty, kind.GroupKind(), depth), row.most)
+			})
+		}
+	}
+}
+
+func kindOf(t *testing.T, object client.Object) schema.GroupVersionKind {
+	t.Helper()
+	scheme, err := input.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gvk, err := apiutil.GVKForObject(object, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gvk
+}
+
+// checkKind makes each place of objects of a kind large, then each list with large items, and then random places
+// together.
+func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.Place, most int64) {
+	t.Helper()
+	if len(places) < 10 {
+		t.Fatalf("found only %d places", len(places))
+	}
+	largest, where := int64(0), ""
+	check := func(object client.Object, what string) {
+		if content, err := json.Marshal(object); err != nil || len(content) > accepted {
+			return // the API server rejects it
+		}
+		for range 2 { // a cache can transform an object twice
+			var err error
+			if object, err = c.Hold(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if size := memsize.Of(object); size > largest {
+			largest, where = size, what
+		}
+	}
+	for _, p := range places {
+		for _, bytes := range []int{accepted * 9 / 10, 30 << 10} {
+			object := c.Owned(empty)
+			p.Grow(object, bytes)
+			check(object, fmt.Sprintf("%s of %d bytes", p.Path, bytes))
+		}
+	}
+	for _, list := range places {
+		object, isList := c.Owned(empty), false
+		for _, p := range places {
+			if strings.HasPrefix(p.Path, list.Path+"[]") {
+				isList = true
+				p.Grow(object, 200)
+			}
+		}
+		if isList {
+			list.Grow(object, accepted/2)
+			check(object, list.Path+" of large items")
+		}
+	}
+	const draws = 50
+	for seed := range uint64(draws) {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the places are no secret
+		object := c.Owned(empty)
+		n := 1 + random.IntN(100)
+		var chosen []string
+		for range n {
+			p := places[random.IntN(len(places))]
+			p.Grow(object, random.IntN(2*accepted/n))
+			chosen = append(chosen, p.Path)
+		}
+		check(object, fmt.Sprintf("%v of seed %d", chosen, seed))
+	}
+	t.Logf("keeps at most %d bytes, with %s", largest, where)
+	if largest > most {
+		t.Errorf("the cache keeps %d bytes of an object with %s, want at most %d", largest, where, most)
+	}
+}
+
+// clusterScoped are the kinds of the cluster that controllers cache. Tenants cannot write them.
+var clusterScoped = []string{"namespaces", "nodes", "priorityclasses", "queues"}
+
+func TestAllWatchedKindsAreChecked(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(root, "*/config/controller.yaml"))
+	components, err2 := filepath.Glob(filepath.Join(root, "deploy/scheduler/*/controller/rbac.yaml"))
+	if err != nil || err2 != nil || len(files) == 0 || len(components) == 0 {
+		t.Fatal("found no permissions: ", err, err2)
+	}
+	watched := map[string]bool{"networkpolicies": true, "workloads": true} // of the components
+	for _, file := range append(files, components...) {
+		for _, resource := range watchedBy(t, file) {
+			watched[resource] = true
+		}
+	}
+	checked := map[string]bool{}
+	for _, resource := range clusterScoped {
+		checked[resource] = true
+	}
+	for _, row := range kept {
+		for _, kind := range row.kinds {
+			gvk := kindOf(t, kind)
+			plural, _ := meta.UnsafeGuessKindToResource(gvk)
+			checked[plural.Resource] = true
+		}
+	}
+	if diff := cmp.Diff(watched, checked); diff != "" {
+		t.Errorf("the checked kinds are not those that controllers watch (-watched +checked):\n%s", diff)
+	}
+}
+
+// watchedBy returns the resources that the roles in a file permit to watch.
+func watchedBy(t *testing.T, file string) []string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var resources []string
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			continue // another kind
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Verbs, "watch") {
+				resources = append(resources, rule.Resources...)
+			}
+		}
+	}
+	return resources
+}
+
+var update = flag.Bool("update", false, "write the table of docs/security.md")
+
+func TestTheTableOfTheDocumentShowsTheLimits(t *testing.T) {
+	t.Parallel()
+	const begin, end = "<!-- test/caches writes this table. -->\n", "<!-- end of the table -->"
+	file := filepath.Join(root, "docs/security.md")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(content), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	table := "\n| Controllers | Kind | At most |\n| --- | --- | --- |\n"
+	for _, row := range kept {
+		var names []string
+		for _, kind := range row.kinds {
+			gvk := kindOf(t, kind)
+			name := gvk.Kind
+			if gvk.Kind == "PodGroup" && gvk.Group != schedulerv1beta1.GroupVersion.Group {
+				name += " of " + gvk.Group
+			}
+			names = append(names, name)
+		}
+		table += fmt.Sprintf("| %s | %s | %d KiB |\n", row.controller, strings.Join(names, ", "), row.most>>10)
+	}
+	want := before + begin + table + "\n" + end + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, string(content)); diff != "" {
+		t.Errorf("run `go test ./test/caches -update` (-want +got):\n%s", diff)
+	}
+}
