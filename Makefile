@@ -133,6 +133,10 @@ fuzz-turn: ## Fuzz one target, which the hash of the tree selects [FUZZTIME=1m]
 tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pytorch && caches"]
 	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -ginkgo.label-filter="$(ATTACKS)"
 
+.PHONY: work
+work: ## Count the operations of the controllers for each list that a tenant can fill
+	WORK=true go test -count=1 -v ./test/work
+
 .PHONY: mutation
 mutation: ## Put small bugs into the packages that decide, and print those that no unit test detects [PACKAGE=common/policy RECORD=false]
 	go run ./test/cmd/mutation --record=$(RECORD) $(PACKAGE)

@@ -102,6 +102,7 @@ var measurements = []measurement{
 	{name: "memory", take: memory},
 	{name: "growth", take: growth},
 	{name: "progress", take: reports},
+	{name: "lists", take: lists},
 }
 
 // Run takes the measurements. It prints a line per figure and then the table, and writes the results into the document.

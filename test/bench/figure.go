@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	listwork "tensorstack.dev/jobs/test/internal/work"
 )
 
 // figure is a value that is measured.
@@ -88,6 +90,10 @@ var figures = []figure{
 		about: "time of 10,000 jobs, relative to 10 times the time of 1,000 jobs, 200 at a time",
 	},
 	{name: "batch-job-growth", unit: "ratio", about: "the same by batch/v1 Job"},
+	{
+		name: "list-growth", unit: "ratio", bar: listwork.MaxGrowth,
+		about: "CPU time of a controller for an object when a list of a tenant has 4 times as many items, maximum of all lists",
+	},
 	{
 		name: "memory", unit: "MiB", bar: 150,
 		about: "maximum resident memory of the controller with 5,000 pods of its own and 50,000 other pods",

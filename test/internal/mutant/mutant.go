@@ -80,8 +80,14 @@ func parse(word, path, source string) ([]Mutant, error) {
 	return found, nil
 }
 
-// Overlay writes the file with the bug, and returns the path of an overlay file with which go compiles it.
-func (m Mutant) Overlay(t testing.TB) string {
+// Apply writes the bug into its file. The file should be a copy.
+func (m Mutant) Apply(t testing.TB) {
+	t.Helper()
+	m.writeTo(t, m.path)
+}
+
+// writeTo writes the file with the bug to a path.
+func (m Mutant) writeTo(t testing.TB, path string) {
 	t.Helper()
 	source, err := os.ReadFile(m.path)
 	if err != nil {
@@ -89,11 +95,17 @@ func (m Mutant) Overlay(t testing.TB) string {
 	}
 	lines := strings.Split(string(source), "\n")
 	lines[m.line] = m.code
-	dir := t.TempDir()
-	mutated := filepath.Join(dir, filepath.Base(m.path))
-	if err := os.WriteFile(mutated, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Overlay writes the file with the bug, and returns the path of an overlay file with which go compiles it.
+func (m Mutant) Overlay(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	mutated := filepath.Join(dir, filepath.Base(m.path))
+	m.writeTo(t, mutated)
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{m.path: mutated}})
 	if err != nil {
 		t.Fatal(err)

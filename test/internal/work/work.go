@@ -1,0 +1,184 @@
+// Package work measures how the work of the controllers for an object grows with the lists that a tenant can fill.
+package work
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/deepspeed"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
+	"tensorstack.dev/jobs/pytorch"
+	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
+	"tensorstack.dev/jobs/tensorflow"
+	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
+	"tensorstack.dev/jobs/test/internal/input"
+)
+
+// Subject is the work of a controller for the objects of a kind.
+type Subject struct {
+	// Name is the name of the controller and of the kind.
+	Name string
+	// Lists are the lists and maps of the objects.
+	Lists []input.Place
+	// new returns a small object.
+	new func() client.Object
+	// do does the work for an object.
+	do func(context.Context, client.Object) error
+}
+
+// Case is the work for an object whose list has the given number of items.
+type Case struct {
+	Subject Subject
+	List    input.Place
+	Items   int
+	// Hard reports whether the names of the items are similar, see input.Similar, and whether the lists in each item are
+	// long.
+	Hard bool
+}
+
+// Do does the work of a case. It returns an error that the controller returned.
+func (c Case) Do(ctx context.Context) error {
+	object := c.Subject.new()
+	name := func(i int) string { return fmt.Sprintf("item-%d", i) }
+	if c.Hard {
+		name = input.Similar
+		for _, inner := range c.Subject.Lists {
+			if field, ok := strings.CutPrefix(inner.Path, c.List.Path+"[]."); ok && !strings.ContainsAny(field, "[{") {
+				inner.Add(object, long, name)
+			}
+		}
+	}
+	c.List.Add(object, c.Items, name)
+	return c.Subject.do(ctx, object)
+}
+
+// long is the number of items of the lists in the items of a list, if the CRD allows it.
+const long = 16
+
+// String describes a case.
+func (c Case) String() string {
+	text := fmt.Sprintf("%s: %s of %d items", c.Subject.Name, c.List.Path, c.Items)
+	if c.Hard {
+		text += " with similar names and long lists"
+	}
+	return text
+}
+
+// MaxGrowth is how much the work may grow if a list has 4 times as many items. It grows by 4 if the work is linear, by 16
+// if it is quadratic, and by 5 if it is sorting.
+const MaxGrowth = 6
+
+// Growth returns how much a measure of the work grows when a list has 4 times as many items, without the work for an
+// object with one item. The values are those of three cases in the order of Cases.
+func Growth(one, few, many float64) float64 { return (many - one) / max(few-one, 1) }
+
+// Cases returns three cases for each list that can have at least 16 items: with 1 item, with some, and with 4 times as
+// many.
+func Cases(subjects []Subject) []Case {
+	var cases []Case
+	for _, s := range subjects {
+		for _, list := range s.Lists {
+			few := some
+			if list.Most > 0 {
+				few = min(few, list.Most/growth)
+			}
+			if few < 4 {
+				continue
+			}
+			for _, hard := range []bool{false, true} {
+				for _, items := range []int{1, few, growth * few} {
+					cases = append(cases, Case{Subject: s, List: list, Items: items, Hard: hard})
+				}
+			}
+		}
+	}
+	return cases
+}
+
+const (
+	// growth is the ratio of the numbers of items that are compared.
+	growth = 4
+	// some is the smaller of these numbers, if the CRD allows it.
+	some = 64
+)
+
+// depth is how deep the lists are: down to the lists of the containers in the template of a job.
+const depth = 8
+
+// Subjects returns the work of all controllers. The root is that of the repository.
+func Subjects(root string) ([]Subject, error) {
+	repository, err := input.Read(root)
+	if err != nil {
+		return nil, err
+	}
+	caches, err := input.NewCaches()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := input.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	var subjects []Subject
+	add := func(name string, depth int, example client.Object, do func(context.Context, client.Object) error) error {
+		kind, err := apiutil.GVKForObject(example, scheme)
+		if err != nil {
+			return err
+		}
+		places := repository.PlacesOf(example, kind.GroupKind(), depth)
+		subjects = append(subjects, Subject{
+			Name:  name + " " + kind.Kind,
+			Lists: slices.DeleteFunc(places, func(p input.Place) bool { return !p.IsList }),
+			new:   func() client.Object { return example.DeepCopyObject().(client.Object) }, //nolint:forcetypeassert // a copy
+			do:    do,
+		})
+		return nil
+	}
+	for _, s := range []struct {
+		name    string
+		file    string
+		example client.Object
+		do      func(context.Context, client.Object) error
+	}{
+		{
+			"pytorch-controller", "examples/pytorch/master-worker.yaml", &pytorchv1beta1.PyTorchTrainingJob{},
+			jobs(caches.PyTorch, pytorch.Controller().Framework),
+		},
+		{
+			"tensorflow-controller", "examples/tensorflow/multi-worker.yaml", &tensorflowv1beta1.TensorFlowTrainingJob{},
+			jobs(caches.TensorFlow, tensorflow.Controller().Framework),
+		},
+		{
+			"deepspeed-controller", "examples/deepspeed/zero.yaml", &deepspeedv1beta1.DeepSpeedJob{},
+			jobs(caches.DeepSpeed, deepspeed.Controller().Framework),
+		},
+		{"tensorboard-controller", "examples/tensorboard/claim.yaml", &tensorboardv1beta1.TensorBoard{}, boards(caches.TensorBoard)},
+	} {
+		content, err := os.ReadFile(filepath.Join(root, s.file))
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(content, s.example); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.file, err)
+		}
+		s.example.SetNamespace(namespace)
+		s.example.SetUID("uid")
+		if err := add(s.name, depth, s.example, s.do); err != nil {
+			return nil, err
+		}
+	}
+	group := &schedulerv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group", UID: "uid"}}
+	group.Spec.Queue = queueName
+	return subjects, add("scheduler-controller", depth, group, groups(caches.Scheduler))
+}

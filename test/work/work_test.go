@@ -1,0 +1,145 @@
+// Package work checks that no list of a tenant makes a controller work more than its length explains.
+package work
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"tensorstack.dev/jobs/test/internal/mutant"
+	"tensorstack.dev/jobs/test/internal/tree"
+	"tensorstack.dev/jobs/test/internal/work"
+)
+
+// root is the root of the repository.
+const root = "../.."
+
+func TestTheWorkForAListGrowsWithItsLength(t *testing.T) {
+	isAskedFor(t)
+	counts := measure(t, build(t, root), "")
+	if len(counts) < 1000 {
+		t.Errorf("only %d cases were measured", len(counts))
+	}
+	for i := 0; i < len(counts); i += 3 {
+		if growth := growthOf(counts[i:]); growth > work.MaxGrowth {
+			t.Errorf("the work grows by %.1f to %.0f operations for %s", growth, counts[i+2].operations, counts[i+2].about)
+		}
+	}
+}
+
+// The test above finds work that grows with the square of the length.
+func TestASearchForEachItemGrowsFaster(t *testing.T) {
+	isAskedFor(t)
+	folder := t.TempDir() // go build -cover ignores overlays
+	tree.Copy(t, root, folder)
+	for _, m := range mutant.Marked(t, filepath.Join(folder, "tensorboard"), "attack") {
+		if m.Name == "the number of a run is searched from the start" {
+			m.Apply(t)
+		}
+	}
+	counts := measure(t, build(t, folder), "tensorboard-controller TensorBoard: spec.logDir.pvc of")
+	if most := max(growthOf(counts), growthOf(counts[3:])); most <= work.MaxGrowth {
+		t.Errorf("the work grows by %.1f, want more than %d", most, work.MaxGrowth)
+	}
+}
+
+// isAskedFor skips a test unless it was asked for, because it takes about a minute.
+func isAskedFor(t *testing.T) {
+	t.Helper()
+	if os.Getenv("WORK") == "" {
+		t.Skip("run make work")
+	}
+}
+
+// count is the number of operations of a case.
+type count struct {
+	about      string
+	operations float64
+}
+
+func growthOf(counts []count) float64 {
+	return work.Growth(counts[0].operations, counts[1].operations, counts[2].operations)
+}
+
+// build builds the command work of a repository, which counts the operations in the code of the controllers.
+func build(t *testing.T, repository string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "work")
+	counted := "tensorstack.dev/jobs/test/cmd/work" // without the main package, the counters cannot be written
+	for _, module := range []string{"common", "pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
+		counted += ",tensorstack.dev/jobs/" + module + "/..."
+	}
+	output(t, "go", "build", "-C="+repository, "-cover", "-covermode=atomic", "-coverpkg="+counted, "-o="+binary,
+		"tensorstack.dev/jobs/test/cmd/work")
+	return binary
+}
+
+// measure returns the counts of the cases that begin with the given text.
+func measure(t *testing.T, binary, only string) []count {
+	t.Helper()
+	folder, covdata := t.TempDir(), filepath.Join(t.TempDir(), "covdata")
+	output(t, "go", "build", "-o", covdata, "cmd/covdata")
+	lines := strings.Split(strings.TrimSpace(output(t, binary, "-root="+root, "-out="+folder, "-only="+only)), "\n")
+	counts := make([]count, len(lines))
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	for i, about := range lines {
+		group.Go(func() error {
+			operations, err := sum(covdata, filepath.Join(folder, strconv.Itoa(i)))
+			counts[i] = count{about, operations}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+// sum returns the sum of the counters in a folder.
+func sum(covdata, folder string) (float64, error) {
+	profile := filepath.Join(folder, "profile")
+	if err := exec.Command(covdata, "textfmt", "-i="+folder, "-o="+profile).Run(); err != nil {
+		return 0, err
+	}
+	content, err := os.ReadFile(profile)
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		fields := strings.Fields(lines.Text()) // position, number of statements, count
+		if len(fields) != 3 {
+			continue
+		}
+		statements, err := strconv.ParseFloat(fields[1], 64)
+		if err != nil {
+			return 0, err
+		}
+		times, err := strconv.ParseFloat(fields[2], 64)
+		if err != nil {
+			return 0, err
+		}
+		total += statements * times
+	}
+	return total, nil
+}
+
+func output(t *testing.T, command string, arguments ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), command, arguments...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, stderr.String())
+	}
+	return stdout.String()
+}
