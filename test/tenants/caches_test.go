@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 var _ = Describe("The cache of a controller", Label("caches"), func() {
@@ -38,6 +39,42 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c := runController(ctx, pytorch.with("the cache keeps everything that tenants write"))
 		c.works(ctx, pytorch, "before")
 		c.createLabelled(ctx, pytorch)
+		c.expectHarmed(ctx)
+	})
+
+	forEachJob("is not filled by PodGroups that name owners of a large kind:", func(ctx context.Context, s service) {
+		c := start(ctx, s.module)
+		controller := c.run(ctx, s)
+		c.works(ctx, s, "before")
+		c.createOwned(ctx, s)
+		c.worksAlsoAfterRestart(ctx, s, controller)
+	})
+
+	It("would exceed the memory limit if it kept any owner of PodGroups", Label("pytorch"), func(ctx context.Context) {
+		c := runController(ctx, pytorch.with("the cache keeps any reference to an owner"))
+		c.createOwned(ctx, pytorch)
+		c.expectHarmed(ctx)
+	})
+
+	forEachJob("is not filled by pods with thousands of containers:", func(ctx context.Context, s service) {
+		c := start(ctx, s.module)
+		controller := c.run(ctx, s)
+		c.works(ctx, s, "before")
+		c.createCrowded(ctx, s)
+		c.worksAlsoAfterRestart(ctx, s, controller)
+	})
+
+	It("would exceed the memory limit if it kept all containers of pods", Label("pytorch"), func(ctx context.Context) {
+		c := runController(ctx, pytorch.with("the cache keeps the statuses of all containers"))
+		c.createCrowded(ctx, pytorch)
+		c.expectHarmed(ctx)
+	})
+
+	It("would exceed the memory limit if it kept large TensorBoards", Label("tensorboard"), func(ctx context.Context) {
+		c := start(ctx, tensorboard.module)
+		controller := c.run(ctx, tensorboard.with("the cache keeps large objects"))
+		c.createLarge(ctx, tensorboard)
+		c.restart(ctx, controller)
 		c.expectHarmed(ctx)
 	})
 
@@ -74,8 +111,61 @@ func (c *cluster) createLabelled(ctx context.Context, s service) {
 	})
 }
 
-// createLarge creates 300 objects of the attacker that need no work of the controller. Jobs have 1 MB each, and objects
-// without a template have 250 KB.
+// createOwned creates 400 PodGroups of the attacker with the labels of a controller, whose owner has a kind of 1.2 MB.
+// A job of the attacker needs a PodGroup, so that the controller caches them.
+func (c *cluster) createOwned(ctx context.Context, s service) {
+	GinkgoHelper()
+	c.kubectl(ctx, "apply", "-k", "../../scheduler/config/users")
+	Eventually(ctx, func() error {
+		return create(ctx, c.attacker, attacker, scheduler.group("first", "of-nobody"))
+	}).Should(Succeed())
+	job := s.job("queued", 1, plain())
+	Expect(unstructured.SetNestedField(job.Object, "of-nobody", "spec", "scheduler", "t9kScheduler", "queue")).To(Succeed())
+	Expect(create(ctx, c.attacker, attacker, job)).To(Succeed())
+	c.inParallel(400, func(i int) error {
+		group := scheduler.group(name(i), "of-nobody")
+		group.SetLabels(s.labels)
+		group.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "v1", Kind: strings.Repeat("K", 1_200_000), Name: "owner", UID: "owner-uid", Controller: new(true),
+		}})
+		return create(ctx, c.attacker, attacker, group)
+	})
+}
+
+// createCrowded creates 300 pods of the attacker with 5,000 containers each, of a job that another controller manages.
+// As a kubelet does, it reports the status of each container.
+func (c *cluster) createCrowded(ctx context.Context, s service) {
+	GinkgoHelper()
+	job := s.job("of-another", 1, plain())
+	Expect(unstructured.SetNestedField(job.Object, "example.org/controller", "spec", "managedBy")).To(Succeed())
+	Expect(create(ctx, c.attacker, attacker, job)).To(Succeed())
+	var containers []corev1.Container
+	var statuses []corev1.ContainerStatus
+	for i := range 5000 {
+		container := fmt.Sprintf("c%d", i)
+		containers = append(containers, corev1.Container{Name: container, Image: "i"})
+		statuses = append(statuses, corev1.ContainerStatus{Name: container, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
+		}})
+	}
+	c.inParallel(300, func(i int) error {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name(i), Labels: s.labels,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, s.kind)},
+			},
+			Spec: corev1.PodSpec{Containers: containers},
+		}
+		pod.OwnerReferences[0].BlockOwnerDeletion = nil // the role edit does not permit it
+		if err := create(ctx, c.attacker, attacker, pod); err != nil {
+			return err
+		}
+		return c.report(ctx, pod, func(pod *corev1.Pod) { pod.Status.ContainerStatuses = statuses })
+	})
+}
+
+// createLarge creates 300 objects of the attacker that need no work of the controller. Jobs and TensorBoards have 1 MB
+// each, and other objects have 250 KB.
 func (c *cluster) createLarge(ctx context.Context, s service) {
 	GinkgoHelper()
 	template := largest()

@@ -119,6 +119,16 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 			Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 	})
 
+	It("are released before the statuses of the groups of others are written", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Native, scheduler)
+		Expect(c.releasedAfter(ctx, scheduler)).To(BeNumerically("<", foreignGroups))
+	})
+
+	It("would be released after the statuses of the groups of others if these came first", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Native, scheduler.with("the statuses of foreign groups come first"))
+		Expect(c.releasedAfter(ctx, scheduler)).To(Equal(foreignGroups))
+	})
+
 	It("cannot use the PriorityClass of another queue", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.claimPriority(ctx)
@@ -167,6 +177,35 @@ var _ = Describe("On Volcano, one tenant", Label("queues"), func() {
 		Expect(c.askBesideSlow(ctx)).NotTo(BeZero(), "slow requests that the extender ended before it answered")
 	})
 })
+
+// foreignGroups is the number of groups of the attacker that name a queue of the victim.
+const foreignGroups = 3000
+
+// releasedAfter creates groups of the attacker that name the queue of the victim. It returns the number of those that
+// have a status when a pod of the victim is placed. The groups and the pod exist when the controller starts again.
+func (c *cluster) releasedAfter(ctx context.Context, s service) int {
+	GinkgoHelper()
+	c.admit(ctx, c.victim, victim, "lab", "lab")
+	Expect(c.Freeze(c.controllers[0].name)).To(Succeed())
+	c.inParallel(foreignGroups, func(i int) error {
+		return create(ctx, c.attacker, attacker, s.group(name(i), "lab"))
+	})
+	Expect(create(ctx, c.victim, victim, podOf("lab", "2"))).To(Succeed())
+	Expect(c.Thaw(c.controllers[0].name)).To(Succeed())
+	c.restart(ctx, c.controllers[0])
+	Eventually(ctx, c.bound(ctx, "lab")).WithTimeout(5 * bound).Should(HaveLen(1))
+	written := 0
+	groups := &unstructured.UnstructuredList{}
+	groups.SetGroupVersionKind(s.kind)
+	Expect(c.Client.List(ctx, groups, client.InNamespace(attacker))).To(Succeed())
+	for i := range groups.Items {
+		if reasonOf(&groups.Items[i], schedulerv1beta1.ConditionAdmitted) != "" {
+			written++
+		}
+	}
+	AddReportEntry("groups with a status", written, ReportEntryVisibilityAlways)
+	return written
+}
 
 // urgentClass is the PriorityClass of groups of the queue "urgent".
 const urgentClass = "t9k-native-2030"

@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -62,7 +63,7 @@ var (
 		module: "tensorboard", kind: tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"),
 		labels: map[string]string{tensorboardv1beta1.LabelName: "board"},
 		object: func(s service, name string, _ corev1.PodTemplateSpec) *unstructured.Unstructured {
-			return s.board(name, true)
+			return largeBoard(s, name)
 		},
 		works: boardRuns,
 	}
@@ -148,6 +149,19 @@ func (s service) board(name string, suspended bool) *unstructured.Unstructured {
 			"secretRef": map[string]any{"name": "keys"}, "uri": []any{"s3://bucket/runs"},
 		}},
 	})
+}
+
+// largeBoard returns a suspended TensorBoard with as many and as long sources as the CRD allows.
+func largeBoard(s service, name string) *unstructured.Unstructured {
+	var claims []any
+	for i := range 64 {
+		var paths []any
+		for n := range 17 {
+			paths = append(paths, fmt.Sprintf("%01000d", n))
+		}
+		claims = append(claims, map[string]any{"name": fmt.Sprintf("claim-%d", i), "subPath": paths})
+	}
+	return s.new(name, map[string]any{"suspend": true, "logDir": map[string]any{"pvc": claims}})
 }
 
 // group returns a PodGroup of a queue.
