@@ -42,6 +42,8 @@ const (
 	// waitingDelay is how often a waiting group is compared with the engine's group, since changes of the engine's group
 	// do not requeue the queue.
 	waitingDelay = time.Minute
+	// maxForeign limits the statuses of foreign groups that a reconcile writes. The queue is requeued for the others.
+	maxForeign = 100
 )
 
 // Names of the indices of the cache.
@@ -62,23 +64,13 @@ type reconciler struct {
 	writes writes
 }
 
-// Cluster is how the controller reaches the cluster.
-type Cluster struct {
-	// Client reads from the cache of Program.
-	Client client.Client
-	// APIReader reads from the API server.
-	APIReader client.Reader
-	// Events receives the events of pods.
-	Events events.EventRecorder
-}
-
 // NewReconciler returns the reconciler of Queues. Program runs it in a manager. It returns an error if the options do
 // not name an engine.
-func NewReconciler(cluster Cluster, options Options) (reconcile.Reconciler, error) {
+func NewReconciler(cluster control.Cluster, options Options) (reconcile.Reconciler, error) {
 	return newReconciler(cluster, options)
 }
 
-func newReconciler(cluster Cluster, options Options) (*reconciler, error) {
+func newReconciler(cluster control.Cluster, options Options) (*reconciler, error) {
 	e, err := newEngine(options.Engine, cluster.Client, cluster.APIReader, options.Clock)
 	if err != nil {
 		return nil, err
@@ -373,11 +365,12 @@ func (r *reconciler) execute(ctx context.Context, view *queueView, d decision) e
 		foreign = foreign[:maxForeign]
 		view.requeueWithin(cacheDelay)
 	}
-	return errors.Join(append(errs, r.writeGroups(ctx, foreign, d))...)
+	if err := r.writeGroups(ctx, foreign, d); err != nil { // a tenant could cause it, and delay the queue
+		log.FromContext(ctx).Error(err, "Failed to update the statuses of groups that the queue does not select")
+		view.requeueWithin(goneDelay)
+	}
+	return errors.Join(errs...)
 }
-
-// maxForeign limits the statuses of foreign groups that a reconcile writes. The queue is requeued for the others.
-const maxForeign = 100
 
 func (r *reconciler) writeGroups(ctx context.Context, groups []groupView, d decision) error {
 	var errs []error

@@ -19,6 +19,7 @@ import (
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -51,10 +52,7 @@ func Program(options Options) manager.Program {
 			if err := options.validate(); err != nil {
 				return fmt.Errorf("reading the flags: %w", err)
 			}
-			cluster := Cluster{
-				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("tensorstack-jobs"),
-			}
-			return newReconciler(cluster, options).setupWithManager(mgr)
+			return newReconciler(control.ClusterOf(mgr), options).setupWithManager(mgr)
 		},
 		Commands: []*cobra.Command{sidecar.Command()},
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,25 +59,15 @@ type reconciler struct {
 	options Options
 }
 
-// Cluster is how the controller reaches the cluster.
-type Cluster struct {
-	// Client reads from the cache of Program.
-	Client client.Client
-	// APIReader reads from the API server.
-	APIReader client.Reader
-	// Events receives the events of TensorBoards.
-	Events events.EventRecorder
-}
-
 // NewReconciler returns the reconciler of TensorBoards. Program runs it in a manager.
-func NewReconciler(cluster Cluster, options Options) reconcile.Reconciler {
+func NewReconciler(cluster control.Cluster, options Options) reconcile.Reconciler {
 	return newReconciler(cluster, options)
 }
 
-func newReconciler(cluster Cluster, options Options) *reconciler {
+func newReconciler(cluster control.Cluster, options Options) *reconciler {
 	return &reconciler{
 		client:  cluster.Client,
-		boards:  large.NewReader(cluster.Client, cluster.APIReader, costOfLargeBoard, largeBoardMemory),
+		boards:  large.NewReader(cluster.APIReader, costOfLargeBoard, largeBoardMemory),
 		reader:  cluster.APIReader,
 		claims:  newClaimReader(cluster.APIReader),
 		events:  cluster.Events,
@@ -103,13 +94,14 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 // Reconcile moves the state of a TensorBoard towards its spec. It returns an error if a retry can succeed.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var tb v1beta1.TensorBoard
-	_, release, err := r.boards.Get(ctx, request.NamespacedName, &tb)
+	_, release, err := r.boards.Get(ctx, r.client, request.NamespacedName, &tb)
 	if errors.Is(err, large.ErrNoMemory) {
 		return reconcile.Result{RequeueAfter: large.Delay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	release = sync.OnceFunc(release)
 	defer release()
 	if !tb.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // its objects are garbage collected
@@ -123,7 +115,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	seen, err := r.observe(ctx, &tb, specHash(tb.Spec, config))
+	hash := specHash(tb.Spec, config)
+	release() // the sidecar, which belongs to a tenant, can take its time to answer
+	seen, err := r.observe(ctx, &tb, hash)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -90,7 +90,7 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	r := &Reconciler[*idle]{
 		progress: noProgress{},
 		client:   cached, framework: ofIdle{}, gvk: testKind, options: options,
-		jobs:      newLargeJobs(cached, nil),
+		jobs:      newLargeJobs(nil),
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(
 			dependents.Cluster{}, &dependents.HeldChanges{}, options.Clock, options.DependentRetry),

@@ -65,9 +65,9 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 	}.Transform
 }
 
-// newLargeJobs returns a reader of the jobs in a cache with CacheTransform.
-func newLargeJobs(cache, api client.Reader) large.Reader {
-	return large.NewReader(cache, api, costOfLargeJob, largeJobMemory)
+// newLargeJobs returns a reader of jobs.
+func newLargeJobs(api client.Reader) large.Reader {
+	return large.NewReader(api, costOfLargeJob, largeJobMemory)
 }
 
 // sizeWithoutStatus returns the size of a job in the storage of the API server, in bytes and without the status.

@@ -143,10 +143,10 @@ func TestLargeJobsWaitForMemory(t *testing.T) {
 	key := client.ObjectKey{Namespace: "ns", Name: "job"}
 	r := &Reconciler[*idle]{
 		framework: ofIdle{}, options: Options{Clock: testingclock.NewFakePassiveClock(now)},
-		jobs: newLargeJobs(&idleCache{job: cached.(*idle)}, server{job: jobOfSize(maxCachedJob)}),
+		client: &idleCache{job: cached.(*idle)}, jobs: newLargeJobs(server{job: jobOfSize(maxCachedJob)}),
 	}
 	for range 2 * largeJobMemory / costOfLargeJob / maxCachedJob {
-		if _, _, err = r.jobs.Get(t.Context(), key, &idle{}); err != nil {
+		if _, _, err = r.jobs.Get(t.Context(), r.client, key, &idle{}); err != nil {
 			break
 		}
 	}

@@ -267,7 +267,7 @@ func TestADeletedJobIsNotRead(t *testing.T) {
 	poller := &polled{}
 	r, request := idleReconciler(1)
 	r.progress = poller
-	r.client, r.jobs = noObjects{}, newLargeJobs(noObjects{}, nil)
+	r.client = noObjects{}
 	r.options.Memory.progress.due(request.NamespacedName, now, true)
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)

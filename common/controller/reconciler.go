@@ -160,7 +160,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
 		policies:   network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
 		progressed: make(chan ctrlevent.GenericEvent, progressEvents),
-		jobs:       newLargeJobs(cluster.Client, cluster.APIReader),
+		jobs:       newLargeJobs(cluster.APIReader),
 		pods:       fair.NewPool(podMemory),
 	}, nil
 }
@@ -281,7 +281,7 @@ func ownerUID(object client.Object) []string {
 // Reconcile moves one job closer to its spec. It returns an error if a retry can succeed.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
-	isLarge, release, err := r.jobs.Get(ctx, request.NamespacedName, job)
+	isLarge, release, err := r.jobs.Get(ctx, r.client, request.NamespacedName, job)
 	if apierrors.IsNotFound(err) {
 		if err := r.releaseStrays(ctx, request.NamespacedName, ""); err != nil {
 			return reconcile.Result{}, err

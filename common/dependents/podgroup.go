@@ -29,7 +29,7 @@ type PodGroups struct {
 
 // NewPodGroups returns the PodGroups of a cluster.
 func NewPodGroups(cluster Cluster) *PodGroups {
-	return &PodGroups{store[*schedulerv1beta1.PodGroup]{kind: podGroupKind(), Cluster: cluster}}
+	return &PodGroups{newStore(podGroupKind(), cluster)}
 }
 
 // podGroupKind returns the description of the kind PodGroup.

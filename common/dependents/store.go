@@ -51,9 +51,21 @@ type store[T client.Object] struct {
 	kind[T]
 	Cluster
 
+	large large.Reader
 	// watch is nil without a manager. Then dependents are read with the client.
 	watch *watch
 }
+
+func newStore[T client.Object](k kind[T], cluster Cluster) store[T] {
+	return store[T]{kind: k, Cluster: cluster, large: large.NewReader(cluster.APIReader, copiesOfLarge, largeMemory)}
+}
+
+const (
+	// largeMemory limits the memory for large dependents that are read at the same time, in bytes.
+	largeMemory = 64 << 20
+	// copiesOfLarge is the number of copies of a large dependent in memory: as it was read, and decoded.
+	copiesOfLarge = 2
+)
 
 // noWait disables read-your-writes consistency. Otherwise the client would wait for a cache that never shows the writes
 // if the CRD is removed in the meantime.
@@ -72,12 +84,12 @@ func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader,
 // hold all of it.
 func (s *store[T]) read(ctx context.Context, from client.Reader, key client.ObjectKey) View[T] {
 	object := s.newObject()
-	err := from.Get(ctx, key, object, noWait)
-	if err == nil && large.Is(object) {
-		object = s.newObject()
-		err = s.APIReader.Get(ctx, key, object)
-	}
+	isLarge, release, err := s.large.Get(ctx, from, key, object, noWait)
+	defer release()
 	switch {
+	case err == nil && isLarge:
+		s.stripAll(object) // the rest can stay in memory for the whole reconcile
+		return View[T]{Object: object}
 	case err == nil:
 		return View[T]{Object: object}
 	case s.keepsRunning && isNotInstalled(err):

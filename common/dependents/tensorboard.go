@@ -49,7 +49,7 @@ func NewTensorBoards(
 	cluster Cluster, held *HeldChanges, clock clock.PassiveClock, retry time.Duration,
 ) *TensorBoards {
 	return &TensorBoards{
-		store: store[*tensorboardv1beta1.TensorBoard]{kind: tensorBoardKind(), Cluster: cluster},
+		store: newStore(tensorBoardKind(), cluster),
 		held:  held, clock: clock, retry: retry,
 	}
 }

@@ -40,7 +40,7 @@ const (
 	conflictDelay = 100 * time.Millisecond
 )
 
-// changes passes the updates that can matter to the job. Of a large dependent, all can.
+// changes passes the updates that can matter to the job. All updates of a large dependent can.
 func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
 		isLarge := large.Is(e.ObjectOld) || large.Is(e.ObjectNew)
@@ -75,6 +75,16 @@ func (k kind[T]) stripAll(dependent T) {
 // maxCached is the largest dependent that the cache holds completely, in bytes of memory. A larger one is read from the
 // API server.
 const maxCached = 16 << 10
+
+// Transforms returns the transform functions of the caches of dependents, by an empty object of the kind. The manager's
+// cache does not hold dependents.
+func Transforms() map[client.Object]toolscache.TransformFunc {
+	return map[client.Object]toolscache.TransformFunc{
+		&schedulerv1beta1.PodGroup{}:      podGroupKind().transform,
+		&tensorboardv1beta1.TensorBoard{}: tensorBoardKind().transform,
+		&kueuev1beta2.Workload{}:          workloadKind().transform,
+	}
+}
 
 // maxAnnotation limits the length of an annotation that the job controller reads, in bytes.
 const maxAnnotation = 1 << 10
@@ -203,15 +213,5 @@ func (w *watch) look(ctx context.Context, namespace string) {
 	default:
 		w.nextLook = w.clock.Now().Add(retryDelay)
 		ctrllog.FromContext(ctx).Error(err, "Failed to check whether a kind is installed")
-	}
-}
-
-// Transforms returns the transform functions of the caches of dependents, by an empty object of the kind. The caches are
-// not those of the manager.
-func Transforms() map[client.Object]toolscache.TransformFunc {
-	return map[client.Object]toolscache.TransformFunc{
-		&schedulerv1beta1.PodGroup{}:      podGroupKind().transform,
-		&tensorboardv1beta1.TensorBoard{}: tensorBoardKind().transform,
-		&kueuev1beta2.Workload{}:          workloadKind().transform,
 	}
 }

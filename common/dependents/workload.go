@@ -40,7 +40,7 @@ type Workloads struct {
 // NewWorkloads returns the Workloads of a cluster. words are the words of Kueue that jobs show.
 func NewWorkloads(cluster Cluster, words *Words, clock clock.PassiveClock) *Workloads {
 	return &Workloads{
-		store: store[*kueuev1beta2.Workload]{kind: workloadKind(), Cluster: cluster}, words: words, clock: clock,
+		store: newStore(workloadKind(), cluster), words: words, clock: clock,
 	}
 }
 

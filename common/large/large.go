@@ -1,4 +1,4 @@
-// Package large keeps large objects out of caches. Of a large object a cache holds only what events need, and the
+// Package large keeps large objects out of caches. A cache holds only the part of a large object that events need. The
 // object is read from the API server when it is reconciled.
 package large
 
@@ -19,9 +19,9 @@ import (
 	"tensorstack.dev/jobs/common/memsize"
 )
 
-// AnnotationSize holds the size of an object in memory, in bytes. Only large objects in a cache have this annotation.
-// If a user sets it, a small object is read like a large one.
-const AnnotationSize = "batch.tensorstack.dev/size-in-memory"
+// AnnotationSize is the key of the annotation that large objects in a cache have. It holds the size of the object in
+// memory, in bytes. The API server rejects the key, so no user can set it.
+const AnnotationSize = "size in memory"
 
 // Kind describes how a cache holds the objects of one kind.
 type Kind[T client.Object] struct {
@@ -29,14 +29,16 @@ type Kind[T client.Object] struct {
 	Most int64
 	// New returns an empty object.
 	New func() T
-	// Strip removes the fields that the program does not read, among them AnnotationSize.
+	// Strip removes the fields that the program does not read. It must remove all annotations that the program does not
+	// read, among them AnnotationSize.
 	Strip func(T)
 	// Keep copies what events need from a large object, besides its metadata. It is optional.
 	Keep func(into, from T)
 }
 
-// Transform is a transform function for a cache. It strips an object. Of a large object it keeps only the metadata,
-// with AnnotationSize, and what Keep copies. An object can be transformed twice, and other objects are not changed.
+// Transform is a transform function for a cache. It strips an object. If the object is large, it keeps only the
+// metadata with AnnotationSize, and what Keep copies. An object can be transformed twice. Other objects are not
+// changed.
 func (k Kind[T]) Transform(object any) (any, error) {
 	whole, ok := object.(T)
 	if !ok {
@@ -50,8 +52,8 @@ func (k Kind[T]) Transform(object any) (any, error) {
 		held, size, err = k.abridge(whole), measured, nil
 	}
 	if err == nil {
-		held.SetAnnotations(labels.Merge(held.GetAnnotations(),
-			map[string]string{AnnotationSize: strconv.FormatInt(size, 10)})) // not the text of a user, which can be long
+		measured := map[string]string{AnnotationSize: strconv.FormatInt(size, 10)}
+		held.SetAnnotations(labels.Merge(held.GetAnnotations(), measured))
 	}
 	return held, nil
 }
@@ -83,11 +85,8 @@ func Is(object client.Object) bool {
 	return ok
 }
 
-// parseSize parses the value of AnnotationSize. No object in memory is larger than 2^39 bytes.
-func parseSize(value string) (int64, error) {
-	size, err := strconv.ParseUint(value, 10, 39)
-	return int64(size), err //nolint:gosec // 39 bits fit
-}
+// parseSize parses the value of AnnotationSize.
+func parseSize(value string) (int64, error) { return strconv.ParseInt(value, 10, 64) }
 
 // ErrNoMemory is returned for a large object that must wait until other large objects were reconciled.
 var ErrNoMemory = errors.New("too many large objects are being reconciled")
@@ -95,41 +94,69 @@ var ErrNoMemory = errors.New("too many large objects are being reconciled")
 // Delay is the delay before a large object is reconciled again after ErrNoMemory. The worker is free meanwhile.
 const Delay = time.Second
 
+// reads is the number of large objects that are read at the same time. Nobody knows how large an object is until it was
+// read, because it can have grown since the cache saw it.
+const reads = 2
+
 // Reader reads objects from a cache, and those that are large from the API server.
 type Reader struct {
-	cache, api client.Reader
+	api client.Reader
 	// copies is the number of copies of an object that a reconcile has in memory.
 	copies int64
-	memory *fair.Pool
+	// reads and memory limit the large objects that are read at the same time, and the memory for large objects.
+	reads, memory *fair.Pool
 }
 
-// NewReader returns a reader of the objects of a cache whose transform function is that of a Kind. A reconcile has the given number of
-// copies of an object in memory. The namespaces share the memory for large objects, in bytes.
-func NewReader(cache, api client.Reader, copies, memory int64) Reader {
-	return Reader{cache: cache, api: api, copies: copies, memory: fair.NewPool(memory)}
+// NewReader returns a reader of objects that can be large. A reconcile has the given number of copies of a large object
+// in memory. The namespaces share the memory for large objects, in bytes.
+func NewReader(api client.Reader, copies, memory int64) Reader {
+	return Reader{api: api, copies: copies, reads: fair.NewPool(reads), memory: fair.NewPool(memory)}
 }
 
-// Get reads an object, and reports whether it is large. The caller must call release when it no longer needs the
-// object. The error is ErrNoMemory if too many large objects are being reconciled.
+// Get reads an object from a cache whose transform function is that of a Kind, or from the API server if the object is
+// large, and reports whether it is. The caller must call release when it no longer needs the object. The error is
+// ErrNoMemory if too many large objects are being reconciled.
 func (r Reader) Get(
-	ctx context.Context, key client.ObjectKey, object client.Object,
+	ctx context.Context, cache client.Reader, key client.ObjectKey, object client.Object, options ...client.GetOption,
 ) (isLarge bool, release func(), err error) {
 	release = func() {}
-	if err := r.cache.Get(ctx, key, object); err != nil || !Is(object) {
+	if err := cache.Get(ctx, key, object, options...); err != nil || !Is(object) {
 		return false, release, err
 	}
 	size, err := parseSize(object.GetAnnotations()[AnnotationSize])
 	if err != nil {
-		return true, release, fmt.Errorf("parsing the annotation %s of a cached object: %w", AnnotationSize, err)
+		return true, release, fmt.Errorf("parsing the annotation %q of a cached object: %w", AnnotationSize, err)
 	}
-	memory := size * r.copies
-	if !r.memory.TryAcquire(key.Namespace, memory) {
+	take := func(size int64) bool { return r.memory.TryAcquire(key.Namespace, size*r.copies) }
+	giveBack := func(size int64) { r.memory.Release(key.Namespace, size*r.copies) }
+	if !take(size) {
 		return true, release, ErrNoMemory
 	}
-	reflect.ValueOf(object).Elem().SetZero() // the object is decoded into it, and keeps fields that the text does not have
-	if err := r.api.Get(ctx, key, object); err != nil {
-		r.memory.Release(key.Namespace, memory)
+	if err := r.getLive(ctx, key, object); err != nil {
+		giveBack(size)
 		return true, release, err
 	}
-	return true, func() { r.memory.Release(key.Namespace, memory) }, nil
+	grown := memsize.Of(object) - size
+	if grown <= 0 {
+		return true, func() { giveBack(size) }, nil
+	}
+	if !take(grown) {
+		giveBack(size)
+		return true, release, ErrNoMemory
+	}
+	return true, func() {
+		giveBack(size)
+		giveBack(grown)
+	}, nil
+}
+
+// getLive reads an object from the API server.
+func (r Reader) getLive(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	if err := r.reads.Acquire(ctx, key.Namespace, 1); err != nil {
+		return err
+	}
+	defer r.reads.Release(key.Namespace, 1)
+	// The answer is decoded into the object, and does not replace the fields that it does not have.
+	reflect.ValueOf(object).Elem().SetZero()
+	return r.api.Get(ctx, key, object)
 }

@@ -60,11 +60,6 @@ func TestTransform(t *testing.T) {
 		"a small object is kept whole":                                 {object(100, ""), object(100, "")},
 		"of a large object the metadata and what events need are kept": {object(most, ""), large("10413")},
 		"an object that was stripped stays":                            {large("10413"), large("10413")},
-		"a size that a user sets is written again":                     {object(100, strings.Repeat("0", 1000)+"7"), object(100, "7")},
-		"a size that a user sets of a large one is wrong":              {object(most, "7"), large("10413")},
-		"a text that is no size is removed":                            {object(100, "long"), object(100, "")},
-		"a negative size is removed":                                   {object(100, "-7"), object(100, "")},
-		"a size that no object has is removed":                         {object(100, "1000000000000"), object(100, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,10 +81,11 @@ func TestReader(t *testing.T) {
 	}
 	whole := object(most, "")
 	whole.ResourceVersion = "999"
-	reader := NewReader(holding(held(t, object(most, ""))), holding(whole), 2, 80_000) // one namespace gets half of it
+	cache := holding(held(t, object(most, "")))
+	reader := NewReader(holding(whole), 2, 80_000) // a namespace gets half of it
 	read := func() (*corev1.ConfigMap, bool, func(), error) {
 		got := &corev1.ConfigMap{}
-		isLarge, release, err := reader.Get(t.Context(), key, got)
+		isLarge, release, err := reader.Get(t.Context(), cache, key, got)
 		return got, isLarge, release, err
 	}
 	got, isLarge, release, err := read()
@@ -106,10 +102,22 @@ func TestReader(t *testing.T) {
 		t.Errorf("the error of an object that is gone is %v, want NotFound", err)
 	}
 	reader.api = api
-	if _, _, _, err := read(); err != nil { // the memory of the last reads is free
+	_, _, release, err = read() // the memory of the last reads is free
+	if err != nil {
 		t.Error(err)
 	}
-	reader.cache, reader.api = holding(object(100, "")), nil
+	release()
+	reader.api = holding(object(2*most-1000, "")) // it has grown since the cache saw it
+	_, _, release, err = read()
+	if err != nil || reader.memory.TryAcquire(key.Namespace, 10_000) {
+		t.Errorf("the error of an object that has grown is %v, or its memory is not reserved", err)
+	}
+	release()
+	reader.api = holding(object(4*most, ""))
+	if _, _, _, err := read(); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("the error of an object that has grown too large is %v, want %v", err, ErrNoMemory)
+	}
+	cache, reader.api = holding(object(100, "")), nil
 	if got, isLarge, _, err := read(); isLarge || err != nil || len(got.Data["text"]) != 100 {
 		t.Errorf("a small object was read as %v, isLarge is %t, the error is %v", got, isLarge, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/scheduler"
@@ -58,7 +59,7 @@ func boards(cache input.Cache) func(context.Context, client.Object) error {
 		}
 		options := tensorboard.DefaultOptions()
 		options.ClusterDomain, options.SidecarImage = "cluster.local", "sidecar"
-		r := tensorboard.NewReconciler(tensorboard.Cluster{
+		r := tensorboard.NewReconciler(control.Cluster{
 			Client: c.cached, APIReader: c.live, Events: &events.FakeRecorder{},
 		}, options)
 		return reconcileOften(ctx, r, client.ObjectKeyFromObject(board))
@@ -79,7 +80,7 @@ func groups(cache input.Cache) func(context.Context, client.Object) error {
 		if err != nil {
 			return err
 		}
-		r, err := scheduler.NewReconciler(scheduler.Cluster{
+		r, err := scheduler.NewReconciler(control.Cluster{
 			Client: c.cached, APIReader: c.live, Events: &events.FakeRecorder{},
 		}, scheduler.DefaultOptions())
 		if err != nil {
