@@ -13,9 +13,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// observeNodes reads the nodes of the pods that a taint evicts. A pod does not show which taint it is, and a tenant can
-// tolerate any. So a pod whose node responds is replaced with a copy that counts as evicted. Without the permission to
-// read nodes, all of these pods count as pods of lost nodes.
+// observeNodes reads the nodes of the pods that a taint evicts. A pod does not show which taint evicts it, and a tenant
+// can tolerate any. So a pod whose node responds is replaced with a copy that counts as evicted. Without the permission
+// to read nodes, all of these pods count as pods of lost nodes.
 func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev1.Pod) error {
 	evicted := map[string][]string{} // pods by node
 	for name, pod := range pods {

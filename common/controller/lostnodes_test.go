@@ -36,7 +36,9 @@ func TestANodeIsLostOnlyIfItDoesNotRespond(t *testing.T) {
 		want    string
 		wantErr error
 	}{
-		"a pod on an unreachable node is of a lost node":   {pod: evicted, taint: corev1.TaintNodeUnreachable, want: "NodeLost"},
+		"a pod on an unreachable node is of a lost node": {
+			pod: evicted, taint: corev1.TaintNodeUnreachable, want: "NodeLost",
+		},
 		"a pod that another taint evicts is evicted":       {pod: evicted, taint: "maintenance", want: "Evicted"},
 		"a pod whose node has no taint anymore is evicted": {pod: evicted, want: "Evicted"},
 		"a pod whose node is gone is of a lost node": {

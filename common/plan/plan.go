@@ -117,6 +117,9 @@ type steps struct {
 // without an administrator.
 func (s *steps) deleteLostPods() {
 	for _, pod := range s.seen.Pods {
+		if check, ok := policy.NextNodeCheck(pod, s.job.NodeLostDelay, s.now); ok {
+			s.wakeUrgentlyAt(check)
+		}
 		due, ok := policy.ForceDeletion(pod, s.job.NodeLostDelay)
 		if !ok {
 			continue

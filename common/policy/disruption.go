@@ -13,13 +13,15 @@ import (
 const (
 	// deletionByTaintManager means that the node is lost or has another NoExecute taint.
 	deletionByTaintManager = "DeletionByTaintManager"
-	evictionByEvictionAPI  = "EvictionByEvictionAPI"
+	// evictedByTaint stands for deletionByTaintManager if the node is not lost. Kubernetes does not use it.
+	evictedByTaint = "EvictedByTaint"
 )
 
 // disruptionReasons maps reasons of the DisruptionTarget condition to reasons in the status of a job.
 var disruptionReasons = map[string]string{
 	corev1.PodReasonPreemptionByScheduler: batchv1beta1.ReasonPreempted,
-	evictionByEvictionAPI:                 batchv1beta1.ReasonEvicted,
+	"EvictionByEvictionAPI":               batchv1beta1.ReasonEvicted,
+	evictedByTaint:                        batchv1beta1.ReasonEvicted,
 	deletionByTaintManager:                batchv1beta1.ReasonNodeLost,
 	"DeletionByPodGC":                     batchv1beta1.ReasonNodeLost,
 	"DeletionByDeviceTaintManager":        batchv1beta1.ReasonDeviceTainted,
@@ -33,29 +35,43 @@ func IsEvictedByTaint(pod *corev1.Pod) bool {
 	return condition != nil && condition.Reason == deletionByTaintManager
 }
 
-// lostNodeTaints are the taints of a node that does not respond. An administrator sets the last one by hand, see
+// lostNodeTaints are the taints of a lost node. An administrator sets the last one by hand, see
 // https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown.
 var lostNodeTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeOutOfService}
 
-// IsLost reports whether a node does not respond.
+// IsLost reports whether Kubernetes considers a node as lost: it is not ready or has one of lostNodeTaints.
 func IsLost(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+	notReady := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	}
+	isLost := func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoExecute && slices.Contains(lostNodeTaints, t.Key)
-	})
+	}
+	return slices.ContainsFunc(node.Status.Conditions, notReady) || slices.ContainsFunc(node.Spec.Taints, isLost)
 }
 
-// OnRespondingNode returns a copy of a pod that a taint evicts, for which Disruption returns Evicted. The caller knows
-// that the node of the pod is not lost.
+// OnRespondingNode returns a copy of a pod that a taint evicts. Disruption returns Evicted for the copy. The node of
+// the pod must not be lost.
 func OnRespondingNode(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if condition := disruptionTarget(pod); condition != nil {
-		condition.Reason = evictionByEvictionAPI
+		condition.Reason = evictedByTaint
 	}
 	return pod
 }
 
-// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. A pod that a taint
-// evicts counts as a pod of a lost node, see OnRespondingNode.
+// NextNodeCheck returns when to read the node of a terminating pod again that OnRespondingNode returned: the node can
+// be lost before the pod has ended. It returns false for other pods, and if the delay of forced deletions is 0.
+func NextNodeCheck(pod *corev1.Pod, delay time.Duration, now time.Time) (time.Time, bool) {
+	condition := disruptionTarget(pod)
+	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != evictedByTaint {
+		return time.Time{}, false
+	}
+	return now.Add(delay - now.Sub(pod.DeletionTimestamp.Time)%delay), true
+}
+
+// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. A pod that a
+// taint evicts counts as a pod of a lost node, see OnRespondingNode.
 func Disruption(pod *corev1.Pod) string {
 	condition := disruptionTarget(pod)
 	if condition == nil {

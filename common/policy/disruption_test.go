@@ -66,20 +66,42 @@ func TestIsLost(t *testing.T) {
 			if got := IsLost(node); got != tc.want {
 				t.Errorf("IsLost is %t, want %t", got, tc.want)
 			}
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			if got := IsLost(node); got != tc.want {
+				t.Errorf("IsLost of a ready node is %t, want %t", got, tc.want)
+			}
+			node.Status.Conditions[0].Status = corev1.ConditionUnknown
+			if !IsLost(node) {
+				t.Error("a node that does not report its state is not lost")
+			}
 		})
 	}
 }
 
-func TestAPodThatATaintEvictsFromAnotherNodeIsNotOfALostNode(t *testing.T) {
+func TestAPodThatATaintEvictsFromARespondingNodeIsEvicted(t *testing.T) {
 	t.Parallel()
 	seen := disruptedBy("DeletionByTaintManager", podIn(corev1.PodRunning, runs("main")))
-	seen.DeletionTimestamp = new(metav1.Now())
+	seen.DeletionTimestamp = new(metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)))
 	evicted := OnRespondingNode(seen)
 	if got := Disruption(evicted); got != "Evicted" {
 		t.Errorf("the disruption is %s, want Evicted", got)
 	}
 	if _, ok := ForceDeletion(evicted, time.Minute); ok {
 		t.Error("the pod is deleted by force")
+	}
+	deletion := seen.DeletionTimestamp.Time
+	for after, want := range map[time.Duration]time.Duration{
+		-time.Second: time.Minute, 0: time.Minute, time.Minute: 2 * time.Minute, 150 * time.Second: 3 * time.Minute,
+	} {
+		if got, ok := NextNodeCheck(evicted, time.Minute, deletion.Add(after)); !ok || !got.Equal(deletion.Add(want)) {
+			t.Errorf("the next check after %s is at %s, %t, want %s", after, got.Sub(deletion), ok, want)
+		}
+	}
+	if _, ok := NextNodeCheck(evicted, 0, deletion); ok {
+		t.Error("the node is checked although forced deletions are disabled")
+	}
+	if _, ok := NextNodeCheck(seen, time.Minute, deletion); ok {
+		t.Error("the node is checked again although it is lost")
 	}
 	if got := Disruption(seen); got != "NodeLost" { // the cache shares the pod
 		t.Errorf("the disruption of the pod as it was seen is %s, want NodeLost", got)
