@@ -29,7 +29,8 @@ type stallCheck struct {
 }
 
 // checkStall returns whether the training is stalled. A reading that is missing is never a stall. This is unknown while
-// the job is paused or in debug mode, waits in a queue, must stop its pods, or has a failure that is not decided.
+// the job is paused or in debug mode, waits in a queue, must stop its pods, has a failure that is not decided, or has
+// pods of replicas that it no longer needs.
 func (v *view) checkStall() stallCheck {
 	spec, status := v.job.Spec, v.job.Status
 	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
@@ -37,7 +38,7 @@ func (v *view) checkStall() stallCheck {
 	if !spec.ReportsProgress || spec.RunMode.Debugging() || spec.RunMode.Pausing() || !isRunning(status) ||
 		//mutant:progress: a stall counts although the admission is withdrawn => v.hasUnjudgedFailure() ||
 		v.whyStop() != "" || v.hasUnjudgedFailure() ||
-		slices.ContainsFunc(v.replicas, (*replica).hasNewFailure) {
+		slices.ContainsFunc(v.replicas, (*replica).hasNewFailure) || v.hasSurplus() {
 		return stallCheck{}
 	}
 	since := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime.Time
@@ -49,6 +50,23 @@ func (v *view) checkStall() stallCheck {
 		return checkAfterReport(by, *last, since, limit)
 	}
 	return v.checkBeforeReport(since, startLimit, limit)
+}
+
+// hasSurplus reports whether the job has pods of replicas that it no longer needs. They are deleted. Until they are
+// gone, the other replicas might wait for them.
+func (v *view) hasSurplus() bool {
+	surplus := 0
+	for _, pod := range v.seen.Pods {
+		if isOfJobAttempt(pod, v.gang.Attempt) {
+			surplus++
+		}
+	}
+	for _, r := range v.replicas {
+		if r.pod != nil && isOfJobAttempt(r.pod, v.gang.Attempt) {
+			surplus--
+		}
+	}
+	return surplus > 0
 }
 
 // checkAfterReport returns whether a training is stalled that has reported progress. since is when the job began to

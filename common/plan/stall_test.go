@@ -213,6 +213,11 @@ func TestStall(t *testing.T) {
 				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
 			},
 		},
+		"a job is not stalled until the pod of a replica that it no longer needs is gone": {
+			job:  reports(600, 0, notify),
+			seen: reading(readings{"job-worker-0": step(420, 10*minute)}, worker0, worker1, pod("job-worker-2", running)),
+			want: stall{WakeIn: 30 * second},
+		},
 		"a job that never reports is not stalled a second before its deadline": {
 			job: started(notify, 5*minute-second), seen: leaderReads(noReport(0)), want: stall{WakeIn: 15 * second},
 		},
