@@ -82,13 +82,16 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 		g.Admission = view.admission(*g)
 	}
 	var waiting map[string]held
+	var quota corev1.ResourceList
 	if view.Queue != nil {
-		d.Release, waiting = release(quotaOf(view.Queue), view.Groups, view.Orphans)
-		maps.Copy(waiting, overQuota(quotaOf(view.Queue), view.Groups, view.Orphans))
+		quota = quotaOf(view.Queue)
+		d.Release, waiting = release(quota, view.Groups, view.Orphans)
+		maps.Copy(waiting, overQuota(quota, view.Groups, view.Orphans))
 	}
 	for _, g := range view.Groups {
 		status := groupStatus(g, waiting, view.maxDuration(), now)
 		status.Gated = gated
+		status.Allocated = allocatedTo(g.Pods, quota)
 		if g.isAdmitted() {
 			status.PriorityClassName = g.ClassInForce
 		}
@@ -163,7 +166,6 @@ func groupStatus(
 		Conditions:         since(conditions, g.Group.Status.Conditions, g.Group.Generation, now),
 		ScheduledTime:      scheduledTime,
 		PriorityClassName:  g.Group.Status.PriorityClassName,
-		Allocated:          allocatedTo(g.Pods, nil),
 		PodCounts:          countPods(g.Pods),
 	}
 }

@@ -14,17 +14,18 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/common/memsize"
+	"tensorstack.dev/jobs/common/report"
 )
 
 const (
 	// annotationAbridged marks a pod in the cache that cannot be released without the rest of its spec.
 	annotationAbridged = "scheduler.tensorstack.dev/abridged"
-	// maxResources is more than the number of resources of any node. maxRoles is the maximum of spec.roles of a PodGroup.
+	// maxResources is more than the number of resources of any node, and the limit of status.allocated. maxRoles is the
+	// maximum of spec.roles of a PodGroup.
 	maxResources = 64
 	maxRoles     = 64
-	// maxGroupStatus is more than the size of the status of a PodGroup that the controller writes, in bytes of memory.
-	maxGroupStatus = 128 << 10
+	// maxConditions is more than the number of conditions of a PodGroup.
+	maxConditions = 16
 	// maxKey is more than the length of the name of a resource or role, in bytes.
 	maxKey = 512
 )
@@ -37,9 +38,7 @@ func strip(object client.Object) {
 		stripPod(object)
 	case *v1beta1.PodGroup:
 		manager.StripMeta(&object.ObjectMeta, nil, nil)
-		if memsize.Of(object.Status) > maxGroupStatus { // somebody else wrote it: it is written again
-			object.Status = v1beta1.PodGroupStatus{}
-		}
+		stripGroupStatus(&object.Status)
 	case *metav1.PartialObjectMetadata: // a namespace, which queues select by its labels
 		object.SetAnnotations(nil)
 	case *corev1.Node:
@@ -50,6 +49,21 @@ func strip(object client.Object) {
 	case *volcanov1beta1.PodGroup:
 		stripVolcanoGroup(object)
 	}
+}
+
+// stripGroupStatus removes what the controller does not write from the status of a PodGroup. Tenants cannot write it.
+func stripGroupStatus(status *v1beta1.PodGroupStatus) {
+	status.PriorityClassName = manager.Short(status.PriorityClassName)
+	if !fits(status.Allocated, maxResources) {
+		status.Allocated = nil
+	}
+	kept := make([]metav1.Condition, 0, min(len(status.Conditions), maxConditions))
+	for _, c := range status.Conditions[:cap(kept)] {
+		c.Type, c.Reason = manager.Short(c.Type), manager.Short(c.Reason)
+		c.Message = report.Truncated(c.Message, report.MaxMessage)
+		kept = append(kept, c)
+	}
+	status.Conditions = kept
 }
 
 // stripPod keeps the requests and the state of a pod. Anybody can create a pod with the label of a group. If it

@@ -31,8 +31,10 @@ var _ = Describe("A PodGroup", func() {
 		Eventually(ctx, reason).Should(Equal("QueueClosed"))
 		change(`{"spec": {"closed": false}}`)
 		Eventually(ctx, reason).Should(Equal("EngineNotReady"), "this API server does not serve the groups of kube-scheduler")
-		Expect(plane.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)).To(Succeed())
-		Expect(queue.Status.PodGroups.Total).To(Equal(int32(1)))
+		Eventually(ctx, func() (int32, error) {
+			err := plane.Client.Get(ctx, client.ObjectKeyFromObject(queue), queue)
+			return queue.Status.PodGroups.Total, err
+		}).Should(Equal(int32(1)))
 
 		By("removing the label from the namespace")
 		labelled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}

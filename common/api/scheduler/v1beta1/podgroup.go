@@ -141,7 +141,8 @@ type PodGroupStatus struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Sum of the resource requests of the group's pods that are on nodes and have not ended.
+	// Sum of the resource requests of the group's pods that are on nodes and have not ended. At most 64 resources, first
+	// those of the quota of the queue.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`

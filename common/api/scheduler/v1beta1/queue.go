@@ -127,7 +127,8 @@ type QueueStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Sum of the resource requests of the queue's pods that are on nodes and have not ended.
+	// Sum of the resource requests of the queue's pods that are on nodes and have not ended. At most 64 resources, first
+	// those of the quota.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
