@@ -93,7 +93,8 @@ func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []re
 }
 
 // jobOf returns the name of the job that controls a pod. For a held pod that no job controls, it returns the name in
-// the label or else the name of the pod, so that the pod is released. It returns nothing for other pods.
+// the label, or the name of the pod if it has no such label, so that the pod is released. It returns nothing for other
+// pods.
 func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	owner := bounded.Owner(pod)
 	switch {

@@ -236,8 +236,8 @@ func reasonOf(code int32) string {
 // seconds truncates a time to seconds, as the kubelet does.
 func seconds(at time.Time) metav1.Time { return metav1.NewTime(at).Rfc3339Copy() }
 
-// MainContainer returns the name of the main container of the pod. It is the container that framework.AnnotationMain names, or
-// the first container if the pod does not have the annotation.
+// MainContainer returns the name of the main container of the pod. It is the container that framework.AnnotationMain
+// names, or the first container if the pod does not have the annotation.
 func MainContainer(pod *corev1.Pod) string {
 	return cmp.Or(pod.Annotations[framework.AnnotationMain], pod.Spec.Containers[0].Name)
 }

@@ -233,12 +233,12 @@ func TestTheCacheKeepsTheContainersOfAPodThatMatter(t *testing.T) {
 		return first
 	}
 	got := cached(t, pod)
-	// c900 is the main container, c800 still runs, and c700 has failed. The other named container is an init container.
-	want := append(first(maxContainers-1, "c"), "c700", "c800", "c900")
+	// c900 is the main container, c800 still runs, and c700 has failed.
+	want := append(first(maxContainers-2, "c"), "c700", "c800", "c900")
 	if diff := cmp.Diff(want, names(got.Status.ContainerStatuses)); diff != "" {
 		t.Errorf("unexpected containers (-want +got):\n%s", diff)
 	}
-	want = append(first(maxInitContainers, "i"), "i300", "progress")
+	want = append(first(maxInitContainers-1, "i"), "i300", "progress")
 	if diff := cmp.Diff(want, names(got.Status.InitContainerStatuses)); diff != "" {
 		t.Errorf("unexpected init containers (-want +got):\n%s", diff)
 	}

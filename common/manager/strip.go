@@ -116,9 +116,9 @@ func StripPodStatus(status *corev1.PodStatus, named ...string) {
 		}
 		stripped.Conditions = append(stripped.Conditions, kept)
 	}
-	m := &texts{messages: maxMessages, devices: maxDevices}
-	stripped.InitContainerStatuses = m.stripContainers(foremost(status.InitContainerStatuses, maxInitContainers, named))
-	stripped.ContainerStatuses = m.stripContainers(foremost(status.ContainerStatuses, maxContainers, named))
+	t := &texts{messages: maxMessages, devices: maxDevices}
+	stripped.InitContainerStatuses = t.stripContainers(foremost(status.InitContainerStatuses, maxInitContainers, named))
+	stripped.ContainerStatuses = t.stripContainers(foremost(status.ContainerStatuses, maxContainers, named))
 	*status = stripped
 }
 
@@ -129,7 +129,7 @@ var conditionsRead = []corev1.PodConditionType{
 
 // foremost returns the statuses of the named containers and at most the given number of others, in their order. It
 // prefers containers that have not ended, and then those that have failed, because they decide whether the pod still
-// runs and why it has failed.
+// runs and why it has failed. If there are more, only the named containers keep their last termination state.
 func foremost(statuses []corev1.ContainerStatus, most int, named []string) []corev1.ContainerStatus {
 	//attack:the cache keeps the statuses of all containers => if true {
 	if len(statuses) <= most {
@@ -148,15 +148,21 @@ func foremost(statuses []corev1.ContainerStatus, most int, named []string) []cor
 		}
 	}
 	order := make([]int, len(statuses))
-	for i := range order {
+	for i, s := range statuses {
 		order[i] = i
+		if rank(s) == 0 {
+			most++
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return rank(statuses[a]) - rank(statuses[b]) })
-	order = order[:min(len(order), most+len(named))]
+	order = order[:min(len(order), most)]
 	slices.Sort(order)
 	kept := make([]corev1.ContainerStatus, len(order))
 	for i, index := range order {
 		kept[i] = statuses[index]
+		if rank(kept[i]) > 0 {
+			kept[i].LastTerminationState = corev1.ContainerState{}
+		}
 	}
 	return kept
 }
@@ -168,23 +174,23 @@ type texts struct {
 }
 
 // cut truncates a message to the given number of bytes, or to the remaining number if that is less.
-func (m *texts) cut(message string, most int) string {
-	if most = min(most, m.messages); len(message) > most && most < len("...") {
+func (t *texts) cut(message string, most int) string {
+	if most = min(most, t.messages); len(message) > most && most < len("...") {
 		return ""
 	}
 	message = report.Truncated(message, most)
-	m.messages -= len(message)
+	t.messages -= len(message)
 	return message
 }
 
 // stripContainers strips container statuses to the fields that package policy and the status of a job need.
-func (m *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+func (t *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	stripped := slices.Clone(statuses)
 	for i, s := range statuses {
 		stripped[i] = corev1.ContainerStatus{
 			Name: Short(s.Name), Ready: s.Ready, RestartCount: s.RestartCount,
-			State: m.stripState(s.State), LastTerminationState: m.stripState(s.LastTerminationState),
-			AllocatedResourcesStatus: m.unhealthyOf(s.AllocatedResourcesStatus),
+			State: t.stripState(s.State), LastTerminationState: t.stripState(s.LastTerminationState),
+			AllocatedResourcesStatus: t.unhealthyOf(s.AllocatedResourcesStatus),
 		}
 	}
 	return stripped
@@ -192,7 +198,7 @@ func (m *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.Cont
 
 // unhealthyOf returns the devices that are unhealthy, without messages. It returns at most as many as a failure lists,
 // and nil if there are none.
-func (m *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
+func (t *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
 	left := policy.MaxDevices
 	for _, resource := range resources {
@@ -201,9 +207,9 @@ func (m *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.Resource
 		for _, device := range resource.Resources {
 			id := Short(device.ResourceID)
 			size := len(name) + len(id)
-			if device.Health == corev1.ResourceHealthStatusUnhealthy && left > 0 && size <= m.devices {
+			if device.Health == corev1.ResourceHealthStatusUnhealthy && left > 0 && size <= t.devices {
 				left--
-				m.devices -= size
+				t.devices -= size
 				devices = append(devices, corev1.ResourceHealth{ResourceID: id, Health: device.Health})
 			}
 		}
@@ -214,12 +220,13 @@ func (m *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.Resource
 	return unhealthy
 }
 
-func (m *texts) stripState(state corev1.ContainerState) corev1.ContainerState {
+func (t *texts) stripState(state corev1.ContainerState) corev1.ContainerState {
 	switch {
 	case state.Terminated != nil:
-		t := state.Terminated
+		ended := state.Terminated
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: t.ExitCode, Reason: Short(t.Reason), Message: m.cut(t.Message, maxOutput), FinishedAt: t.FinishedAt,
+			ExitCode: ended.ExitCode, Reason: Short(ended.Reason), Message: t.cut(ended.Message, maxOutput),
+			FinishedAt: ended.FinishedAt,
 		}}
 	case state.Running != nil:
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -227,7 +234,7 @@ func (m *texts) stripState(state corev1.ContainerState) corev1.ContainerState {
 		w := state.Waiting
 		return corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{
-				Reason: Short(w.Reason), Message: m.cut(w.Message, report.MaxNote),
+				Reason: Short(w.Reason), Message: t.cut(w.Message, report.MaxNote),
 			},
 		}
 	default:
