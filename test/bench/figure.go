@@ -92,7 +92,7 @@ var figures = []figure{
 	{name: "batch-job-growth", unit: "ratio", about: "the same by batch/v1 Job"},
 	{
 		name: "list-growth", unit: "ratio", bar: listwork.MaxGrowth,
-		about: "CPU time of a controller for an object when a list of a tenant has 4 times as many items, maximum of all lists",
+		about: "CPU time for an object when a list of a tenant has 4 times as many items, maximum of all lists",
 	},
 	{
 		name: "memory", unit: "MiB", bar: 150,

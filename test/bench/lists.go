@@ -16,43 +16,43 @@ func lists(ctx context.Context, b *bench) error {
 		return err
 	}
 	most := 0.0
-	cases := listwork.Cases(subjects)
-	for i := 0; i < len(cases); i += 3 {
-		var times [3]float64 // in microseconds
-		for j := range times {
-			if times[j], err = leastCPU(ctx, cases[i+j]); err != nil {
-				return err
-			}
+	for _, series := range listwork.AllSeries(subjects) {
+		few, err := leastCPU(ctx, series[1])
+		if err != nil {
+			return err
 		}
-		const notable = 2000 // the times of less work vary too much
-		if growth := listwork.Growth(times[0], times[1], times[2]); times[2]-times[0] > notable && growth > most {
+		many, err := leastCPU(ctx, series[2])
+		if err != nil {
+			return err
+		}
+		if growth := many.Seconds() / few.Seconds(); growth > most {
 			most = growth
-			b.progress.Printf("growth of %.1f to %.0f µs for %s", growth, times[2], cases[i+2])
+			b.progress.Printf("growth of %.1f to %s for %s", growth, many, series[2])
 		}
 	}
 	b.record("list-growth", most)
 	return nil
 }
 
-// leastCPU returns the least CPU time that a case takes, in microseconds.
-func leastCPU(ctx context.Context, c listwork.Case) (float64, error) {
+// leastCPU returns the least CPU time that a case takes.
+func leastCPU(ctx context.Context, c listwork.Case) (time.Duration, error) {
 	const rounds = 3
 	var least time.Duration
-	for round := range rounds {
+	for range rounds {
 		before, err := cpu()
 		if err != nil {
 			return 0, err
 		}
-		_ = c.Do(ctx) // to find that an object is invalid is work, too
+		_ = c.Do(ctx) // rejecting an invalid object is also work
 		after, err := cpu()
 		if err != nil {
 			return 0, err
 		}
-		if took := after - before; round == 0 || took < least {
+		if took := after - before; least == 0 || took < least {
 			least = took
 		}
 	}
-	return float64(least.Microseconds()), nil
+	return max(least, time.Microsecond), nil
 }
 
 // cpu returns the CPU time of this process.

@@ -104,7 +104,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 		Expect(losses).To(BeNumerically(">=", 1))
 		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
 		Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(And(HaveLen(losses),
-			HaveEach(MatchRegexp("^steady-worker-. NodeLost counted=false on "+lost["steady-worker-0"].node))))
+			HaveEach(MatchRegexp("^steady-worker-. (NodeLost|Evicted) counted=false on "+lost["steady-worker-0"].node))))
 	})
 
 	It("leaves a tainted node together with its controller, and trains again when the taint is removed",

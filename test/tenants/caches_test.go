@@ -74,7 +74,7 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c := start(ctx, tensorboard.module)
 		controller := c.run(ctx, tensorboard.with("the cache keeps large objects"))
 		c.createLarge(ctx, tensorboard)
-		c.restart(ctx, controller)
+		c.restart(ctx, controller) // lists all objects
 		c.expectHarmed(ctx)
 	})
 
@@ -111,7 +111,7 @@ func (c *cluster) createLabelled(ctx context.Context, s service) {
 	})
 }
 
-// createOwned creates 400 PodGroups of the attacker with the labels of a controller, whose owner has a kind of 1.2 MB.
+// createOwned creates 400 PodGroups of the attacker with the labels of a controller, whose owner has a kind of 1.4 MB.
 // A job of the attacker needs a PodGroup, so that the controller caches them.
 func (c *cluster) createOwned(ctx context.Context, s service) {
 	GinkgoHelper()
@@ -120,13 +120,14 @@ func (c *cluster) createOwned(ctx context.Context, s service) {
 		return create(ctx, c.attacker, attacker, scheduler.group("first", "of-nobody"))
 	}).Should(Succeed())
 	job := s.job("queued", 1, plain())
-	Expect(unstructured.SetNestedField(job.Object, "of-nobody", "spec", "scheduler", "t9kScheduler", "queue")).To(Succeed())
+	queue := []string{"spec", "scheduler", "t9kScheduler", "queue"}
+	Expect(unstructured.SetNestedField(job.Object, "of-nobody", queue...)).To(Succeed())
 	Expect(create(ctx, c.attacker, attacker, job)).To(Succeed())
 	c.inParallel(400, func(i int) error {
 		group := scheduler.group(name(i), "of-nobody")
 		group.SetLabels(s.labels)
 		group.SetOwnerReferences([]metav1.OwnerReference{{
-			APIVersion: "v1", Kind: strings.Repeat("K", 1_200_000), Name: "owner", UID: "owner-uid", Controller: new(true),
+			APIVersion: "v1", Kind: strings.Repeat("K", 1_400_000), Name: "owner", UID: "owner-uid", Controller: new(true),
 		}})
 		return create(ctx, c.attacker, attacker, group)
 	})

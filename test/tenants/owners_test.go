@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,7 +17,7 @@ var _ = Describe("A pod whose owner has a path for a name", Label("time"), func(
 	forEachJob("is released, and no request leaves the path of its kind:", func(ctx context.Context, s service) {
 		c := runController(ctx, s)
 		c.createOutside(ctx, s)
-		Eventually(ctx, func() ([]corev1.Pod, error) { return c.held(ctx), c.harmed() }).Should(BeEmpty())
+		Eventually(ctx, c.held(ctx)).Should(BeEmpty())
 		Expect(c.LogTail(c.controllers[0].name)).NotTo(ContainSubstring(outside))
 		c.works(ctx, s, "after")
 		c.expectUnharmed()
@@ -26,7 +27,7 @@ var _ = Describe("A pod whose owner has a path for a name", Label("time"), func(
 		c := runController(ctx, pytorch.with("the cache keeps any reference to an owner"))
 		c.createOutside(ctx, pytorch)
 		Eventually(ctx, func() string { return c.LogTail(c.controllers[0].name) }).Should(ContainSubstring(outside))
-		Expect(c.held(ctx)).NotTo(BeEmpty())
+		Expect(c.held(ctx)()).NotTo(BeEmpty())
 	})
 })
 
@@ -55,16 +56,12 @@ func (c *cluster) createOutside(ctx context.Context, s service) {
 	})
 }
 
-// held returns the pods of the attacker that have the finalizer of leaders.
-func (c *cluster) held(ctx context.Context) []corev1.Pod {
-	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(c.Client.List(ctx, &pods, client.InNamespace(attacker))).To(Succeed())
-	var held []corev1.Pod
-	for _, pod := range pods.Items {
-		if len(pod.Finalizers) > 0 {
-			held = append(held, pod)
-		}
+// held returns a function that lists the pods of the attacker that have the finalizer of leaders.
+func (c *cluster) held(ctx context.Context) func() ([]corev1.Pod, error) {
+	return func() ([]corev1.Pod, error) {
+		var pods corev1.PodList
+		err := c.Client.List(ctx, &pods, client.InNamespace(attacker))
+		released := func(pod corev1.Pod) bool { return len(pod.Finalizers) == 0 }
+		return slices.DeleteFunc(pods.Items, released), c.unless(err)
 	}
-	return held
 }

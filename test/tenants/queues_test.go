@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -181,8 +182,9 @@ var _ = Describe("On Volcano, one tenant", Label("queues"), func() {
 // foreignGroups is the number of groups of the attacker that name a queue of the victim.
 const foreignGroups = 3000
 
-// releasedAfter creates groups of the attacker that name the queue of the victim. It returns the number of those that
-// have a status when a pod of the victim is placed. The groups and the pod exist when the controller starts again.
+// releasedAfter creates groups of the attacker that name the queue of the victim. It returns the number of those whose
+// status was written before a pod of the victim was released. The groups and the pod exist when the controller starts
+// again.
 func (c *cluster) releasedAfter(ctx context.Context, s service) int {
 	GinkgoHelper()
 	c.admit(ctx, c.victim, victim, "lab", "lab")
@@ -193,18 +195,30 @@ func (c *cluster) releasedAfter(ctx context.Context, s service) int {
 	Expect(create(ctx, c.victim, victim, podOf("lab", "2"))).To(Succeed())
 	Expect(c.Thaw(c.controllers[0].name)).To(Succeed())
 	c.restart(ctx, c.controllers[0])
-	Eventually(ctx, c.bound(ctx, "lab")).WithTimeout(5 * bound).Should(HaveLen(1))
-	written := 0
+	pod := podOf("lab", "2")
+	pod.Namespace = victim
+	Eventually(ctx, func() (map[string]string, error) {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return pod.Annotations, c.unless(err)
+	}).WithTimeout(5 * bound).Should(HaveKey(schedulerv1beta1.AnnotationReleased))
+	written, released := 0, versionOf(pod)
 	groups := &unstructured.UnstructuredList{}
 	groups.SetGroupVersionKind(s.kind)
 	Expect(c.Client.List(ctx, groups, client.InNamespace(attacker))).To(Succeed())
 	for i := range groups.Items {
-		if reasonOf(&groups.Items[i], schedulerv1beta1.ConditionAdmitted) != "" {
+		group := &groups.Items[i]
+		if reasonOf(group, schedulerv1beta1.ConditionAdmitted) != "" && versionOf(group) < released {
 			written++
 		}
 	}
 	AddReportEntry("groups with a status", written, ReportEntryVisibilityAlways)
 	return written
+}
+
+// versionOf returns the resource version of an object as a number. Later writes of any objects have larger ones.
+func versionOf(object client.Object) int {
+	GinkgoHelper()
+	return must(strconv.Atoi(object.GetResourceVersion()))
 }
 
 // urgentClass is the PriorityClass of groups of the queue "urgent".

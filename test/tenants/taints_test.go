@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,19 +41,24 @@ func (c *cluster) createTolerating(ctx context.Context, s service) {
 	Expect(c.Client.Create(ctx, node)).To(Succeed())
 	before := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
 	Expect(c.Client.Status().Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
 
 	template := plain()
 	template.Spec.NodeName = node.Name
 	template.Spec.Tolerations = []corev1.Toleration{{
-		Key: "example.org/maintenance", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(1)),
+		Key: "example.org/maintenance", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: new(int64(30)),
 	}}
 	Expect(create(ctx, c.attacker, attacker, s.job("tolerating", 1, template))).To(Succeed())
 	Eventually(ctx, func() error {
 		pods, err := c.podsOf(ctx, s, attacker, "tolerating")
-		if err != nil || len(pods) == 0 {
+		if err == nil && len(pods) == 0 {
+			err = errors.New("the job has no pod yet")
+		}
+		if err != nil {
 			return err
 		}
 		return c.report(ctx, &pods[0], func(pod *corev1.Pod) { kubelet.Run(pod, "", time.Now()) })

@@ -156,7 +156,7 @@ func largeBoard(s service, name string) *unstructured.Unstructured {
 	var claims []any
 	for i := range 64 {
 		var paths []any
-		for n := range 17 {
+		for n := range 20 {
 			paths = append(paths, fmt.Sprintf("%01000d", n))
 		}
 		claims = append(claims, map[string]any{"name": fmt.Sprintf("claim-%d", i), "subPath": paths})

@@ -1,6 +1,6 @@
-// Command work does the work of the controllers for objects whose lists grow, and counts the operations. It must be built
-// with -cover and -covermode=atomic. It writes the counters of each case into a folder, whose name is a number, and
-// prints a line with the description of the case.
+// Command work does the work of the controllers for objects whose lists grow, and counts the operations. It must be
+// built with -cover and -covermode=atomic. It writes the counters of each case into a folder, whose name is a number,
+// and prints a line with the description of the case.
 package main
 
 import (
@@ -37,26 +37,33 @@ func run(root, out, only string) error {
 		return err
 	}
 	n := 0
-	for _, c := range work.Cases(subjects) {
-		if !strings.HasPrefix(c.String(), only) {
-			continue
+	for _, series := range work.AllSeries(subjects) {
+		for _, c := range series {
+			if !strings.HasPrefix(c.String(), only) {
+				continue
+			}
+			if err := measure(c, filepath.Join(out, strconv.Itoa(n))); err != nil {
+				return fmt.Errorf("%s: %w", c, err)
+			}
+			fmt.Println(c)
+			n++
 		}
-		folder := filepath.Join(out, strconv.Itoa(n))
-		n++
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			return err
-		}
-		if err := coverage.ClearCounters(); err != nil {
-			return err
-		}
-		_ = c.Do(context.Background()) // to find that an object is invalid is work, too
-		if err := coverage.WriteCountersDir(folder); err != nil {
-			return err
-		}
-		if err := coverage.WriteMetaDir(folder); err != nil {
-			return err
-		}
-		fmt.Println(c)
 	}
 	return nil
+}
+
+// measure writes the counters of a case into a folder.
+func measure(c work.Case, folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	if err := coverage.ClearCounters(); err != nil {
+		return err
+	}
+	// Rejecting an invalid object is also work. A list with one item of an example is valid in many places.
+	_ = c.Do(context.Background())
+	if err := coverage.WriteCountersDir(folder); err != nil {
+		return err
+	}
+	return coverage.WriteMetaDir(folder)
 }

@@ -48,19 +48,19 @@ func NewCaches() (caches Caches, err error) {
 	if err != nil {
 		return caches, err
 	}
-	options := controller.DefaultOptions()
+	options, transforms := controller.DefaultOptions(), dependents.Transforms()
 	for _, c := range []struct {
 		cache   *Cache
 		program manager.Program
 		owner   client.Object
 		more    map[client.Object]toolscache.TransformFunc
 	}{
-		{&caches.PyTorch, pytorch.Controller().Program(options), &pytorchv1beta1.PyTorchTrainingJob{}, dependents.Transforms()},
+		{&caches.PyTorch, pytorch.Controller().Program(options), &pytorchv1beta1.PyTorchTrainingJob{}, transforms},
 		{
 			&caches.TensorFlow, tensorflow.Controller().Program(options), &tensorflowv1beta1.TensorFlowTrainingJob{},
-			dependents.Transforms(),
+			transforms,
 		},
-		{&caches.DeepSpeed, deepspeed.Controller().Program(options), &deepspeedv1beta1.DeepSpeedJob{}, dependents.Transforms()},
+		{&caches.DeepSpeed, deepspeed.Controller().Program(options), &deepspeedv1beta1.DeepSpeedJob{}, transforms},
 		{&caches.TensorBoard, tensorboard.Program(tensorboard.DefaultOptions()), &tensorboardv1beta1.TensorBoard{}, nil},
 		{&caches.Scheduler, scheduler.Program(scheduler.DefaultOptions()), &schedulerv1beta1.PodGroup{}, nil},
 	} {

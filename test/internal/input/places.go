@@ -25,10 +25,11 @@ import (
 type Place struct {
 	// Path is its name, for example "spec.containers[].name".
 	Path string
-	// IsList reports whether it is a list or map. Most is the number of items that the CRD allows, or 0 if it has no limit.
+	// IsList reports whether it is a list or map.
 	IsList bool
-	Most   int
-	grow   func(object reflect.Value, n amount)
+	// Most is the number of items that the CRD allows, or 0 if it has no limit.
+	Most int
+	grow func(object reflect.Value, n amount)
 }
 
 // Grow makes a place of an object about as large as the given number of bytes of JSON, within the limits of the CRD.
@@ -37,7 +38,7 @@ func (p Place) Grow(object client.Object, bytes int) {
 }
 
 // Add adds items to a list or map until it has the given number, within the limits of the CRD. The function returns the
-// names of items.
+// name of an item.
 func (p Place) Add(object client.Object, items int, name func(i int) string) {
 	p.grow(reflect.ValueOf(object).Elem(), amount{items: items, name: name})
 }
@@ -60,11 +61,11 @@ func distinct(i int) string {
 // Similar returns names that differ only in their separators. They are equal if all separators are replaced by the same
 // character.
 func Similar(i int) string {
-	name := "a"
+	name := []byte("a")
 	for bit := range 12 {
-		name += string("-/"[i>>bit&1]) + "a"
+		name = append(name, "-/"[i>>bit&1], 'a')
 	}
-	return name
+	return string(name)
 }
 
 // Repository is what the repository says about the input of tenants.
@@ -229,9 +230,9 @@ func setName(item reflect.Value, name string) {
 	case reflect.String:
 		item.SetString(name)
 	case reflect.Struct:
-		for i := range item.NumField() {
-			if item.Field(i).Kind() == reflect.String {
-				item.Field(i).SetString(name)
+		for _, field := range item.Fields() {
+			if field.Kind() == reflect.String {
+				field.SetString(name)
 				return
 			}
 		}
@@ -356,8 +357,8 @@ func readSchemas(root string) (map[schema.GroupKind]*apiextensionsv1.JSONSchemaP
 		if err := yaml.Unmarshal(content, &crd); err != nil {
 			return nil, err
 		}
-		schemas[schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}] =
-			crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		schemas[kind] = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	}
 	return schemas, nil
 }

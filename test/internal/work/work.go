@@ -37,6 +37,9 @@ type Subject struct {
 	do func(context.Context, client.Object) error
 }
 
+// Do does the work for a small object. It returns an error that the controller returned.
+func (s Subject) Do(ctx context.Context) error { return s.do(ctx, s.new()) }
+
 // Case is the work for an object whose list has the given number of items.
 type Case struct {
 	Subject Subject
@@ -75,18 +78,20 @@ func (c Case) String() string {
 	return text
 }
 
-// MaxGrowth is how much the work may grow if a list has 4 times as many items. It grows by 4 if the work is linear, by 16
-// if it is quadratic, and by 5 if it is sorting.
+// MaxGrowth is how much the work may grow if a list has 4 times as many items. It grows by 4 if the work is linear, by
+// 16 if it is quadratic, and by 5 if it is sorting.
 const MaxGrowth = 6
 
 // Growth returns how much a measure of the work grows when a list has 4 times as many items, without the work for an
-// object with one item. The values are those of three cases in the order of Cases.
-func Growth(one, few, many float64) float64 { return (many - one) / max(few-one, 1) }
+// object with one item. The values are those of the cases of a Series.
+func Growth(values [3]float64) float64 { return (values[2] - values[0]) / max(values[1]-values[0], 1) }
 
-// Cases returns three cases for each list that can have at least 16 items: with 1 item, with some, and with 4 times as
-// many.
-func Cases(subjects []Subject) []Case {
-	var cases []Case
+// Series are three cases of a list: with one item, with some, and with 4 times as many.
+type Series [3]Case
+
+// AllSeries returns the series of the lists that can have at least 16 items.
+func AllSeries(subjects []Subject) []Series {
+	var all []Series
 	for _, s := range subjects {
 		for _, list := range s.Lists {
 			few := some
@@ -97,13 +102,15 @@ func Cases(subjects []Subject) []Case {
 				continue
 			}
 			for _, hard := range []bool{false, true} {
-				for _, items := range []int{1, few, growth * few} {
-					cases = append(cases, Case{Subject: s, List: list, Items: items, Hard: hard})
+				var series Series
+				for i, items := range []int{1, few, growth * few} {
+					series[i] = Case{Subject: s, List: list, Items: items, Hard: hard}
 				}
+				all = append(all, series)
 			}
 		}
 	}
-	return cases
+	return all
 }
 
 const (
@@ -163,7 +170,10 @@ func Subjects(root string) ([]Subject, error) {
 			"deepspeed-controller", "examples/deepspeed/zero.yaml", &deepspeedv1beta1.DeepSpeedJob{},
 			jobs(caches.DeepSpeed, deepspeed.Controller().Framework),
 		},
-		{"tensorboard-controller", "examples/tensorboard/claim.yaml", &tensorboardv1beta1.TensorBoard{}, boards(caches.TensorBoard)},
+		{
+			"tensorboard-controller", "examples/tensorboard/claim.yaml", &tensorboardv1beta1.TensorBoard{},
+			boards(caches.TensorBoard),
+		},
 	} {
 		content, err := os.ReadFile(filepath.Join(root, s.file))
 		if err != nil {
