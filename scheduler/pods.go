@@ -145,9 +145,6 @@ func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceL
 		}
 	}
 	delete(sum, corev1.ResourcePods)
-	if len(sum) <= maxResources {
-		return sum
-	}
 	rank := func(name corev1.ResourceName) int {
 		if _, isLimited := quota[name]; isLimited {
 			return 0
@@ -157,7 +154,7 @@ func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceL
 	names := slices.SortedFunc(maps.Keys(sum), func(a, b corev1.ResourceName) int {
 		return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b))
 	})
-	for _, name := range names[maxResources:] {
+	for _, name := range names[min(len(names), maxResources):] {
 		delete(sum, name)
 	}
 	return sum

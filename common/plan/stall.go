@@ -55,18 +55,13 @@ func (v *view) checkStall() stallCheck {
 // hasSurplus reports whether the job has pods of replicas that it no longer needs. They are deleted. Until they are
 // gone, the other replicas might wait for them.
 func (v *view) hasSurplus() bool {
-	surplus := 0
-	for _, pod := range v.seen.Pods {
-		if isOfJobAttempt(pod, v.gang.Attempt) {
-			surplus++
-		}
-	}
+	needed := 0
 	for _, r := range v.replicas {
-		if r.pod != nil && isOfJobAttempt(r.pod, v.gang.Attempt) {
-			surplus--
+		if r.pod != nil {
+			needed++
 		}
 	}
-	return surplus > 0
+	return needed < len(v.seen.Pods)
 }
 
 // checkAfterReport returns whether a training is stalled that has reported progress. since is when the job began to

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // TestRequeueDelay checks when a job is requeued although nothing happens. The requeue is urgent if nodes can be idle
@@ -60,6 +61,12 @@ func TestRequeueDelay(t *testing.T) {
 		"a job is requeued urgently to delete the pod of a lost node by force": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
 				Sees(pod("job-worker-0", running, onLostNode, deleting)),
+			wakeIn: 90 * time.Second,
+			want:   true,
+		},
+		"a job is requeued urgently to read the node of an evicted pod again": {
+			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
+				Sees(policy.OnRespondingNode(pod("job-worker-0", running, onLostNode, deleting))),
 			wakeIn: 90 * time.Second,
 			want:   true,
 		},

@@ -66,7 +66,10 @@ func TestIsLost(t *testing.T) {
 			if got := IsLost(node); got != tc.want {
 				t.Errorf("IsLost is %t, want %t", got, tc.want)
 			}
-			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			node.Status.Conditions = []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+			}
 			if got := IsLost(node); got != tc.want {
 				t.Errorf("IsLost of a ready node is %t, want %t", got, tc.want)
 			}
@@ -75,6 +78,32 @@ func TestIsLost(t *testing.T) {
 				t.Error("a node that does not report its state is not lost")
 			}
 		})
+	}
+}
+
+func TestANodeThatIsNotReadyYetIsNotLost(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+	}}}
+	if IsLost(node) {
+		t.Error("a new node, to which nothing is scheduled yet, is lost")
+	}
+}
+
+func TestOnlyTerminatingPodsOnRespondingNodesAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	deletion := metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
+	runs := podIn(corev1.PodRunning, runs("main"))
+	deleted := runs.DeepCopy()
+	deleted.DeletionTimestamp = &deletion
+	for name, pod := range map[string]*corev1.Pod{
+		"a pod that somebody deleted":            OnRespondingNode(deleted),
+		"an evicted pod that is not deleted yet": OnRespondingNode(disruptedBy("DeletionByTaintManager", runs)),
+	} {
+		if _, ok := NextNodeCheck(pod, time.Minute, deletion.Time); ok {
+			t.Errorf("the node of %s is checked again", name)
+		}
 	}
 }
 
