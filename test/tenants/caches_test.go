@@ -73,7 +73,7 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 	It("would exceed the memory limit if it kept large TensorBoards", Label("tensorboard"), func(ctx context.Context) {
 		c := start(ctx, tensorboard.module)
 		controller := c.run(ctx, tensorboard.with("the cache keeps large objects"))
-		c.createLarge(ctx, tensorboard)
+		c.createLarge(ctx, tensorboard, 400)
 		c.restart(ctx, controller) // lists all objects
 		c.expectHarmed(ctx)
 	})
@@ -82,7 +82,7 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c := start(ctx, s.module)
 		controller := c.run(ctx, s)
 		c.works(ctx, s, "before")
-		c.createLarge(ctx, s)
+		c.createLarge(ctx, s, 300)
 		c.worksAlsoAfterRestart(ctx, s, controller)
 	})
 })
@@ -165,13 +165,13 @@ func (c *cluster) createCrowded(ctx context.Context, s service) {
 	})
 }
 
-// createLarge creates 300 objects of the attacker that need no work of the controller. Jobs and TensorBoards have 1 MB
+// createLarge creates objects of the attacker that need no work of the controller. Jobs and TensorBoards have 1 MB
 // each, and other objects have 250 KB.
-func (c *cluster) createLarge(ctx context.Context, s service) {
+func (c *cluster) createLarge(ctx context.Context, s service, n int) {
 	GinkgoHelper()
 	template := largest()
 	template.Spec.Containers[0].Env = template.Spec.Containers[0].Env[:48]
-	c.inParallel(300, func(i int) error {
+	c.inParallel(n, func(i int) error {
 		object := s.object(s, name(i), template)
 		object.SetAnnotations(map[string]string{"large": strings.Repeat("x", 250_000)})
 		return create(ctx, c.attacker, attacker, object)
