@@ -55,13 +55,16 @@ func (v *view) checkStall() stallCheck {
 // hasSurplus reports whether the job has pods of replicas that it no longer needs. They are deleted. Until they are
 // gone, the other replicas might wait for them.
 func (v *view) hasSurplus() bool {
-	needed := 0
+	needed := make(map[string]bool, len(v.replicas))
 	for _, r := range v.replicas {
-		if r.pod != nil {
-			needed++
+		needed[r.member.Name] = true
+	}
+	for name := range v.seen.Pods {
+		if !needed[name] {
+			return true
 		}
 	}
-	return needed < len(v.seen.Pods)
+	return false
 }
 
 // checkAfterReport returns whether a training is stalled that has reported progress. since is when the job began to
