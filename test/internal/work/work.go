@@ -82,9 +82,9 @@ func (c Case) String() string {
 // 16 if it is quadratic, and by 5 if it is sorting.
 const MaxGrowth = 6
 
-// Growth returns how much a measure of the work grows when a list has 4 times as many items, without the work for an
-// object with one item. The values are those of the cases of a Series.
-func Growth(values [3]float64) float64 { return (values[2] - values[0]) / max(values[1]-values[0], 1) }
+// Growth returns how much a measure of the work grows when a list has 4 times as many items. The values are those of
+// the cases of a Series.
+func Growth(values [3]float64) float64 { return values[2] / max(values[1], 1) }
 
 // Series are three cases of a list: with one item, with some, and with 4 times as many.
 type Series [3]Case
