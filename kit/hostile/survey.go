@@ -154,6 +154,9 @@ func (s *Survey[J]) ask(ctx context.Context, object map[string]any, answers *Ans
 	return nil
 }
 
+// outOfBudget is in each message of the API server about CEL rules whose cost exceeds a limit.
+const outOfBudget = "no further validation rules will be run"
+
 // namesField matches a complaint that names a field.
 var namesField = regexp.MustCompile(`\b(spec|metadata)\b`)
 
@@ -171,7 +174,7 @@ func goodRefusal(err error) error {
 	helps := false
 	for _, complaint := range complaints(status.Status()) {
 		switch {
-		case strings.Contains(complaint, "cost"), strings.Contains(complaint, "budget"):
+		case strings.Contains(complaint, outOfBudget):
 			return fmt.Errorf("a CEL rule exceeds the cost limit: %q: %w", complaint, err)
 		case !namesField.MatchString(complaint):
 			return fmt.Errorf("the error of the API server does not name the field: %q: %w", complaint, err)
