@@ -130,8 +130,9 @@ fuzz-turn: ## Fuzz one target, which the hash of the tree selects [FUZZTIME=1m]
 	FUZZTIME=$(FUZZTIME) hack/fuzz.sh turn
 
 .PHONY: tenants
-tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pytorch && caches"]
-	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -ginkgo.label-filter="$(ATTACKS)"
+tenants: KUBERNETES = kubernetes
+tenants: ## Attack the controllers as a tenant of a shared cluster [ATTACKS="pytorch && caches" KUBERNETES=kubernetes-1.34]
+	TENANTS=true go test -count=1 -timeout 60m -v ./test/tenants -kubernetes=$(KUBERNETES) -ginkgo.label-filter="$(ATTACKS)"
 
 .PHONY: work
 work: ## Count the operations of the controllers for each list that a tenant can fill

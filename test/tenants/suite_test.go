@@ -6,6 +6,7 @@ package tenants
 
 import (
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,9 @@ import (
 // bound is the maximum time by which an attack can delay the work of a tenant. It is generous because test machines are
 // slow.
 const bound = time.Minute
+
+var kubernetes = flag.String("kubernetes", localcluster.DefaultKubernetes,
+	"components folder of the Kubernetes of the control planes")
 
 // TestTenants runs the attacks.
 func TestTenants(t *testing.T) {
@@ -62,7 +66,7 @@ func buildPrograms(ctx context.Context, kinds ...simulated.Kind) *localcluster.B
 	paths, err := localcluster.DefaultPaths()
 	Expect(err).NotTo(HaveOccurred())
 	builder := &localcluster.Builder{
-		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
+		Repo: repo, Paths: paths, Kubernetes: *kubernetes, Progress: localcluster.NewProgress(os.Stdout),
 	}
 	programs, err = simulated.Build(ctx, builder, kinds...)
 	Expect(err).NotTo(HaveOccurred())
