@@ -23,11 +23,11 @@ for controller in "$@"; do
 		echo "# The objects of config/controller, written by make generate. The tests of a module read only files of the module."
 		"$bin/kustomize" build "$controller/config/controller"
 	} >"$controller/config/controller.yaml"
-	if [ -d "$controller/config/pods" ]; then
+	if [ -d "$controller/config/rights" ]; then
 		{
-			echo "# The objects of config/pods, written by make generate."
-			"$bin/kustomize" build "$controller/config/pods"
-		} >"$controller/config/pods.yaml"
+			echo "# The objects of config/rights, written by make generate."
+			"$bin/kustomize" build "$controller/config/rights"
+		} >"$controller/config/rights.yaml"
 	fi
 	# The module is also tested without its siblings and the examples.
 	if [ "$module" = common ]; then

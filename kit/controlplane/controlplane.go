@@ -51,8 +51,8 @@ type ControlPlane struct {
 }
 
 // Start starts an API server and creates the objects in the folder config: the CRDs in config/crd, and the objects in
-// config/controller.yaml. If config/pods.yaml exists, Start also creates its policy, which limits how the controller
-// can change pods. `make generate` writes these files from config/controller and config/pods. The controller uses the
+// config/controller.yaml. If config/rights.yaml exists, Start also creates its policies, which limit the permissions of
+// the controller. `make generate` writes these files from config/controller and config/rights. The controller uses the
 // service account in the namespace. Start returns an error if $KUBEBUILDER_ASSETS is not set, if the API server does
 // not start, or if the API server rejects an object.
 func Start(
@@ -77,8 +77,8 @@ func Start(
 		Config: environment.Config, environment: environment, namespace: namespace, serviceAccount: serviceAccount,
 	}
 	manifests := []string{filepath.Join(config, "controller.yaml")}
-	if pods := filepath.Join(config, "pods.yaml"); isFile(pods) {
-		manifests = append(manifests, pods)
+	if rights := filepath.Join(config, "rights.yaml"); isFile(rights) {
+		manifests = append(manifests, rights)
 	}
 	if err := c.install(ctx, manifests, scheme); err != nil {
 		return nil, errors.Join(err, c.Stop())

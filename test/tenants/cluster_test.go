@@ -129,14 +129,15 @@ func (c *cluster) tenant(ctx context.Context, name string) client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	})).To(Succeed())
-	file, err := c.Kubeconfig(name, name)
-	Expect(err).NotTo(HaveOccurred())
-	config, err := clientcmd.BuildConfigFromFlags("", file)
-	Expect(err).NotTo(HaveOccurred())
+	return c.as(must(c.Kubeconfig(name, name)))
+}
+
+// as returns a client with the identity in a kubeconfig.
+func (c *cluster) as(kubeconfig string) client.Client {
+	GinkgoHelper()
+	config := must(clientcmd.BuildConfigFromFlags("", kubeconfig))
 	config.QPS = -1
-	tenant, err := client.New(config, client.Options{Scheme: c.Client.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	return tenant
+	return must(client.New(config, client.Options{Scheme: c.Client.Scheme()}))
 }
 
 // inParallel calls do for each number below n, 20 at a time. It makes no more calls once a controller is harmed.

@@ -89,17 +89,12 @@ func (c *cluster) run(ctx context.Context, s service, flags ...string) *controll
 	}
 	Expect(c.Client.Create(ctx, pod)).To(Succeed()) // the controller reads its own image from its pod
 	container := pod.Spec.Containers[0]
-
-	account := pod.Spec.ServiceAccountName
-	kubeconfig, err := c.Kubeconfig(name, fmt.Sprintf("system:serviceaccount:%s:%s", pod.Namespace, account),
-		"system:serviceaccounts", "system:serviceaccounts:"+pod.Namespace)
-	Expect(err).NotTo(HaveOccurred())
 	health, err := simulated.Listen()
 	Expect(err).NotTo(HaveOccurred())
 	argv := append([]string{"/usr/bin/env"}, environment(pod, container)...)
 	argv = append(argv, binary)
 	argv = append(argv, container.Args...)
-	argv = append(argv, "--kubeconfig="+kubeconfig, "--leader-election-namespace="+pod.Namespace,
+	argv = append(argv, "--kubeconfig="+c.kubeconfigOf(s), "--leader-election-namespace="+pod.Namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+health.String(),
 		// A busy test machine can delay the renewal of the Lease.
 		"--leader-elect-lease-duration=20m", "--leader-elect-renew-deadline=15m")
@@ -111,6 +106,14 @@ func (c *cluster) run(ctx context.Context, s service, flags ...string) *controll
 	Expect(started.limit).To(BeNumerically(">", 0), "%s has no memory limit", name)
 	c.runLimited(ctx, started, argv, simulated.Probe("http://"+health.String()+"/readyz", ""))
 	return started
+}
+
+// kubeconfigOf writes a kubeconfig with the identity of a controller, and returns its path.
+func (c *cluster) kubeconfigOf(s service) string {
+	GinkgoHelper()
+	name, namespace := s.module+"-controller", "t9k-"+s.module
+	return must(c.Kubeconfig(name, fmt.Sprintf("system:serviceaccount:%s:%s", namespace, name),
+		"system:serviceaccounts", "system:serviceaccounts:"+namespace))
 }
 
 // runLimited starts a program and returns when it is ready. The program counts as harmed when it exceeds its limit.
