@@ -221,6 +221,9 @@ func (e *native) syncGroup(
 	default:
 		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", &there)
 	}
+	if err := checkClass(group, there.Spec.PriorityClassName, class); err != nil {
+		return "", err
+	}
 	if gangOf(&there).MinCount == gangOf(want).MinCount {
 		return there.Spec.PriorityClassName, nil
 	}

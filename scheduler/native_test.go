@@ -102,21 +102,25 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 	for _, step := range []struct {
 		name     string
 		priority int32
+		recorded string // in the status of the group
 		pods     []*corev1.Pod
 		want     string
 		wantErr  bool
 	}{
 		{name: "a", priority: 70, want: "t9k-native-272"},
-		{name: "a", priority: 80, want: "t9k-native-272"},
+		{name: "a", priority: 80, recorded: "t9k-native-272", want: "t9k-native-272"},
+		{name: "a", priority: 80, wantErr: true},
 		{name: "pods-first", priority: 70, pods: []*corev1.Pod{byHand}, want: ""},
 		{name: "pods-first", priority: 70, want: ""},
 		{name: "pods-of-a-higher-priority", priority: 70, pods: ofClass("t9k-native-1000"), wantErr: true},
 		{name: "pods-of-another-engine", priority: 70, pods: ofClass("t9k-volcano-100"), wantErr: true},
 		{name: "pods-of-the-group", priority: 70, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
-		{name: "a", priority: 80, pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272"},
+		{
+			name: "a", priority: 80, recorded: "t9k-native-272", pods: ofClass("t9k-native-272")[1:], want: "t9k-native-272",
+		},
 	} {
 		group := newGroup(step.name, 1).withPriority(step.priority).Group
-		group.UID = types.UID(step.name)
+		group.UID, group.Status.PriorityClassName = types.UID(step.name), step.recorded
 		got, err := e.syncGroup(t.Context(), group, step.pods, e.priorityClass(queue, group).Name)
 		_, isRefused := errors.AsType[*report.RefusedError](err)
 		if isRefused != step.wantErr || !isRefused && err != nil || got != step.want {

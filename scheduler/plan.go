@@ -216,6 +216,10 @@ func scheduled(g groupView, waiting map[string]held) metav1.Condition {
 		c.Message = fmt.Sprintf("%s: pod %s has PriorityClass %q, but its group has %q: delete the pod, and set no "+
 			"priorityClassName in its replacement",
 			missing, foreign.Name, foreign.Spec.PriorityClassName, g.ClassInForce)
+	case over.Claim != "":
+		c.Reason = v1beta1.ReasonQuotaExceeded
+		c.Message = fmt.Sprintf("%s: the quota of Queue %q limits devices, but those of pod %s cannot be counted: "+
+			"ResourceClaim %s does not exist or has too many DeviceClasses", missing, g.Group.Spec.Queue, over.Pod, over.Claim)
 	case isWaiting:
 		c.Reason = v1beta1.ReasonQuotaExceeded
 		c.Message = fmt.Sprintf("%s: not enough %s left in the quota of Queue %q", missing, over.Resource,

@@ -118,6 +118,14 @@ func TestConditionsOfGroup(t *testing.T) {
 			want:        conditions{"Admitted", "EnoughPods", "Scheduling"},
 			wantMessage: "0 of 1 pods are on nodes: no scheduler named t9k-scheduler has tried to place the other pods yet",
 		},
+		"the ResourceClaim of a pod does not exist": {
+			queue: newQueue(nil), group: newGroup("a", 1, newPod(gated, func(pod *corev1.Pod) {
+				pod.Annotations = map[string]string{annotationUncounted: "gpus"}
+			})),
+			want: conditions{"Admitted", "EnoughPods", "QuotaExceeded"},
+			wantMessage: `0 of 1 pods are on nodes: the quota of Queue "lab" limits devices, but those of pod a-0 cannot be ` +
+				"counted: ResourceClaim gpus does not exist or has too many DeviceClasses",
+		},
 		"two pods have the PriorityClasses of other groups: the message is about the first": {
 			queue: newQueue(nil), group: newGroup("a", 2,
 				newPod(gated, ofClass("t9k-native-1010")), newPod(gated, ofClass("t9k-native-2020"))).ofClass("t9k-native-10"),

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -65,9 +66,16 @@ func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 // isExtra reports whether the controller of the pod marked it as extra: its group does not need it.
 func isExtra(pod *corev1.Pod) bool { return pod.Annotations[v1beta1.AnnotationExtra] != "" }
 
-// requestsOf returns the resources that a pod requests, as the scheduler counts them, and one pod.
+// requestsOf returns the resources that a pod requests, as the scheduler counts them, and one pod. A pod can also
+// request the devices of a DeviceClass as a resource with the name of the class. They count like devices of a claim.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	for name, quantity := range requests {
+		if class, isOfClass := strings.CutPrefix(string(name), resourcev1.ResourceDeviceClassPrefix); isOfClass {
+			delete(requests, name)
+			requests = add(requests, corev1.ResourceList{devicesOfClass(class): quantity})
+		}
+	}
 	requests[corev1.ResourcePods] = resource.MustParse("1")
 	return requests
 }

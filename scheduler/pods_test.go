@@ -119,3 +119,17 @@ func TestAllocatedResourcesAreLimited(t *testing.T) {
 		t.Errorf("unexpected resources (-want +got):\n%s", diff)
 	}
 }
+
+func TestDevicesThatAContainerRequestsCountForTheirClass(t *testing.T) {
+	t.Parallel()
+	pod := newPod(func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests["deviceclass.resource.kubernetes.io/gpu"] = resource.MustParse("2")
+	})
+	want := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("1"),
+		gpus: resource.MustParse("2"),
+	}
+	if diff := cmp.Diff(want, requestsOf(pod)); diff != "" {
+		t.Errorf("unexpected requests (-want +got):\n%s", diff)
+	}
+}

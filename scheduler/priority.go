@@ -85,6 +85,18 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 	return class, nil
 }
 
+// checkClass returns a *report.RefusedError if the engine's group has one of our classes that the controller did not
+// choose for it. A tenant can create the engine's group before the controller does, and name our group as its owner.
+func checkClass(group *v1beta1.PodGroup, named, class string) error {
+	//attack:the group of the engine can have any class => if false {
+	if isOurClass(named) && named != class && named != group.Status.PriorityClassName {
+		return &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+			"podgroup %s of the engine has PriorityClass %s, but its group has %s: delete that podgroup", group.Name, named,
+			class)}
+	}
+	return nil
+}
+
 // hasForeignClass reports whether a pod of an admitted group must not be scheduled because its class is not that of the
 // engine's group. The pod must not have another one of our classes. If the engine needs one class, the pod must have
 // exactly the class of the group. A pod lacks it if it was created just after the group was admitted, before the API

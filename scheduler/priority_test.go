@@ -38,19 +38,51 @@ func TestPriorityClassOfNewGroup(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("the class is %q, want %q", got, tc.want)
 			}
-			type refusal struct{ Reason, Message string }
-			var refused, wantRefused refusal
-			if asRefused, ok := errors.AsType[*report.RefusedError](err); ok {
-				refused = refusal{asRefused.Reason, asRefused.Err.Error()}
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			if tc.wantRefused != "" {
-				wantRefused = refusal{"NotSupportedByEngine", tc.wantRefused}
-			}
-			if diff := cmp.Diff(wantRefused, refused); diff != "" {
-				t.Errorf("unexpected refusal (-want +got):\n%s", diff)
-			}
+			expectRefusal(t, err, tc.wantRefused)
 		})
+	}
+}
+
+func TestClassOfTheEnginesGroup(t *testing.T) {
+	t.Parallel()
+	const class = "t9k-volcano-10"
+	for name, tc := range map[string]struct {
+		recorded, named string
+		wantRefused     string
+	}{
+		"the class that the controller chooses is accepted":         {named: class},
+		"an earlier class of the controller is accepted":            {named: "t9k-volcano-9", recorded: "t9k-volcano-9"},
+		"a class of the site, which the pods had, is accepted":      {named: "site"},
+		"a group without a class, whose pods had none, is accepted": {},
+		"a class of another group is rejected": {
+			named: "t9k-volcano-99", recorded: "t9k-volcano-9",
+			wantRefused: "podgroup a of the engine has PriorityClass t9k-volcano-99, but its group has t9k-volcano-10: " +
+				"delete that podgroup",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			group := newGroup("a", 1).Group
+			group.Status.PriorityClassName = tc.recorded
+			expectRefusal(t, checkClass(group, tc.named, class), tc.wantRefused)
+		})
+	}
+}
+
+// expectRefusal checks that an error is a *report.RefusedError with the message, or nil if the message is empty.
+func expectRefusal(t *testing.T, err error, message string) {
+	t.Helper()
+	type refusal struct{ Reason, Message string }
+	var refused, want refusal
+	if asRefused, ok := errors.AsType[*report.RefusedError](err); ok {
+		refused = refusal{asRefused.Reason, asRefused.Err.Error()}
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if message != "" {
+		want = refusal{"NotSupportedByEngine", message}
+	}
+	if diff := cmp.Diff(want, refused); diff != "" {
+		t.Errorf("unexpected refusal (-want +got):\n%s", diff)
 	}
 }

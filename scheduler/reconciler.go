@@ -212,6 +212,12 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		for j := range pods.Items {
 			g.Pods = append(g.Pods, &pods.Items[j])
 		}
+		//attack:the devices of claims do not count => if false {
+		if limitsDevices(view.Queue) {
+			if err := r.countDevices(ctx, g.Pods); err != nil {
+				return view, err
+			}
+		}
 		g.Limits = r.engine.groupLimits(g)
 		if view.Queue != nil {
 			g.Class = r.engine.priorityClass(view.Queue, g.Group)
@@ -223,6 +229,11 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	}
 	if view.Orphans, err = r.orphans(ctx, view); err != nil {
 		return view, err
+	}
+	if limitsDevices(view.Queue) {
+		if err := r.countDevices(ctx, view.Orphans); err != nil {
+			return view, err
+		}
 	}
 	blockers, err := r.engine.blockers(ctx, view.Groups)
 	view.Blocker = blockers[""]

@@ -12,6 +12,8 @@ import (
 type held struct {
 	// Resource is the first resource, by name, whose quota does not suffice.
 	Resource corev1.ResourceName
+	// Pod and Claim are the names of a pod whose devices are not known, and of its ResourceClaim. Empty if all are known.
+	Pod, Claim string
 }
 
 // release returns the gated pods of a queue that can be scheduled now. The pods that a group needs are released
@@ -55,15 +57,19 @@ func release(
 				needed = append(needed, pod)
 			}
 		}
+		if pod, claim := uncounted(needed); pod != nil {
+			waiting[g.key()] = held{Pod: pod.Name, Claim: claim}
+			continue
+		}
 		if over := fits(needed); over != "" {
-			waiting[g.key()] = held{over}
+			waiting[g.key()] = held{Resource: over}
 			continue
 		}
 		if !needOf(g.Group.Spec).without(placedOf(through)).isMet() {
 			continue
 		}
 		for _, pod := range gated {
-			if slices.Contains(needed, pod) {
+			if slices.Contains(needed, pod) || pod.Annotations[annotationUncounted] != "" {
 				continue
 			}
 			if over := fits([]*corev1.Pod{pod}); over != "" {
@@ -102,7 +108,7 @@ func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.
 		others := slices.DeleteFunc(slices.Clone(through), isPlaced)
 		needed, _ := needOf(g.Group.Spec).without(placedOf(through)).pick(others)
 		if over := lacking(quota, used, sumOf(needed)); over != "" {
-			waiting[g.key()] = held{over}
+			waiting[g.key()] = held{Resource: over}
 		}
 	}
 	return waiting

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -44,6 +45,8 @@ func strip(object client.Object) {
 	case *corev1.Node:
 		manager.StripMeta(&object.ObjectMeta, nil, nil)
 		object.Spec, object.Status = corev1.NodeSpec{}, corev1.NodeStatus{Allocatable: object.Status.Allocatable}
+	case *resourcev1.ResourceClaim:
+		stripClaim(object)
 	case *schedulingv1beta1.PodGroup:
 		stripNativeGroup(object)
 	case *volcanov1beta1.PodGroup:
@@ -67,13 +70,13 @@ func stripGroupStatus(status *v1beta1.PodGroupStatus) {
 }
 
 // stripPod keeps the requests and the state of a pod. Anybody can create a pod with the label of a group. If it
-// requests more different resources than any node has, stripPod also removes the label, so that the pod belongs to no
-// group. Such a pod is never released, and no scheduler can place it.
+// requests more different resources than any node has, or more claims, stripPod also removes the label, so that the pod
+// belongs to no group. Such a pod is never released, and no scheduler can place it.
 func stripPod(pod *corev1.Pod) {
 	requests := requestsOf(pod)
 	delete(requests, corev1.ResourcePods)
 	maps.DeleteFunc(requests, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
-	if len(requests) > maxResources {
+	if len(requests) > maxResources || len(pod.Spec.ResourceClaims) > maxClaims {
 		manager.StripForeignMeta(&pod.ObjectMeta)
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
 		return
@@ -94,6 +97,10 @@ func stripPod(pod *corev1.Pod) {
 	}
 	if isGrouped(pod) {
 		spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
+	}
+	for _, name := range claimsOf(pod) {
+		name = manager.Short(name)
+		spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimName: &name})
 	}
 	if pod.Spec.SchedulerName == v1beta1.SchedulerName {
 		spec.SchedulerName = v1beta1.SchedulerName
@@ -141,8 +148,8 @@ func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 // ours.
 func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	spec := group.Spec
-	isPlausible := len(spec.PriorityClassName) <= maxKey && fits(spec.MinTaskMember, maxRoles) &&
-		(spec.MinResources == nil || fits(*spec.MinResources, maxResources))
+	isPlausible := len(spec.PriorityClassName) <= maxKey && len(spec.Queue) <= maxKey &&
+		fits(spec.MinTaskMember, maxRoles) && (spec.MinResources == nil || fits(*spec.MinResources, maxResources))
 	group.Spec, group.Status = volcanov1beta1.PodGroupSpec{}, volcanov1beta1.PodGroupStatus{}
 	if !isPlausible || !isOfGroup(group) {
 		manager.StripForeignMeta(&group.ObjectMeta)
@@ -151,7 +158,7 @@ func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	manager.StripMeta(&group.ObjectMeta, nil, nil)
 	group.Spec = volcanov1beta1.PodGroupSpec{
 		MinMember: spec.MinMember, MinTaskMember: spec.MinTaskMember, MinResources: spec.MinResources,
-		PriorityClassName: spec.PriorityClassName,
+		Queue: spec.Queue, PriorityClassName: spec.PriorityClassName,
 	}
 }
 

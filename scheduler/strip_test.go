@@ -342,7 +342,7 @@ func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 		Spec: volcanov1beta1.PodGroupSpec{
 			MinMember: 2, MinTaskMember: map[string]int32{
 				"worker": 2,
-			}, MinResources: &resources, Queue: "lab", PriorityClassName: "class",
+			}, MinResources: &resources, Queue: "other", PriorityClassName: "class",
 			NetworkTopology: &volcanov1beta1.NetworkTopologySpec{Mode: volcanov1beta1.HardNetworkTopologyMode},
 		},
 		Status: volcanov1beta1.PodGroupStatus{Conditions: []volcanov1beta1.PodGroupCondition{{Message: long}}},
@@ -355,6 +355,7 @@ func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	}
 	want, got := there.DeepCopy(), &volcanov1beta1.PodGroup{}
 	want.Spec.MinMember, want.Spec.MinTaskMember = 3, map[string]int32{"worker": 3}
+	want.Spec.Queue = "lab" // a tenant can create the group first, with another queue
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(there), got); err != nil {
 		t.Fatal(err)
 	}
@@ -390,6 +391,10 @@ func TestTheCacheKeepsOnlyNamesOfForeignGroups(t *testing.T) {
 				ObjectMeta: bulkyMeta(group), Spec: volcanov1beta1.PodGroupSpec{MinTaskMember: large},
 			},
 			want: &volcanov1beta1.PodGroup{ObjectMeta: kept},
+		},
+		"a group of Volcano with a queue name that is too long": {
+			object: &volcanov1beta1.PodGroup{ObjectMeta: bulkyMeta(group), Spec: volcanov1beta1.PodGroupSpec{Queue: long}},
+			want:   &volcanov1beta1.PodGroup{ObjectMeta: kept},
 		},
 		"a group of Volcano with a resource name that is too long": {
 			object: &volcanov1beta1.PodGroup{ObjectMeta: bulkyMeta(group), Spec: volcanov1beta1.PodGroupSpec{

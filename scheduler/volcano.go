@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,13 +64,14 @@ func (e *volcano) blockers(context.Context, []groupView) (map[string]blocker, er
 	return nil, err
 }
 
-// gates is part of engine. Volcano supports neither the nodes of a queue nor a quota for the number of pods.
+// gates is part of engine. Volcano supports neither the nodes of a queue nor a quota for the number of pods or for the
+// devices of a DeviceClass.
 func (e *volcano) gates(queue *v1beta1.Queue) bool {
 	if queue == nil {
 		return false
 	}
 	_, ofPods := quotaOf(queue)[corev1.ResourcePods]
-	return ofPods || isConfined(queue)
+	return ofPods || isConfined(queue) || limitsDevices(queue)
 }
 
 // priorityClass is part of engine. The class is only for the priority of the group, since Volcano supports priorities
@@ -181,6 +183,7 @@ func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.Resour
 		}
 	}
 	delete(capacity, corev1.ResourcePods)
+	maps.DeleteFunc(capacity, func(name corev1.ResourceName, _ resource.Quantity) bool { return isOfClass(name) })
 	return capacity
 }
 
@@ -274,12 +277,16 @@ func (e *volcano) syncGroup(
 	case !metav1.IsControlledBy(&there, group):
 		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.volcano.sh", &there)
 	}
+	if err := checkClass(group, there.Spec.PriorityClassName, class); err != nil {
+		return "", err
+	}
 	if want.Spec.MinResources == nil {
 		want.Spec.MinResources = there.Spec.MinResources // too few pods: keep the value
 	}
 	changed := there.DeepCopy()
 	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.Spec.MinMember, want.Spec.MinTaskMember
-	changed.Spec.MinResources = want.Spec.MinResources
+	//attack:a group of Volcano keeps its queue => changed.Spec.MinResources = want.Spec.MinResources
+	changed.Spec.MinResources, changed.Spec.Queue = want.Spec.MinResources, want.Spec.Queue
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
 		return there.Spec.PriorityClassName, nil
 	}

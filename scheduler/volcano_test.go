@@ -43,6 +43,9 @@ func TestCapacityOfVolcanoQueues(t *testing.T) {
 		"a quota for the number of pods is left out, since Volcano does not support it": {
 			quota: quotaOf("pods", "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
 		},
+		"a quota for devices of a DeviceClass is left out, since Volcano does not support it": {
+			quota: quotaOf(gpus, "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
+		},
 		"the resources of all nodes are listed": {
 			nodes: []client.Object{node("a", cpu("8")), node("b", quotaOf(gpu, "8")), node("c", quotaOf("hugepages-2Mi", "0"))},
 			want:  map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"},

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
 )
 
 var _ = Describe("The admission policies for pods", Ordered, func() {
@@ -40,6 +41,7 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("remove its own gate from a pod", func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1]
 		}),
+		Entry("mark a pod as preemptible", annotated(preemptable, "true")),
 	)
 
 	DescribeTable("do not allow a tenant to", func(ctx context.Context, change func(*corev1.Pod), why string) {
@@ -58,7 +60,75 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("remove the gate of the queue", func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:]
 		}, "spec.schedulingGates:"),
+		Entry("remove a pod from its group in Volcano", unannotated(gang.AnnotationGroup),
+			"group-name and volcano.sh/task-spec"),
+		Entry("move a pod to another group in Volcano", annotated(gang.AnnotationGroup, "other"),
+			"group-name and volcano.sh/task-spec"),
+		Entry("give a pod a role in Volcano", annotated(taskSpec, "master"), "group-name and volcano.sh/task-spec"),
+		Entry("keep a pod from being evicted by Volcano", annotated(preemptable, "false"), preemptable),
+		Entry("keep a pod from being evicted by Volcano, by a label", labelled(preemptable, "false"), preemptable),
 	)
+
+	It("do not allow a tenant to add a pod to a group of Volcano after the pod was created", func(ctx context.Context) {
+		pod := member(namespace)
+		pod.Annotations = nil
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		annotated(gang.AnnotationGroup, "group")(pod)
+		Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring("metadata.annotations:")))
+	})
+
+	DescribeTable("check new pods:", func(ctx context.Context, change func(*corev1.Pod), why string) {
+		pod := member(namespace)
+		change(pod)
+		if err := tenant.Create(ctx, pod); why == "" {
+			Expect(err).NotTo(HaveOccurred())
+		} else {
+			Expect(err).To(MatchError(ContainSubstring(why)))
+		}
+	},
+		Entry("a pod of a group can lack the annotation of Volcano", unannotated(gang.AnnotationGroup), ""),
+		Entry("a pod of a group cannot be in another group of Volcano", annotated(gang.AnnotationGroup, "other"),
+			"must be the same as the label"),
+		Entry("a pod of a group cannot be kept from being evicted", annotated(preemptable, "false"), preemptable),
+		Entry("a pod of a group cannot choose its node", onNode, "spec.nodeName:"),
+		Entry("a pod of a queue cannot choose its node", func(pod *corev1.Pod) {
+			onNode(pod)
+			unlabelled(v1beta1.LabelGroupName)(pod)
+		}, "spec.nodeName:"),
+		Entry("a pod that is in no queue can choose its node", func(pod *corev1.Pod) {
+			onNode(pod)
+			pod.Labels = nil
+		}, ""),
+	)
+
+	// With the values for its Helm chart, Volcano's controllers use the name of the scheduler, too.
+	It("allow Volcano's controllers to use the annotation for their own pods", func(ctx context.Context) {
+		user := "system:serviceaccount:volcano-system:volcano-controllers"
+		bind(ctx, namespace, user, rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
+		})
+		volcano := as(user)
+		byJob := member(namespace)
+		byJob.Labels, byJob.Spec.SchedulingGates = map[string]string{"volcano.sh/job-name": "job"}, nil
+		annotated(gang.AnnotationGroup, "job-1")(byJob)
+		annotated(preemptable, "false")(byJob)
+		Eventually(func() error { return volcano.Create(ctx, byJob) }).Should(Succeed()) // once the role is known
+		byDeployment := member(namespace)
+		byDeployment.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, GenerateName: "pod-"}
+		Expect(tenant.Create(ctx, byDeployment)).To(Succeed())
+		before := byDeployment.DeepCopy()
+		annotated(gang.AnnotationGroup, "podgroup-1")(byDeployment)
+		Expect(volcano.Patch(ctx, byDeployment, client.MergeFrom(before))).To(Succeed())
+
+		By("moving the pods to another group")
+		for _, pod := range []*corev1.Pod{byJob, byDeployment} {
+			before := pod.DeepCopy()
+			annotated(gang.AnnotationGroup, "other")(pod)
+			Expect(tenant.Patch(ctx, pod, client.MergeFrom(before))).
+				To(MatchError(ContainSubstring("metadata.annotations:")))
+		}
+	})
 
 	It("do not allow a tenant to add a pod to a group after the pod was created", func(ctx context.Context) {
 		pod := member(namespace)
@@ -79,7 +149,7 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		pod := member(namespace)
 		Expect(tenant.Create(ctx, pod)).To(Succeed())
 		before := pod.DeepCopy()
-		pod.Spec.SchedulingGates = nil
+		pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:]
 		annotated(v1beta1.AnnotationReleased, "true")(pod)
 		labelled(v1beta1.LabelQueue, "other")(pod)
 		c, err := client.New(config(), client.Options{Scheme: plane.Client.Scheme()})
@@ -88,6 +158,32 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 	},
 		Entry("the scheduler-controller", func() *rest.Config { return plane.Controller() }),
 		Entry("a cluster administrator", func() *rest.Config { return plane.Config }),
+	)
+
+	DescribeTable("do not allow the scheduler-controller to", func(
+		ctx context.Context, change func(*corev1.Pod), why string,
+	) {
+		pod := member(namespace)
+		Expect(tenant.Create(ctx, pod)).To(Succeed())
+		before := pod.DeepCopy()
+		change(pod)
+		controller, err := client.New(plane.Controller(), client.Options{Scheme: plane.Client.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(controller.Patch(ctx, pod, client.MergeFrom(before))).To(MatchError(ContainSubstring(why)))
+	},
+		Entry("replace the image of a pod", func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "other" }, "spec:"),
+		Entry("add a toleration to a pod", func(pod *corev1.Pod) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		}, "spec:"),
+		Entry("set the deadline of a pod", func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = new(int64(1)) }, "spec:"),
+		Entry("remove the gate of another controller", func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1]
+		}, "spec.schedulingGates:"),
+		Entry("move a pod to another group", labelled(v1beta1.LabelGroupName, "other"), "metadata:"),
+		Entry("remove a label of a pod", unlabelled(v1beta1.LabelGroupName), "metadata:"),
+		Entry("add a finalizer to a pod", func(pod *corev1.Pod) {
+			pod.Finalizers = []string{"example.com/stay"}
+		}, "metadata:"),
 	)
 
 	DescribeTable("check the PriorityClasses of queues:", func(
@@ -109,6 +205,12 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("pods of another scheduler cannot use them",
 			func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName }, true),
 	)
+
+	It("check the PriorityClasses of queues: pods without the gate cannot use them", func(ctx context.Context) {
+		pod := member(namespace)
+		pod.Spec.PriorityClassName, pod.Spec.SchedulingGates = "t9k-native-10", nil
+		Expect(tenant.Create(ctx, pod)).To(MatchError(ContainSubstring("spec.schedulingGates:")))
+	})
 
 	It("allow other PriorityClasses whose names begin with t9k-", func(ctx context.Context) {
 		pod := member(namespace)
@@ -150,9 +252,7 @@ var _ = Describe("In a namespace that requires a queue", Ordered, func() {
 			"requires all pods to be scheduled from a queue"),
 		Entry("rejected with another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "" },
 			"requires all pods to be scheduled from a queue"),
-		Entry("rejected if it sets spec.nodeName", func(pod *corev1.Pod) {
-			pod.Spec.NodeName, pod.Spec.SchedulingGates = "node-1", nil
-		}, "spec.nodeName:"),
+		Entry("rejected if it sets spec.nodeName", onNode, "spec.nodeName:"),
 		Entry("rejected without the gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
 			"spec.schedulingGates:"),
 	)
@@ -175,7 +275,8 @@ func member(namespace string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, GenerateName: "member-",
-			Labels: map[string]string{v1beta1.LabelGroupName: "group", v1beta1.LabelQueue: "lab"},
+			Labels:      map[string]string{v1beta1.LabelGroupName: "group", v1beta1.LabelQueue: "lab"},
+			Annotations: map[string]string{gang.AnnotationGroup: "group"},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName:   v1beta1.SchedulerName,
@@ -185,6 +286,15 @@ func member(namespace string) *corev1.Pod {
 	}
 }
 
+// taskSpec and preemptable are annotations of Volcano. The second can also be a label.
+const (
+	taskSpec    = "volcano.sh/task-spec"
+	preemptable = "volcano.sh/preemptable"
+)
+
+// onNode makes a pod choose its node. Such a pod cannot have a gate.
+func onNode(pod *corev1.Pod) { pod.Spec.NodeName, pod.Spec.SchedulingGates = "node-1", nil }
+
 func labelled(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
 }
@@ -193,6 +303,13 @@ func unlabelled(key string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Labels = maps.Clone(pod.Labels)
 		delete(pod.Labels, key)
+	}
+}
+
+func unannotated(key string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Annotations = maps.Clone(pod.Annotations)
+		delete(pod.Annotations, key)
 	}
 }
 

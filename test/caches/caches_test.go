@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,7 +66,7 @@ var kept = []struct {
 	{"tensorboard-controller", ofTensorBoard, []client.Object{&corev1.Service{}, &networkingv1.NetworkPolicy{}}, 4 << 10},
 	{"scheduler-controller", ofScheduler, []client.Object{&schedulerv1beta1.PodGroup{}}, 160 << 10},
 	{"scheduler-controller", ofScheduler, []client.Object{
-		&corev1.Pod{}, &volcanov1beta1.PodGroup{}, &schedulingv1beta1.PodGroup{},
+		&corev1.Pod{}, &volcanov1beta1.PodGroup{}, &schedulingv1beta1.PodGroup{}, &resourcev1.ResourceClaim{},
 	}, 16 << 10},
 }
 

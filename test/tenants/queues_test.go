@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,10 +48,7 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 
 	It("would use the quota of their queue if their owner could annotate them as released", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
-		Expect(c.Client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "tensorstack-scheduler-members"},
-		})).To(Succeed())
-		Eventually(ctx, c.hoard).Should(Succeed())
+		c.withoutPolicies(ctx, func() { Eventually(ctx, c.hoard).Should(Succeed()) })
 		c.createGroup(ctx, "shared")
 		Eventually(ctx, c.reason(ctx, victim, "shared", schedulerv1beta1.ConditionGroupScheduled)).
 			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
@@ -106,8 +102,6 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 	It("do not block a queue if kube-scheduler does not report their group", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.keepSilent(ctx)
-		Eventually(ctx, c.reason(ctx, attacker, "silent", schedulerv1beta1.ConditionAdmitted)).
-			Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 		c.isPlaced(ctx, "open")
 	})
 
@@ -153,7 +147,7 @@ var _ = Describe("On kube-scheduler, pods of one tenant", Label("queues"), func(
 	})
 })
 
-var _ = Describe("On Volcano, one tenant", Label("queues"), func() {
+var _ = Describe("On Volcano, one tenant", Label("queues", "volcano"), func() {
 	It("does not break a queue with the resources that its pods request", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Volcano, scheduler)
 		c.requestMuch(ctx)
@@ -256,16 +250,7 @@ func startQueues(ctx context.Context, kind simulated.Kind, s service) *cluster {
 	} {
 		c.createQueue(ctx, name, spec)
 	}
-	Eventually(ctx, func() (gates int, err error) {
-		pod := podOf("probe", "1")
-		err = create(ctx, client.NewDryRunClient(c.attacker), attacker, pod)
-		return len(pod.Spec.SchedulingGates), err
-	}).Should(Equal(1))
-	Eventually(ctx, func() error {
-		pod := podOf("probe", "1")
-		pod.Annotations = map[string]string{schedulerv1beta1.AnnotationReleased: "true"}
-		return create(ctx, client.NewDryRunClient(c.attacker), attacker, pod)
-	}).ShouldNot(Succeed())
+	c.awaitPolicies(ctx)
 	return c
 }
 
@@ -295,11 +280,12 @@ func (s service) groupIn(namespace, name string) *unstructured.Unstructured {
 	return group
 }
 
-// createGroup creates a group of the victim with a pod of 2 CPUs. The group has the name of its queue.
+// createGroup creates a group of the victim with a pod of 2 CPUs. The group has the name of its queue. The pod comes
+// first: a pod that is created just when its group is admitted can lack the PriorityClass of the group.
 func (c *cluster) createGroup(ctx context.Context, queue string) {
 	GinkgoHelper()
-	Expect(create(ctx, c.victim, victim, scheduler.group(queue, queue))).To(Succeed())
 	Expect(create(ctx, c.victim, victim, podOf(queue, "2"))).To(Succeed())
+	Expect(create(ctx, c.victim, victim, scheduler.group(queue, queue))).To(Succeed())
 }
 
 // isPlaced checks that a pod of the victim in a queue is placed on a node.
@@ -347,14 +333,57 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// crowd runs pods of the attacker whose group names the victim's queue.
+// withoutPolicies calls do without the policies for members of groups and for PriorityClasses, and without the policy
+// that completes pods of tenants. Kubernetes before 1.36 does not have the last one.
+func (c *cluster) withoutPolicies(ctx context.Context, do func()) {
+	GinkgoHelper()
+	c.unbind(ctx, "members")
+	c.unbind(ctx, "classes")
+	c.leaveIncomplete(ctx)
+	do()
+	c.apply(ctx, scheduler.module)
+	c.awaitPolicies(ctx)
+}
+
+// unbind removes the binding of a ValidatingAdmissionPolicy of the scheduler-controller.
+func (c *cluster) unbind(ctx context.Context, policy string) {
+	GinkgoHelper()
+	c.kubectl(ctx, "delete", "validatingadmissionpolicybinding", "tensorstack-scheduler-"+policy)
+}
+
+// leaveIncomplete removes the policy that completes pods of tenants.
+func (c *cluster) leaveIncomplete(ctx context.Context) {
+	GinkgoHelper()
+	c.kubectl(ctx, "delete", "mutatingadmissionpolicybinding", "tensorstack-scheduler-pods")
+	Eventually(ctx, func() (int, error) { return c.gatesOf(ctx, byItself(podOf("probe", "1"))) }).Should(BeZero())
+}
+
+// awaitPolicies waits until the admission policies for pods are in force.
+func (c *cluster) awaitPolicies(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func() (int, error) { return c.gatesOf(ctx, podOf("probe", "1")) }).Should(Equal(1))
+	Eventually(ctx, func() error {
+		pod := podOf("probe", "1")
+		pod.Annotations = map[string]string{schedulerv1beta1.AnnotationReleased: "true"}
+		return create(ctx, client.NewDryRunClient(c.attacker), attacker, pod)
+	}).ShouldNot(Succeed())
+}
+
+// gatesOf returns the number of gates that a pod of the attacker would have.
+func (c *cluster) gatesOf(ctx context.Context, pod *corev1.Pod) (int, error) {
+	err := create(ctx, client.NewDryRunClient(c.attacker), attacker, pod)
+	return len(pod.Spec.SchedulingGates), err
+}
+
+// crowd runs pods whose group names the victim's queue. The administrator creates them, since the policies would gate
+// pods of the attacker.
 func (c *cluster) crowd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("crowd", "lab"))).To(Succeed())
 	for i := range 3 {
 		pod := byItself(podOf("crowd", "1"))
 		pod.Name = fmt.Sprintf("crowd-%d", i)
-		Expect(create(ctx, c.attacker, attacker, pod)).To(Succeed())
+		Expect(create(ctx, c.Client, attacker, pod)).To(Succeed())
 	}
 	Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "crowd") }).Should(HaveLen(3))
 }
@@ -371,20 +400,32 @@ func (c *cluster) hoard(ctx context.Context) error {
 	return create(ctx, c.attacker, attacker, pod)
 }
 
-// keepSilent runs a pod of the attacker that names its node. The pod is in a PodGroup of kube-scheduler, but
-// kube-scheduler does not schedule the pod.
+// keepSilent runs a pod of the attacker that names its node, without the policies that reject it. The pod is in a
+// PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when this blocks the
+// group.
 func (c *cluster) keepSilent(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("silent", "open"))).To(Succeed())
 	Eventually(ctx, c.reason(ctx, attacker, "silent", schedulerv1beta1.ConditionAdmitted)).
 		Should(Equal(schedulerv1beta1.ReasonAdmitted))
+	pod := byItself(podOf("silent", "1"))
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("silent")}
+	c.withoutPolicies(ctx, func() {
+		Eventually(ctx, func() error { return c.createOnNode(ctx, pod) }).Should(Succeed())
+	})
+	Eventually(ctx, c.reason(ctx, attacker, "silent", schedulerv1beta1.ConditionAdmitted)).
+		Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
+}
+
+// createOnNode creates a pod of the attacker that names its node. As a kubelet does, it reports the pod as scheduled.
+func (c *cluster) createOnNode(ctx context.Context, pod *corev1.Pod) error {
+	GinkgoHelper()
 	var nodes corev1.NodeList
 	Expect(c.Client.List(ctx, &nodes)).To(Succeed())
-	pod := byItself(podOf("silent", "1"))
 	pod.Spec.NodeName = nodes.Items[0].Name
-	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("silent")}
-	Expect(create(ctx, c.attacker, attacker, pod)).To(Succeed())
-	// The kubelet reports the pod as scheduled.
+	if err := create(ctx, c.attacker, attacker, pod); err != nil {
+		return err
+	}
 	Eventually(ctx, func() error {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
@@ -395,6 +436,7 @@ func (c *cluster) keepSilent(ctx context.Context) {
 		})
 		return c.Client.Status().Update(ctx, pod)
 	}).Should(Succeed())
+	return nil
 }
 
 // claimPriority creates a pod of the attacker with the PriorityClass of another queue before its group exists.

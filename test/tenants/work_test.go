@@ -283,10 +283,15 @@ func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
 // createQueue creates a Queue as an administrator.
 func (c *cluster) createQueue(ctx context.Context, name string, spec map[string]any) {
 	GinkgoHelper()
+	Expect(c.Client.Create(ctx, queueOf(name, spec))).To(Succeed())
+}
+
+// queueOf returns a Queue.
+func queueOf(name string, spec map[string]any) *unstructured.Unstructured {
 	queue := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	queue.SetGroupVersionKind(schedulerv1beta1.GroupVersion.WithKind("Queue"))
 	queue.SetName(name)
-	Expect(c.Client.Create(ctx, queue)).To(Succeed())
+	return queue
 }
 
 // reasonOf returns the reason of a condition. It is empty if the object does not have the condition.

@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Queue is a share of the cluster that PodGroups are scheduled from.
+// Queue is a share of the cluster that PodGroups are scheduled from. The name of a new Queue has at most 63 characters.
 //
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must have at most 63 characters, since the name is a label of the pods of the Queue"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=training
@@ -45,7 +46,8 @@ type QueueList struct {
 // QueueSpec is the desired state of a Queue. Every field can be changed at any time.
 type QueueSpec struct {
 	// The maximum amount of resources that the pods of the queue can have allocated together. If unset, there is no limit.
-	// A resource that is not listed is not limited.
+	// A resource that is not listed is not limited. <DeviceClass>.deviceclass.resource.k8s.io/devices is the devices of
+	// ResourceClaims, as in a ResourceQuota.
 	//
 	// +optional
 	Quota *QueueQuota `json:"quota,omitempty"`

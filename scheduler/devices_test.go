@@ -1,0 +1,242 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+)
+
+// gpus is the devices of the DeviceClass gpu in a quota.
+const gpus corev1.ResourceName = "gpu.deviceclass.resource.k8s.io/devices"
+
+// exactly returns a request for devices of a DeviceClass.
+func exactly(class string, n int64) resourcev1.DeviceRequest {
+	return resourcev1.DeviceRequest{Exactly: &resourcev1.ExactDeviceRequest{
+		DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: n,
+	}}
+}
+
+// first returns a request for the first available one of several requests.
+func first(requests ...resourcev1.DeviceRequest) resourcev1.DeviceRequest {
+	var all resourcev1.DeviceRequest
+	for _, r := range requests {
+		all.FirstAvailable = append(all.FirstAvailable, resourcev1.DeviceSubRequest{
+			DeviceClassName: r.Exactly.DeviceClassName, AllocationMode: r.Exactly.AllocationMode, Count: r.Exactly.Count,
+		})
+	}
+	return all
+}
+
+func newClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name},
+		Spec:       resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: requests}},
+	}
+}
+
+func TestDevicesOfAClaim(t *testing.T) {
+	t.Parallel()
+	all := exactly("gpu", 0)
+	all.Exactly.AllocationMode = resourcev1.DeviceAllocationModeAll
+	for name, tc := range map[string]struct {
+		requests []resourcev1.DeviceRequest
+		want     map[corev1.ResourceName]int64
+	}{
+		"a claim without requests has no devices": {},
+		"the requests of a class add up": {
+			requests: []resourcev1.DeviceRequest{exactly("gpu", 2), exactly("gpu", 3), exactly("nic", 1)},
+			want:     map[corev1.ResourceName]int64{gpus: 5, devicesOfClass("nic"): 1},
+		},
+		"a request for all devices can get as many as a claim can have": {
+			requests: []resourcev1.DeviceRequest{all}, want: map[corev1.ResourceName]int64{gpus: 32},
+		},
+		"of alternatives, the largest one of each class counts": {
+			requests: []resourcev1.DeviceRequest{
+				first(exactly("gpu", 1), exactly("gpu", 4), exactly("old", 8), exactly("gpu", 2)),
+			},
+			want: map[corev1.ResourceName]int64{gpus: 4, devicesOfClass("old"): 8},
+		},
+		"alternatives add up with other requests": {
+			requests: []resourcev1.DeviceRequest{first(all), exactly("gpu", 1)}, want: map[corev1.ResourceName]int64{gpus: 33},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claim := newClaim("claim", tc.requests...)
+			for _, claim := range []*resourcev1.ResourceClaim{claim, cached(t, claim)} {
+				var got map[corev1.ResourceName]int64
+				for name, n := range devicesOf(claim) {
+					if got == nil {
+						got = map[corev1.ResourceName]int64{}
+					}
+					got[name] = n.Value()
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("unexpected devices (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// claiming adds claims to a pod.
+func claiming(entries ...corev1.PodResourceClaim) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.ResourceClaims = entries }
+}
+
+func named(claim string) corev1.PodResourceClaim {
+	return corev1.PodResourceClaim{Name: "entry", ResourceClaimName: &claim}
+}
+
+// ofTemplate returns an entry whose claim is created from a template.
+func ofTemplate() corev1.PodResourceClaim {
+	return corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("template")}
+}
+
+// generated records the name of a claim that was created from a template. Nil means that the pod needs none.
+func generated(claim *string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: claim}}
+	}
+}
+
+func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
+	t.Parallel()
+	var tooMany []resourcev1.DeviceRequest
+	for i := range maxClasses + 1 {
+		tooMany = append(tooMany, exactly(fmt.Sprint("class-", i), 1))
+	}
+	for name, tc := range map[string]struct {
+		pods   []*corev1.Pod
+		claims []client.Object
+		// want are the released pods, and waiting is the resource or the claim that the others wait for.
+		want    []string
+		waiting held
+	}{
+		"pods whose claims fit are released": {
+			pods:   []*corev1.Pod{newPod(gated, claiming(named("a"))), newPod(gated, claiming(named("b")))},
+			claims: []client.Object{newClaim("a", exactly("gpu", 2)), newClaim("b", exactly("gpu", 2))},
+			want:   []string{"a-0", "a-1"},
+		},
+		"pods whose claims do not fit wait": {
+			pods:    []*corev1.Pod{newPod(gated, claiming(named("a"))), newPod(gated, claiming(named("b")))},
+			claims:  []client.Object{newClaim("a", exactly("gpu", 2)), newClaim("b", exactly("gpu", 3))},
+			waiting: held{Resource: gpus},
+		},
+		"a claim counts for each of its pods": {
+			pods:    []*corev1.Pod{newPod(released, claiming(named("a"))), newPod(gated, claiming(named("a")))},
+			claims:  []client.Object{newClaim("a", exactly("gpu", 3))},
+			waiting: held{Resource: gpus},
+		},
+		"a claim that was created from a template counts": {
+			pods:    []*corev1.Pod{newPod(gated, claiming(ofTemplate()), generated(new("a")))},
+			claims:  []client.Object{newClaim("a", exactly("gpu", 5))},
+			waiting: held{Resource: gpus},
+		},
+		"a pod waits for the claim of its template, although another claim has the name of the entry": {
+			pods:    []*corev1.Pod{newPod(gated, claiming(ofTemplate()))},
+			claims:  []client.Object{newClaim("gpu", exactly("gpu", 1))},
+			waiting: held{Pod: "a-0", Claim: "of a template"},
+		},
+		"a pod does not wait for a claim that it does not need": {
+			pods: []*corev1.Pod{newPod(gated, claiming(ofTemplate()), generated(nil))}, want: []string{"a-0"},
+		},
+		"a pod waits for a claim that does not exist": {
+			pods:    []*corev1.Pod{newPod(gated), newPod(gated, claiming(named("later")))},
+			waiting: held{Pod: "a-1", Claim: "later"},
+		},
+		"a pod waits indefinitely if its claim has too many classes": {
+			pods:    []*corev1.Pod{newPod(gated, claiming(named("a")))},
+			claims:  []client.Object{newClaim("a", tooMany...)},
+			waiting: held{Pod: "a-0", Claim: "a"},
+		},
+		"devices that a container requests as a resource count": {
+			pods: []*corev1.Pod{newPod(gated, func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources.Requests["deviceclass.resource.kubernetes.io/gpu"] = resource.MustParse("5")
+			})},
+			waiting: held{Resource: gpus},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup("a", int32(len(tc.pods)), tc.pods...)
+			for i := range g.Pods {
+				g.Pods[i] = cached(t, g.Pods[i])
+			}
+			r := &reconciler{client: throughCache(t, newTestClient(t, tc.claims...))}
+			if err := r.countDevices(t.Context(), g.Pods); err != nil {
+				t.Fatal(err)
+			}
+			pods, waiting := release(corev1.ResourceList{gpus: resource.MustParse("4")}, []groupView{g}, nil)
+			var got []string
+			for _, pod := range pods {
+				got = append(got, pod.Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected pods are released (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.waiting, waiting[g.key()]); diff != "" {
+				t.Errorf("the group waits for something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExtraPodsWaitForTheirClaims(t *testing.T) {
+	t.Parallel()
+	g := newGroup("a", 1, newPod(running), newPod(gated, extra, claiming(named("later"))), newPod(gated, extra))
+	r := &reconciler{client: newTestClient(t)}
+	if err := r.countDevices(t.Context(), g.Pods); err != nil {
+		t.Fatal(err)
+	}
+	pods, _ := release(corev1.ResourceList{gpus: resource.MustParse("4")}, []groupView{g}, nil)
+	if len(pods) != 1 || pods[0].Name != "a-2" {
+		t.Errorf("unexpected pods are released, want a-2 only: %v", pods)
+	}
+}
+
+func TestPodsWithMoreClaimsThanAnyPodHasAreInNoGroup(t *testing.T) {
+	t.Parallel()
+	pod := newPod(gated, func(pod *corev1.Pod) {
+		pod.Labels[v1beta1.LabelGroupName] = "a"
+		pod.Spec.ResourceClaims = make([]corev1.PodResourceClaim, maxClaims+1)
+	})
+	if labels := cached(t, pod).Labels; len(labels) > 0 {
+		t.Errorf("the cache keeps the labels %v", labels)
+	}
+}
+
+func TestOnlyQuotasForDevicesReadClaims(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		queue *v1beta1.Queue
+		want  bool
+	}{
+		"no queue":                {},
+		"a queue without a quota": {queue: newQueue(nil)},
+		"a quota for CPUs": {queue: newQueue(func(s *v1beta1.QueueSpec) {
+			s.Quota = &v1beta1.QueueQuota{Requests: cpu("1")}
+		})},
+		"a quota for devices": {want: true, queue: newQueue(func(s *v1beta1.QueueSpec) {
+			s.Quota = &v1beta1.QueueQuota{Requests: corev1.ResourceList{gpus: resource.MustParse("1")}}
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := limitsDevices(tc.queue); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+			if got := (&volcano{}).gates(tc.queue); got != tc.want {
+				t.Errorf("with Volcano, the pods of the queue are gated: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
