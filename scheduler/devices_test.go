@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +57,12 @@ func TestDevicesOfAClaim(t *testing.T) {
 			requests: []resourcev1.DeviceRequest{exactly("gpu", 2), exactly("gpu", 3), exactly("nic", 1)},
 			want:     map[corev1.ResourceName]int64{gpus: 5, devicesOfClass("nic"): 1},
 		},
+		"a request for more devices than a claim can have gets as many as a claim can have": {
+			requests: []resourcev1.DeviceRequest{
+				first(exactly("gpu", 8), exactly("gpu", math.MaxInt64)), exactly("gpu", math.MaxInt64),
+			},
+			want: map[corev1.ResourceName]int64{gpus: 32},
+		},
 		"a request for all devices can get as many as a claim can have": {
 			requests: []resourcev1.DeviceRequest{all}, want: map[corev1.ResourceName]int64{gpus: 32},
 		},
@@ -65,7 +73,8 @@ func TestDevicesOfAClaim(t *testing.T) {
 			want: map[corev1.ResourceName]int64{gpus: 4, devicesOfClass("old"): 8},
 		},
 		"alternatives add up with other requests": {
-			requests: []resourcev1.DeviceRequest{first(all), exactly("gpu", 1)}, want: map[corev1.ResourceName]int64{gpus: 33},
+			requests: []resourcev1.DeviceRequest{first(exactly("gpu", 2)), exactly("gpu", 1)},
+			want:     map[corev1.ResourceName]int64{gpus: 3},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +115,29 @@ func generated(claim *string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: claim}}
 	}
+}
+
+// recorded marks a pod as released, with a record of its devices.
+func recorded(devices string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationReleased, devices)
+	}
+}
+
+// requestingGPUs makes the container of a pod request devices as a resource.
+func requestingGPUs(n string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			"deviceclass.resource.kubernetes.io/gpu": resource.MustParse(n),
+		}
+	}
+}
+
+// of4GPUs returns a queue with a quota of 4 GPUs.
+func of4GPUs() *v1beta1.Queue {
+	return newQueue(func(s *v1beta1.QueueSpec) {
+		s.Quota = &v1beta1.QueueQuota{Requests: corev1.ResourceList{gpus: resource.MustParse("4")}}
+	})
 }
 
 func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
@@ -153,15 +185,44 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 			pods:    []*corev1.Pod{newPod(gated), newPod(gated, claiming(named("later")))},
 			waiting: held{Pod: "a-1", Claim: "later"},
 		},
+		"a released pod counts the devices that it had, although its claim is gone": {
+			pods: []*corev1.Pod{
+				newPod(running, recorded(`{"gpu":3,"nic":9}`), claiming(named("gone"))), newPod(gated, claiming(named("a"))),
+			},
+			claims:  []client.Object{newClaim("a", exactly("gpu", 2))},
+			waiting: held{Resource: gpus},
+		},
+		"a released pod counts the devices of a claim that is larger than before": {
+			pods: []*corev1.Pod{
+				newPod(running, recorded(`{"gpu":1}`), claiming(named("a"))), newPod(gated, claiming(named("b"))),
+			},
+			claims:  []client.Object{newClaim("a", exactly("gpu", 3)), newClaim("b", exactly("gpu", 2))},
+			waiting: held{Resource: gpus},
+		},
+		"the devices that a container of a released pod requests count once": {
+			pods: []*corev1.Pod{
+				newPod(running, recorded(`{"gpu":3}`), requestingGPUs("2"), claiming(named("a"))),
+				newPod(gated, claiming(named("a"))),
+			},
+			claims: []client.Object{newClaim("a", exactly("gpu", 1))},
+			want:   []string{"a-1"},
+		},
+		"other classes do not count": {
+			pods:   []*corev1.Pod{newPod(gated, claiming(named("a")))},
+			claims: []client.Object{newClaim("a", exactly("nic", 9))},
+			want:   []string{"a-0"},
+		},
+		"a pod waits indefinitely if it has too many claims": {
+			pods:    []*corev1.Pod{newPod(gated, claiming(make([]corev1.PodResourceClaim, maxClaims+1)...))},
+			waiting: held{Pod: "a-0", Claim: "of a template"},
+		},
 		"a pod waits indefinitely if its claim has too many classes": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(named("a")))},
 			claims:  []client.Object{newClaim("a", tooMany...)},
 			waiting: held{Pod: "a-0", Claim: "a"},
 		},
 		"devices that a container requests as a resource count": {
-			pods: []*corev1.Pod{newPod(gated, func(pod *corev1.Pod) {
-				pod.Spec.Containers[0].Resources.Requests["deviceclass.resource.kubernetes.io/gpu"] = resource.MustParse("5")
-			})},
+			pods:    []*corev1.Pod{newPod(gated, requestingGPUs("5"))},
 			waiting: held{Resource: gpus},
 		},
 	} {
@@ -171,11 +232,15 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 			for i := range g.Pods {
 				g.Pods[i] = cached(t, g.Pods[i])
 			}
+			view := queueView{Queue: of4GPUs(), Groups: []groupView{g}}
 			r := &reconciler{client: throughCache(t, newTestClient(t, tc.claims...))}
-			if err := r.countDevices(t.Context(), g.Pods); err != nil {
+			if err := r.countDevices(t.Context(), &view); err != nil {
 				t.Fatal(err)
 			}
-			pods, waiting := release(corev1.ResourceList{gpus: resource.MustParse("4")}, []groupView{g}, nil)
+			if isUnknown := tc.waiting.Claim != ""; isUnknown != (view.RequeueAfter == claimDelay) {
+				t.Errorf("the queue is reconciled again after %s, want %s: %t", view.RequeueAfter, claimDelay, isUnknown)
+			}
+			pods, waiting := release(quotaOf(view.Queue), view.Groups, nil)
 			var got []string
 			for _, pod := range pods {
 				got = append(got, pod.Name)
@@ -193,24 +258,74 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 func TestExtraPodsWaitForTheirClaims(t *testing.T) {
 	t.Parallel()
 	g := newGroup("a", 1, newPod(running), newPod(gated, extra, claiming(named("later"))), newPod(gated, extra))
+	view := queueView{Queue: of4GPUs(), Groups: []groupView{g}}
 	r := &reconciler{client: newTestClient(t)}
-	if err := r.countDevices(t.Context(), g.Pods); err != nil {
+	if err := r.countDevices(t.Context(), &view); err != nil {
 		t.Fatal(err)
 	}
-	pods, _ := release(corev1.ResourceList{gpus: resource.MustParse("4")}, []groupView{g}, nil)
-	if len(pods) != 1 || pods[0].Name != "a-2" {
-		t.Errorf("unexpected pods are released, want a-2 only: %v", pods)
+	pods, _ := release(quotaOf(view.Queue), view.Groups, nil)
+	if len(pods) != 1 || pods[0].Name != "a-2" || view.RequeueAfter != claimDelay {
+		t.Errorf("released %v and reconciled again after %s, want a-2 and %s", pods, view.RequeueAfter, claimDelay)
 	}
 }
 
-func TestPodsWithMoreClaimsThanAnyPodHasAreInNoGroup(t *testing.T) {
+func TestDevicesOfOrphansAndOfSelectedGroupsCount(t *testing.T) {
 	t.Parallel()
-	pod := newPod(gated, func(pod *corev1.Pod) {
-		pod.Labels[v1beta1.LabelGroupName] = "a"
-		pod.Spec.ResourceClaims = make([]corev1.PodResourceClaim, maxClaims+1)
-	})
-	if labels := cached(t, pod).Labels; len(labels) > 0 {
-		t.Errorf("the cache keeps the labels %v", labels)
+	pod := newPod(released, claiming(named("a")))
+	pod.Namespace = "team"
+	view := queueView{
+		Queue:   of4GPUs(),
+		Groups:  []groupView{newGroup("a", 1, pod), newGroup("b", 1, pod).unselected()},
+		Orphans: []*corev1.Pod{pod},
+	}
+	r := &reconciler{client: newTestClient(t, newClaim("a", exactly("gpu", 3)))}
+	if err := r.countDevices(t.Context(), &view); err != nil {
+		t.Fatal(err)
+	}
+	devices := func(pods []*corev1.Pod) int64 {
+		n := sumOf(pods)[gpus]
+		return n.Value()
+	}
+	got := []int64{devices(view.Orphans), devices(view.Groups[0].Pods), devices(view.Groups[1].Pods)}
+	if diff := cmp.Diff([]int64{3, 3, 0}, got); diff != "" {
+		t.Errorf("unexpected devices of the orphan, the selected and the other group (-want +got):\n%s", diff)
+	}
+	if len(pod.Spec.Containers) != 1 {
+		t.Error("the pod in the cache was changed")
+	}
+}
+
+func TestReleasedPodsRecordTheirDevices(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long.", 50) + "class"
+	for name, tc := range map[string]struct {
+		pod       *corev1.Pod
+		want      string
+		uncounted bool
+	}{
+		"a pod without devices":               {pod: newPod(), want: "true"},
+		"a pod with a claim":                  {pod: newPod(claiming(named("a"))), want: `{"gpu":3}`},
+		"a pod with a claim and a resource":   {pod: newPod(requestingGPUs("2"), claiming(named("a"))), want: `{"gpu":5}`},
+		"a claim of a class with a long name": {pod: newPod(claiming(named("long"))), want: `{"` + long + `":1}`, uncounted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGroup("a", 1, tc.pod)
+			queue := of4GPUs()
+			queue.Spec.Quota.Requests[devicesOfClass(long)] = resource.MustParse("1")
+			view := queueView{Queue: queue, Groups: []groupView{g}}
+			r := &reconciler{client: newTestClient(t, newClaim("a", exactly("gpu", 3)), newClaim("long", exactly(long, 1)))}
+			if err := r.countDevices(t.Context(), &view); err != nil {
+				t.Fatal(err)
+			}
+			pod := view.Groups[0].Pods[0]
+			if got := releasedValue(pod); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if got := pod.Annotations[annotationUncounted] != ""; got != tc.uncounted {
+				t.Errorf("the pod is marked as uncounted: %t, want %t", got, tc.uncounted)
+			}
+		})
 	}
 }
 

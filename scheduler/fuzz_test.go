@@ -138,7 +138,7 @@ func drawView(t *rapid.T) queueView {
 		view.Groups = append(view.Groups, g)
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "orphans") {
-		if pod := draw(fmt.Sprint("orphan-", i)); holdsNode(pod) {
+		if pod := draw(fmt.Sprint("orphan-", i)); mayHoldNode(pod) {
 			view.Orphans = append(view.Orphans, pod)
 		}
 	}

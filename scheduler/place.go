@@ -19,6 +19,7 @@ import (
 // release removes the gate of a pod and restricts the pod to the nodes of its queue. Both changes must be in the same
 // write, because the API server allows changes of the node affinity only while a pod is gated.
 func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *corev1.Pod) error {
+	value := releasedValue(pod)
 	if pod.Annotations[annotationAbridged] != "" {
 		full := &corev1.Pod{}
 		if err := r.reader.Get(ctx, client.ObjectKeyFromObject(pod), full); err != nil {
@@ -29,7 +30,7 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 		}
 		pod = full
 	}
-	ungated := ungated(pod, queue)
+	ungated := ungated(pod, queue, value)
 	err := r.client.Patch(ctx, ungated, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -42,12 +43,13 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 }
 
 // ungated returns a copy of a pod without the gate, restricted to the nodes of its queue. The copy has the label of the
-// queue, so that it counts against the quota until it ends, even if its group is deleted.
-func ungated(pod *corev1.Pod, queue *v1beta1.Queue) *corev1.Pod {
+// queue, so that it counts against the quota until it ends, even if its group is deleted. The value is that of
+// AnnotationReleased.
+func ungated(pod *corev1.Pod, queue *v1beta1.Queue, value string) *corev1.Pod {
 	ungated := pod.DeepCopy()
 	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates,
 		func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
-	metav1.SetMetaDataAnnotation(&ungated.ObjectMeta, v1beta1.AnnotationReleased, "true")
+	metav1.SetMetaDataAnnotation(&ungated.ObjectMeta, v1beta1.AnnotationReleased, value)
 	if len(validation.IsValidLabelValue(queue.Name)) == 0 {
 		metav1.SetMetaDataLabel(&ungated.ObjectMeta, v1beta1.LabelQueue, queue.Name)
 	}

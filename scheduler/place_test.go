@@ -60,7 +60,7 @@ func TestUngated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := ungated(newPod(gated), tc.queue)
+			got := ungated(newPod(gated), tc.queue, "true")
 			if diff := cmp.Diff(tc.want, got.Labels); diff != "" {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
@@ -79,7 +79,7 @@ func TestReleasedPodsAreConfinedToTheNodesOfTheirQueueAndKeepOtherGates(t *testi
 	other := corev1.PodSchedulingGate{Name: "example.com/data"}
 	got := ungated(newPod(gated, func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, other)
-	}), queue)
+	}), queue, "true")
 	if diff := cmp.Diff([]corev1.PodSchedulingGate{other}, got.Spec.SchedulingGates); diff != "" {
 		t.Errorf("unexpected gates (-want +got):\n%s", diff)
 	}

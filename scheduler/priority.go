@@ -10,6 +10,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -41,8 +42,9 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// ensure creates the class if it does not exist, and reports whether it is new. An API server that has not seen a class
-// yet rejects the pods and groups that name it (admission plugin Priority).
+// ensure creates the class if it does not exist, and reports whether it is new. An API server that has not seen a
+// class yet rejects the pods and groups that name it (admission plugin Priority). ensure returns a
+// *report.RefusedError if the class exists with another value or policy.
 func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Time) (isNew bool, err error) {
 	class := &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,6 +57,11 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 	}
 	var there schedulingv1.PriorityClass
 	err = c.Get(ctx, client.ObjectKeyFromObject(class), &there)
+	if err == nil && (there.Value != p.Value || ptr.Deref(there.PreemptionPolicy, "") != p.Preemption) {
+		return false, &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+			"PriorityClass %s has the value %d and preemptionPolicy %s, want %d and %s: delete it", there.Name, there.Value,
+			ptr.Deref(there.PreemptionPolicy, ""), p.Value, p.Preemption)}
+	}
 	if err == nil {
 		return now.Sub(there.CreationTimestamp.Time) < newClassAge, nil
 	}

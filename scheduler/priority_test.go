@@ -2,10 +2,14 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/report"
 )
@@ -65,6 +69,36 @@ func TestClassOfTheEnginesGroup(t *testing.T) {
 			group := newGroup("a", 1).Group
 			group.Status.PriorityClassName = tc.recorded
 			expectRefusal(t, checkClass(group, tc.named, class), tc.wantRefused)
+		})
+	}
+}
+
+func TestClassWithAnotherValueOrPolicyIsRejected(t *testing.T) {
+	t.Parallel()
+	class := priorityClass{Name: "t9k-native-7", Value: 7, Preemption: corev1.PreemptNever}
+	there := func(value int32, policy *corev1.PreemptionPolicy) client.Object {
+		return &schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Value: value, PreemptionPolicy: policy,
+		}
+	}
+	const message = "PriorityClass t9k-native-7 has the value %d and preemptionPolicy %s, want 7 and Never: delete it"
+	for name, tc := range map[string]struct {
+		there       client.Object
+		wantRefused string
+	}{
+		"the class of the controller": {there: there(7, new(corev1.PreemptNever))},
+		"another value": {
+			there: there(8, new(corev1.PreemptNever)), wantRefused: fmt.Sprintf(message, 8, corev1.PreemptNever),
+		},
+		"another policy": {
+			there:       there(7, new(corev1.PreemptLowerPriority)),
+			wantRefused: fmt.Sprintf(message, 7, corev1.PreemptLowerPriority),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := class.ensure(t.Context(), newTestClient(t, tc.there), now)
+			expectRefusal(t, err, tc.wantRefused)
 		})
 	}
 }

@@ -212,12 +212,6 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 		for j := range pods.Items {
 			g.Pods = append(g.Pods, &pods.Items[j])
 		}
-		//attack:the devices of claims do not count => if false {
-		if limitsDevices(view.Queue) {
-			if err := r.countDevices(ctx, g.Pods); err != nil {
-				return view, err
-			}
-		}
 		g.Limits = r.engine.groupLimits(g)
 		if view.Queue != nil {
 			g.Class = r.engine.priorityClass(view.Queue, g.Group)
@@ -230,10 +224,8 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	if view.Orphans, err = r.orphans(ctx, view); err != nil {
 		return view, err
 	}
-	if limitsDevices(view.Queue) {
-		if err := r.countDevices(ctx, view.Orphans); err != nil {
-			return view, err
-		}
+	if err := r.countDevices(ctx, &view); err != nil {
+		return view, err
 	}
 	blockers, err := r.engine.blockers(ctx, view.Groups)
 	view.Blocker = blockers[""]
@@ -245,9 +237,9 @@ func (r *reconciler) observe(ctx context.Context, name string) (queueView, error
 	return view, err
 }
 
-// orphans returns the pods on nodes that have the label of the queue, are in a namespace that it selects, and whose
-// group is gone. If a group of the same name exists in another queue now, the pods that this queue released still
-// belong to this queue.
+// orphans returns the pods that hold a node or can be bound, have the label of the queue, are in a namespace that it
+// selects, and whose group is gone. If a group of the same name exists in another queue now, the pods that this queue
+// released still belong to this queue.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil
@@ -260,7 +252,8 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 	var orphans []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !holdsNode(pod) {
+		//attack:a released pod without a group counts only on a node => if !holdsNode(pod) {
+		if !mayHoldNode(pod) {
 			continue
 		}
 		group := &v1beta1.PodGroup{}

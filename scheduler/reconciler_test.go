@@ -125,7 +125,9 @@ func TestRejectedGroupsAreRetried(t *testing.T) {
 	class := (&native{}).priorityClass(newQueue(nil), newGroup("training", 1).Group)
 	classOfAge := func(age time.Duration) []client.Object {
 		created := metav1.ObjectMeta{Name: class.Name, CreationTimestamp: metav1.NewTime(now.Add(-age))}
-		return []client.Object{&schedulingv1.PriorityClass{ObjectMeta: created, Value: class.Value}}
+		return []client.Object{&schedulingv1.PriorityClass{
+			ObjectMeta: created, Value: class.Value, PreemptionPolicy: &class.Preemption,
+		}}
 	}
 	for name, test := range map[string]struct {
 		classes []client.Object
@@ -284,8 +286,9 @@ func TestPodsWhoseGroupIsGoneAreOrphans(t *testing.T) {
 	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other, moved,
 		pod("team", "released", "moved", running, released), pod("team", "of-another-queue", "moved", running),
 		pod("team", "left", "gone", running), pod("team", "ended", "gone", succeeded), pod("team", "waits", "gone"),
+		pod("team", "not-bound", "gone", released),
 		pod("team", "member", "there", running), pod("elsewhere", "not-selected", "gone", running))}
-	for queue, want := range map[string][]string{"lab": {"left", "released"}, "other": nil} {
+	for queue, want := range map[string][]string{"lab": {"left", "not-bound", "released"}, "other": nil} {
 		view, err := r.observe(t.Context(), queue)
 		if err != nil {
 			t.Fatal(err)

@@ -70,13 +70,13 @@ func stripGroupStatus(status *v1beta1.PodGroupStatus) {
 }
 
 // stripPod keeps the requests and the state of a pod. Anybody can create a pod with the label of a group. If it
-// requests more different resources than any node has, or more claims, stripPod also removes the label, so that the pod
-// belongs to no group. Such a pod is never released, and no scheduler can place it.
+// requests more different resources than any node has, stripPod also removes the label, so that the pod belongs to no
+// group. Such a pod is never released, and no scheduler can place it.
 func stripPod(pod *corev1.Pod) {
 	requests := requestsOf(pod)
 	delete(requests, corev1.ResourcePods)
 	maps.DeleteFunc(requests, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
-	if len(requests) > maxResources || len(pod.Spec.ResourceClaims) > maxClaims {
+	if len(requests) > maxResources {
 		manager.StripForeignMeta(&pod.ObjectMeta)
 		pod.Spec, pod.Status = corev1.PodSpec{}, corev1.PodStatus{}
 		return
@@ -98,7 +98,8 @@ func stripPod(pod *corev1.Pod) {
 	if isGrouped(pod) {
 		spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
 	}
-	for _, name := range claimsOf(pod) {
+	claims := claimsOf(pod)
+	for _, name := range claims[:min(len(claims), maxClaims+1)] {
 		name = manager.Short(name)
 		spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimName: &name})
 	}

@@ -258,7 +258,7 @@ func TestReleaseChangesOnlyTheGateAndTheNodes(t *testing.T) {
 			if err := c.Get(t.Context(), key, &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(ungated(&full, tc.queue), &got, ignoreVersion, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(ungated(&full, tc.queue, "true"), &got, ignoreVersion, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("unexpected pod (-want +got):\n%s", diff)
 			}
 		})

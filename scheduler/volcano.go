@@ -107,7 +107,8 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	if nodesErr != nil {
 		return nodesErr
 	}
-	capacity := capacityOf(queue, ofNodes)
+	//attack:pods without a group use no quota in Volcano => capacity := capacityOf(queue, ofNodes, nil)
+	capacity := capacityOf(queue, ofNodes, sumOf(view.Orphans))
 	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: queue.Spec.Priority}
 	if err != nil {
 		there.Labels = map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"}
@@ -164,12 +165,13 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
-// capacityOf returns the most that a queue can have, which is also the base of its share: its quota, and no limit for
-// other resources. Volcano reduces values beyond the cluster to what the cluster has.
+// capacityOf returns the most that a queue can have, which is also the base of its share: the part of its quota that
+// the orphans do not use, and no limit for other resources. Volcano reduces values beyond the cluster to what the
+// cluster has. The orphans are pods that Volcano does not count, because their group is gone.
 //
 // Volcano orders queues only by the resources that are named here: CPU, memory, and the resources of nodes. Resources
 // that pods request must not be added, since a tenant can request any number of resources with any names.
-func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.ResourceList {
+func capacityOf(queue *v1beta1.Queue, ofNodes, orphans corev1.ResourceList) corev1.ResourceList {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: unlimited, corev1.ResourceMemory: unlimited}
 	for name, quantity := range ofNodes {
 		if !quantity.IsZero() {
@@ -177,10 +179,9 @@ func capacityOf(queue *v1beta1.Queue, ofNodes corev1.ResourceList) corev1.Resour
 		}
 	}
 	for name, quantity := range quotaOf(queue) {
-		capacity[name] = quantity
-		if quantity.IsZero() {
-			capacity[name] = nearlyNothing
-		}
+		left := quantity.DeepCopy()
+		left.Sub(orphans[name])
+		capacity[name] = largest(left, nearlyNothing)
 	}
 	delete(capacity, corev1.ResourcePods)
 	maps.DeleteFunc(capacity, func(name corev1.ResourceName, _ resource.Quantity) bool { return isOfClass(name) })

@@ -27,9 +27,10 @@ func TestCapacityOfVolcanoQueues(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: has}}
 	}
 	for name, tc := range map[string]struct {
-		quota corev1.ResourceList
-		nodes []client.Object
-		want  map[corev1.ResourceName]string
+		quota   corev1.ResourceList
+		nodes   []client.Object
+		orphans []*corev1.Pod
+		want    map[corev1.ResourceName]string
 	}{
 		"a queue without a quota can have the whole cluster": {
 			want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
@@ -46,6 +47,14 @@ func TestCapacityOfVolcanoQueues(t *testing.T) {
 		"a quota for devices of a DeviceClass is left out, since Volcano does not support it": {
 			quota: quotaOf(gpus, "3"), want: map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P"},
 		},
+		"pods whose group is gone reduce the quota, since Volcano does not count them": {
+			quota: cpu("3"), orphans: []*corev1.Pod{newPod(ofCPUs("2")), newPod(ofCPUs("500m"))},
+			want: map[corev1.ResourceName]string{"cpu": "500m", "memory": "5P"},
+		},
+		"pods whose group is gone can use more than the quota": {
+			quota: cpu("3"), orphans: []*corev1.Pod{newPod(ofCPUs("4"))},
+			want: map[corev1.ResourceName]string{"cpu": "1m", "memory": "5P"},
+		},
 		"the resources of all nodes are listed": {
 			nodes: []client.Object{node("a", cpu("8")), node("b", quotaOf(gpu, "8")), node("c", quotaOf("hugepages-2Mi", "0"))},
 			want:  map[corev1.ResourceName]string{"cpu": "5P", "memory": "5P", gpu: "5P"},
@@ -59,7 +68,9 @@ func TestCapacityOfVolcanoQueues(t *testing.T) {
 			}))
 			c := newTestClient(t, tc.nodes...)
 			e := &volcano{client: c, reader: c}
-			if err := e.syncQueue(t.Context(), queueView{Queue: queue, Groups: []groupView{requests}}); err != nil {
+			if err := e.syncQueue(t.Context(), queueView{
+				Queue: queue, Groups: []groupView{requests}, Orphans: tc.orphans,
+			}); err != nil {
 				t.Fatal(err)
 			}
 			var there volcanov1beta1.Queue

@@ -91,7 +91,15 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("a pod of a group cannot be in another group of Volcano", annotated(gang.AnnotationGroup, "other"),
 			"must be the same as the label"),
 		Entry("a pod of a group cannot be kept from being evicted", annotated(preemptable, "false"), preemptable),
-		Entry("a pod of a group cannot choose its node", onNode, "spec.nodeName:"),
+		Entry("a pod of a group cannot lack the gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
+			"spec.schedulingGates:"),
+		Entry("a pod of a group of another scheduler needs no gate", func(pod *corev1.Pod) {
+			pod.Spec.SchedulerName, pod.Spec.SchedulingGates = corev1.DefaultSchedulerName, nil
+		}, ""),
+		Entry("a pod of a group cannot choose its node", func(pod *corev1.Pod) {
+			onNode(pod)
+			pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+		}, "spec.nodeName:"),
 		Entry("a pod of a queue cannot choose its node", func(pod *corev1.Pod) {
 			onNode(pod)
 			unlabelled(v1beta1.LabelGroupName)(pod)
@@ -205,12 +213,6 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("pods of another scheduler cannot use them",
 			func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName }, true),
 	)
-
-	It("check the PriorityClasses of queues: pods without the gate cannot use them", func(ctx context.Context) {
-		pod := member(namespace)
-		pod.Spec.PriorityClassName, pod.Spec.SchedulingGates = "t9k-native-10", nil
-		Expect(tenant.Create(ctx, pod)).To(MatchError(ContainSubstring("spec.schedulingGates:")))
-	})
 
 	It("allow other PriorityClasses whose names begin with t9k-", func(ctx context.Context) {
 		pod := member(namespace)

@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -104,4 +105,11 @@ var _ = Describe("The API server", func() {
 		Entry("the units of maxDuration are in the wrong order", "Queue", `{maxDuration: 5s1h}`, "spec.maxDuration",
 			"in this order"),
 	)
+
+	It("rejects a new Queue whose name is too long for a label", func(ctx context.Context) {
+		name := strings.Repeat("q", 63)
+		Expect(apply(ctx, "Queue", "", name, `{}`, client.DryRunAll)).To(Succeed())
+		Expect(apply(ctx, "Queue", "", name+"q", `{}`, client.DryRunAll)).
+			To(MatchError(ContainSubstring("metadata.name must have at most 63 characters")))
+	})
 })

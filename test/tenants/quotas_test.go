@@ -3,11 +3,13 @@ package tenants
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/test/simulated"
 )
 
@@ -39,6 +43,20 @@ var _ = Describe("On kube-scheduler, one tenant", Label("queues"), func() {
 			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
 	})
 
+	It("cannot use a quota again after it deleted the group of a pod", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Native, scheduler)
+		c.abandon(ctx)
+		Eventually(ctx, c.reason(ctx, attacker, "second", schedulerv1beta1.ConditionGroupScheduled)).
+			Should(Equal(schedulerv1beta1.ReasonQuotaExceeded))
+	})
+
+	It("could use a quota again if the pod did not count before it is on a node", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Native,
+			scheduler.with("a released pod without a group counts only on a node"))
+		c.abandon(ctx)
+		Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "second") }).Should(HaveLen(1))
+	})
+
 	It("cannot schedule a pod with the PriorityClass of another queue", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.createUrgentClass(ctx)
@@ -56,6 +74,7 @@ var _ = Describe("On kube-scheduler, one tenant", Label("queues"), func() {
 		c := startQueues(ctx, simulated.Native, scheduler)
 		c.createUrgentClass(ctx)
 		c.unbind(ctx, "classes")
+		c.unbind(ctx, "members")
 		c.leaveIncomplete(ctx)
 		var pod *corev1.Pod
 		Eventually(ctx, func() (err error) {
@@ -134,6 +153,45 @@ var _ = Describe("On Volcano, the pod of one tenant", Label("queues", "volcano")
 		Expect(must(c.Bound(ctx, attacker, "first"))).To(HaveLen(1))
 	})
 
+	It("cannot use a quota again after it left its job and its group", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler)
+		c.outlive(ctx)
+		Eventually(ctx, c.reason(ctx, attacker, "second", schedulerv1beta1.ConditionGroupScheduled)).
+			Should(BeElementOf(schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded))
+	})
+
+	It("could use a quota again if Volcano did not know about pods without a group", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler.with("pods without a group use no quota in Volcano"))
+		c.outlive(ctx)
+		Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "second") }).Should(HaveLen(1))
+	})
+
+	It("cannot use a queue that does not select its namespace, as Volcano's users do", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler)
+		Expect(c.useDirectly(ctx)).To(MatchError(ContainSubstring("belongs to a Queue")))
+		annotated := podOf("", "2")
+		annotated.Annotations = map[string]string{"scheduling.volcano.sh/queue-name": "lab"}
+		Expect(create(ctx, c.attacker, attacker, annotated)).To(MatchError(ContainSubstring("belongs to a Queue")))
+		c.isPlaced(ctx, "lab")
+	})
+
+	It("could use a queue that does not select its namespace, without the policy", func(ctx context.Context) {
+		c := startQueues(ctx, simulated.Volcano, scheduler)
+		c.unbind(ctx, "volcano-queues")
+		Eventually(ctx, func() error { return c.useDirectly(ctx) }).Should(Succeed())
+		pod := podOf("", "2")
+		pod.Name = "direct"
+		pod.Annotations = map[string]string{gang.AnnotationGroup: "direct"}
+		pod.Spec.SchedulerName = schedulerv1beta1.SchedulerName
+		Expect(create(ctx, c.attacker, attacker, pod)).To(Succeed())
+		Eventually(ctx, func() (string, error) {
+			err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+			return pod.Spec.NodeName, err
+		}).ShouldNot(BeEmpty())
+		c.createGroup(ctx, "lab")
+		Consistently(ctx, c.bound(ctx, "lab")).WithTimeout(10 * time.Second).Should(BeEmpty())
+	})
+
 	It("cannot refuse to give way to a queue with a higher priority", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Volcano, scheduler)
 		Expect(c.stay(ctx, "false")).To(MatchError(ContainSubstring("volcano.sh/preemptable")))
@@ -175,6 +233,23 @@ func (c *cluster) claimDevices(ctx context.Context) error {
 		return err
 	}
 	return c.createOnNode(ctx, withDevices(byItself(podOf("phantom", "1")), "8"))
+}
+
+// abandon creates a pod of the attacker that uses the quota of the queue "shared" and has a gate of its own. When its
+// queue has released the pod, abandon deletes its group, and creates another group with such a pod without a gate.
+func (c *cluster) abandon(ctx context.Context) {
+	GinkgoHelper()
+	c.admit(ctx, c.attacker, attacker, "first", "shared")
+	pod := podOf("first", "2")
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.org/own"}}
+	Expect(create(ctx, c.attacker, attacker, pod)).To(Succeed())
+	Eventually(ctx, func() (map[string]string, error) {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return pod.Annotations, c.unless(err)
+	}).Should(HaveKey(schedulerv1beta1.AnnotationReleased))
+	Expect(c.attacker.Delete(ctx, scheduler.groupIn(attacker, "first"))).To(Succeed())
+	c.admit(ctx, c.attacker, attacker, "second", "shared")
+	Expect(create(ctx, c.attacker, attacker, podOf("second", "2"))).To(Succeed())
 }
 
 // createUrgentClass makes the controller create the PriorityClass of the queue "urgent".
@@ -288,6 +363,46 @@ func (c *cluster) leaveGroup(ctx context.Context) error {
 	Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "first") }).Should(HaveLen(1))
 	return c.attacker.Patch(ctx, pod, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"annotations":{"scheduling.k8s.io/group-name":"none"}}}`)))
+}
+
+// useDirectly creates a PodGroup of Volcano in the victim's queue. The attacker gets the permission to create PodGroups
+// of Volcano, which the users of Volcano have.
+func (c *cluster) useDirectly(ctx context.Context) error {
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "volcano"}
+	for _, object := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: attacker, Name: role.Name}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{volcanov1beta1.GroupName}, Resources: []string{"podgroups"}, Verbs: []string{"create"},
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: attacker, Name: role.Name}, RoleRef: role,
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: attacker}},
+		},
+	} {
+		if err := c.Client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	group := &volcanov1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: "direct"}, Spec: volcanov1beta1.PodGroupSpec{MinMember: 1, Queue: "lab"},
+	}
+	err := create(ctx, c.attacker, attacker, group)
+	for apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource") && ctx.Err() == nil {
+		err = create(ctx, c.attacker, attacker, group) // the API server takes a moment to see the role
+	}
+	return err
+}
+
+// outlive runs a pod in the queue "shared", without a gate, like the pods of jobs. It deletes the group of the pod, and
+// creates another group with such a pod.
+func (c *cluster) outlive(ctx context.Context) {
+	GinkgoHelper()
+	c.admit(ctx, c.attacker, attacker, "first", "shared")
+	pod := byItself(podOf("first", "2"))
+	pod.Labels[schedulerv1beta1.LabelQueue] = "shared"
+	Expect(create(ctx, c.Client, attacker, pod)).To(Succeed())
+	Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "first") }).Should(HaveLen(1))
+	Expect(c.attacker.Delete(ctx, scheduler.groupIn(attacker, "first"))).To(Succeed())
+	c.createSecond(ctx)
 }
 
 // createSecond creates another group of the attacker in the queue "shared", with a pod that has no gate, like the pods

@@ -39,7 +39,8 @@ const (
 const AnnotationExtra = "scheduler.tensorstack.dev/extra"
 
 // AnnotationReleased marks a pod whose scheduling gate the scheduler-controller has removed. The pod counts against the
-// quota of its queue even before it is on a node.
+// quota of its queue even before it is on a node. If the quota limits devices, the value is the number of devices of
+// the pod by DeviceClass, such as {"gpu.example.org":8}. Otherwise it is "true".
 const AnnotationReleased = "scheduler.tensorstack.dev/released"
 
 // QueueGate is the scheduling gate of pods whose queue controls when or where they are scheduled. See status.gated of
