@@ -96,10 +96,7 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		Entry("a pod of a group of another scheduler needs no gate", func(pod *corev1.Pod) {
 			pod.Spec.SchedulerName, pod.Spec.SchedulingGates = corev1.DefaultSchedulerName, nil
 		}, ""),
-		Entry("a pod of a group cannot choose its node", func(pod *corev1.Pod) {
-			onNode(pod)
-			pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-		}, "spec.nodeName:"),
+		Entry("a pod of a group cannot choose its node", onNode, "spec.nodeName:"),
 		Entry("a pod of a queue cannot choose its node", func(pod *corev1.Pod) {
 			onNode(pod)
 			unlabelled(v1beta1.LabelGroupName)(pod)
