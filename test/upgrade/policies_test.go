@@ -55,7 +55,7 @@ func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T)
 					continue
 				}
 				before := pod.DeepCopy()
-				pod.Annotations = map[string]string{"note": "mine"}
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "note", "mine")
 				if err := tenant.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 					t.Errorf("after kubectl %s -k %s: %v", step.command, step.part, err)
 				}
