@@ -303,10 +303,12 @@ func TestReleasedPodsRecordTheirDevices(t *testing.T) {
 		want      string
 		uncounted bool
 	}{
-		"a pod without devices":               {pod: newPod(), want: "true"},
-		"a pod with a claim":                  {pod: newPod(claiming(named("a"))), want: `{"gpu":3}`},
-		"a pod with a claim and a resource":   {pod: newPod(requestingGPUs("2"), claiming(named("a"))), want: `{"gpu":5}`},
-		"a claim of a class with a long name": {pod: newPod(claiming(named("long"))), want: `{"` + long + `":1}`, uncounted: true},
+		"a pod without devices":             {pod: newPod(), want: "true"},
+		"a pod with a claim":                {pod: newPod(claiming(named("a"))), want: `{"gpu":3}`},
+		"a pod with a claim and a resource": {pod: newPod(requestingGPUs("2"), claiming(named("a"))), want: `{"gpu":5}`},
+		"a claim of a class with a long name": {
+			pod: newPod(claiming(named("long"))), want: `{"` + long + `":1}`, uncounted: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

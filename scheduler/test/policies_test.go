@@ -79,13 +79,7 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 	})
 
 	DescribeTable("check new pods:", func(ctx context.Context, change func(*corev1.Pod), why string) {
-		pod := member(namespace)
-		change(pod)
-		if err := tenant.Create(ctx, pod); why == "" {
-			Expect(err).NotTo(HaveOccurred())
-		} else {
-			Expect(err).To(MatchError(ContainSubstring(why)))
-		}
+		createMember(ctx, tenant, namespace, change, why)
 	},
 		Entry("a pod of a group can lack the annotation of Volcano", unannotated(gang.AnnotationGroup), ""),
 		Entry("a pod of a group cannot be in another group of Volcano", annotated(gang.AnnotationGroup, "other"),
@@ -238,13 +232,7 @@ var _ = Describe("In a namespace that requires a queue", Ordered, func() {
 	})
 
 	DescribeTable("the pod of a tenant is", func(ctx context.Context, change func(*corev1.Pod), why string) {
-		pod := member(namespace)
-		change(pod)
-		if err := tenant.Create(ctx, pod); why == "" {
-			Expect(err).NotTo(HaveOccurred())
-		} else {
-			Expect(err).To(MatchError(ContainSubstring(why)))
-		}
+		createMember(ctx, tenant, namespace, change, why)
 	},
 		Entry("created if it belongs to a group and has the gate", func(*corev1.Pod) {}, ""),
 		Entry("rejected without a group", unlabelled(v1beta1.LabelGroupName),
@@ -282,6 +270,19 @@ func member(namespace string) *corev1.Pod {
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: v1beta1.QueueGate}, {Name: "example.com/own"}},
 			Containers:      []corev1.Container{{Name: "main", Image: "image"}},
 		},
+	}
+}
+
+// createMember creates a pod of a group with a change. It expects success, or an error with the text why if that is not
+// empty.
+func createMember(ctx context.Context, tenant client.Client, namespace string, change func(*corev1.Pod), why string) {
+	GinkgoHelper()
+	pod := member(namespace)
+	change(pod)
+	if err := tenant.Create(ctx, pod); why == "" {
+		Expect(err).NotTo(HaveOccurred())
+	} else {
+		Expect(err).To(MatchError(ContainSubstring(why)))
 	}
 }
 

@@ -449,11 +449,7 @@ func (c *cluster) createOnNode(ctx context.Context, pod *corev1.Pod) error {
 // claimPriority creates a pod of the attacker with the PriorityClass of another queue before its group exists.
 func (c *cluster) claimPriority(ctx context.Context) {
 	GinkgoHelper()
-	priority := scheduler.group("urgent", "urgent")
-	Expect(unstructured.SetNestedField(priority.Object, int64(10), "spec", "priority")).To(Succeed())
-	Expect(create(ctx, c.victim, victim, priority)).To(Succeed())
-	Eventually(ctx, c.reason(ctx, victim, "urgent", schedulerv1beta1.ConditionAdmitted)).
-		Should(Equal(schedulerv1beta1.ReasonAdmitted)) // then the class exists
+	c.createUrgentClass(ctx)
 	Eventually(ctx, func() error {
 		pod := podOf("urgent", "1")
 		pod.Spec.PriorityClassName = urgentClass
