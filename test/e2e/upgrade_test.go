@@ -71,6 +71,36 @@ var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, Continue
 			SpecTimeout(30*time.Minute)),
 	)
 
+	DescribeTable("lets jobs run, wait in queues, restart and have TensorBoards",
+		func(ctx context.Context, controllers func() version, hasPolicies bool) {
+			controllers().install(ctx, all...)
+			DeferCleanup(func(ctx context.Context) { tree.install(ctx, all...) })
+			for _, v := range []version{before, tree} {
+				_, err := kubectlWith(ctx, v.policies(ctx, all), "delete", "--ignore-not-found", "-f", "-")
+				Expect(err).NotTo(HaveOccurred())
+			}
+			if hasPolicies {
+				_, err := kubectlWith(ctx, tree.policies(ctx, all), "apply", "-f", "-")
+				Expect(err).NotTo(HaveOccurred())
+			}
+
+			n := startWaiting(ctx)
+			n.waits(ctx)
+			n.fails(ctx, "pytorch")
+			n.fails(ctx, "deepspeed")
+			n.pause(ctx, true)
+			n.eachIs(ctx, "Paused")
+			n.pause(ctx, false)
+			n.waits(ctx)
+			n.ends(ctx)
+			n.haveFailed(ctx, map[string]int{"pytorch": 1, "tensorflow": 0, "deepspeed": 1})
+		},
+		Entry("with the previous controllers and the policies of this version",
+			func() version { return before }, true, SpecTimeout(30*time.Minute)),
+		Entry("with the controllers of this version and no policy",
+			func() version { return tree }, false, SpecTimeout(30*time.Minute)),
+	)
+
 	It("works as docs/upgrading.md shows", func(ctx context.Context) {
 		before.install(ctx, "pytorch")
 		newNamespace(ctx).follow(ctx, "docs/upgrading.md", "How to upgrade")
@@ -153,6 +183,26 @@ func (v version) install(ctx context.Context, controllers ...controller) {
 		Eventually(ctx, n.pods(ctx)).Should(HaveLen(1), "the pod of the former version is gone")
 	}
 }
+
+// policies returns the manifests of the admission policies of controllers, and of their bindings.
+func (v version) policies(ctx context.Context, controllers []controller) string {
+	GinkgoHelper()
+	var policies []string
+	for _, c := range controllers {
+		manifests, err := kubectl(ctx, "kustomize", filepath.Join(v.manifests, c.base()))
+		Expect(err).NotTo(HaveOccurred())
+		for object := range strings.SplitSeq(manifests, "\n---\n") {
+			if isPolicy.MatchString(object) {
+				policies = append(policies, object)
+			}
+		}
+	}
+	Expect(policies).NotTo(BeEmpty())
+	return strings.Join(policies, "\n---\n")
+}
+
+// isPolicy matches the manifest of an admission policy or of its binding.
+var isPolicy = regexp.MustCompile(`(?m)^kind: (?:Validating|Mutating)AdmissionPolicy(?:Binding)?$`)
 
 // common returns the hash of the module common, as the checksum database computes it.
 func (v version) common() string {
