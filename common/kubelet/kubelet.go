@@ -107,6 +107,13 @@ func EvictForStorage(pod *corev1.Pod, at time.Time) {
 	pod.Status.Message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
 }
 
+// LoseContainers ends the pod after its node was restarted without a shutdown. containerd then knows the containers,
+// but not how they ended.
+func LoseContainers(pod *corev1.Pod, at time.Time) {
+	end(pod, 255, "Unknown", "", at)
+	EndSidecars(pod, 255, at)
+}
+
 // Reject fails the pod before any of its containers started, because the node has too few free resources.
 func Reject(pod *corev1.Pod, node string) {
 	pod.Spec.NodeName = node

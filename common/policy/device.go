@@ -90,8 +90,9 @@ func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 	return !equality.Semantic.DeepEqual(before.Failures, after.Failures)
 }
 
-// IsNodeFault reports whether the reason of a failure means that the node or one of its devices caused the failure. The
-// exit code of a program is no such reason: a program that cannot be imported fails on every node.
+// IsNodeFault reports whether the reason of a failure means that the node or one of its devices caused the failure.
+// Such a failure does not count. The exit code of a program is no such reason: a program that cannot be imported fails
+// on every node.
 func IsNodeFault(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonDeviceUnhealthy, batchv1beta1.ReasonDeviceTainted:

@@ -48,7 +48,7 @@ type Failure struct {
 	Message string
 	// Devices are the devices of the pod that the kubelet reported as unhealthy.
 	Devices []batchv1beta1.UnhealthyDevice
-	// Time of the failure.
+	// Time of the failure. Zero if unknown.
 	Time time.Time
 	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore
 	// of a podFailurePolicy: the program did not cause the failure. The failure is still recorded, delays the restart, and
@@ -98,8 +98,8 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
 		outcome.Failure = failureOf(pod, main, devices)
 		outcome.Failure.Ignored = outcome.Disruption != "" || !HasStarted(pod) ||
-			//mutant:devices: an exit because of an unhealthy device counts => false
-			outcome.Failure.isOfDevice()
+			//mutant:devices: a failure because of the node or a device counts => false
+			IsNodeFault(outcome.Failure.Reason)
 	}
 	return outcome
 }
@@ -152,7 +152,11 @@ func failureOf(
 	}
 	containerReason := ""
 	if ended := endedContainer(pod, main); ended != nil {
-		if ended.ExitCode != 0 {
+		switch {
+		case isLost(ended):
+			containerReason = batchv1beta1.ReasonNodeLost
+			failure.Message = cmp.Or(failure.Message, "the node lost the container, as after a restart of the node")
+		case ended.ExitCode != 0:
 			failure.ExitCode, containerReason = new(ended.ExitCode), ended.Reason
 		}
 		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
@@ -172,8 +176,11 @@ func failureOf(
 	}
 	// The most specific reason wins: first the reason of the pod (such as Evicted), then the disruption, then the reason
 	// of the container, which is Error in these cases.
-	failure.Reason = cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod), containerReason,
-		batchv1beta1.ReasonError)
+	ofPod := cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod))
+	failure.Reason = cmp.Or(ofPod, containerReason, batchv1beta1.ReasonError)
+	if ofPod == "" && failure.Reason == batchv1beta1.ReasonNodeLost {
+		failure.Time = time.Time{} // the runtime reports when it noticed that the container was gone
+	}
 	return failure
 }
 
@@ -215,15 +222,18 @@ func lastTransition(pod *corev1.Pod) time.Time {
 // outputOf returns the tail of a container's output, or its termination message. If the kubelet has neither, it reports
 // an error of its own there, which can contain paths of the node. outputOf then returns "".
 func outputOf(ended *corev1.ContainerStateTerminated) string {
-	if ended.Reason == containerStatusUnknown || strings.HasPrefix(ended.Message, "Error on reading termination") {
+	if isLost(ended) || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""
 	}
 	return strings.TrimSpace(ended.Message)
 }
 
-// containerStatusUnknown is the termination reason of a container that the runtime no longer knew when its pod ended.
-// The kubelet reports it in the last termination state of a container that is waiting.
-const containerStatusUnknown = "ContainerStatusUnknown"
+// isLost reports whether the container runtime of the node has lost the container. After a node was restarted without a
+// shutdown, containerd reports such a container with the first reason. The kubelet reports a container that the runtime
+// no longer knows when its pod ends with the second one. The exit codes are not those of the program.
+func isLost(ended *corev1.ContainerStateTerminated) bool {
+	return ended.Reason == "Unknown" && ended.ExitCode == 255 || ended.Reason == "ContainerStatusUnknown"
+}
 
 // endedContainer returns the termination state of the main container. If the main container has not ended, it returns
 // the state of the init container that failed, or nil if there is none.

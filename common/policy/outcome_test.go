@@ -14,6 +14,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
+// lostByNode is the message of a failure whose container the node has lost.
+const lostByNode = "the node lost the container, as after a restart of the node"
+
 var (
 	created = time.Date(2026, time.March, 1, 11, 0, 0, 0, time.UTC)
 	ended   = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -263,7 +266,35 @@ func TestJudge(t *testing.T) {
 				return pod
 			}(),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				ExitCode: ptr.To[int32](137), Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
+				Reason: "Evicted", Message: "ephemeral local storage usage exceeds", Time: ended,
+			}},
+		},
+		"a container that containerd has lost is a fault of the node": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 255, "Unknown", "")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: batchv1beta1.ReasonNodeLost, Message: lostByNode, Ignored: true,
+			}},
+		},
+		"a container that the runtime no longer knew is a fault of the node": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 137, "ContainerStatusUnknown", "The container could not be located")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Reason: batchv1beta1.ReasonNodeLost, Message: lostByNode, Ignored: true,
+			}},
+		},
+		"an init container that the node has lost is a fault of the node": {
+			pod: func() *corev1.Pod {
+				pod := podIn(corev1.PodFailed, notStarted)
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{endsFor("fetch", 255, "Unknown", "")}
+				return pod
+			}(),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				Init: true, Reason: batchv1beta1.ReasonNodeLost, Message: lostByNode, Ignored: true,
+			}},
+		},
+		"a program that exits with 255 has failed": {
+			pod: podIn(corev1.PodFailed, endsFor("main", 255, "Error", "")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](255), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
 		"a long message of the kubelet is truncated": {

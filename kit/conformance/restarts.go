@@ -21,19 +21,20 @@ var restartsTable string
 
 // causes are the rows of the tables: the reasons why a replica ends.
 var causes = map[string]func(index int) step{
-	"exit 0":                           func(i int) step { return exits(i, 0) },
-	"exit 1":                           func(i int) step { return exits(i, 1) },
-	"exit 137":                         func(i int) step { return exits(i, 137) },
-	"exit 143":                         func(i int) step { return exits(i, 143) },
-	"out of memory":                    ranOutOfMemory,
-	"over its ephemeral-storage limit": ranOutOfStorage,
-	"preempted":                        preempted,
-	"deleted by hand":                  deleted,
-	"node shut down":                   nodeShutDown,
-	"node lost":                        losesNode,
-	"rejected by its node":             rejected,
-	"device unhealthy":                 losesDevice,
-	"device with a taint":              hasTaintedDevice,
+	"exit 0":                            func(i int) step { return exits(i, 0) },
+	"exit 1":                            func(i int) step { return exits(i, 1) },
+	"exit 137":                          func(i int) step { return exits(i, 137) },
+	"exit 143":                          func(i int) step { return exits(i, 143) },
+	"out of memory":                     ranOutOfMemory,
+	"over its ephemeral-storage limit":  ranOutOfStorage,
+	"preempted":                         preempted,
+	"deleted by hand":                   deleted,
+	"node shut down":                    nodeShutDown,
+	"node lost":                         losesNode,
+	"node restarted without a shutdown": losesContainers,
+	"rejected by its node":              rejected,
+	"device unhealthy":                  losesDevice,
+	"device with a taint":               hasTaintedDevice,
 }
 
 // testRestarts tests every cell of the tables.

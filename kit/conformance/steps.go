@@ -191,6 +191,9 @@ func preempted(index int) step { return happensTo(index, model.IsPreempted) }
 // nodeShutDown returns a step in which the node of a replica shuts down. The program saves its work and exits with 0.
 func nodeShutDown(index int) step { return happensTo(index, model.IsShutDown) }
 
+// losesContainers returns a step in which the node of a replica is restarted without a shutdown.
+func losesContainers(index int) step { return happensTo(index, model.LosesItsContainers) }
+
 // losesNode returns a step in which the node of a replica becomes unreachable.
 func losesNode(index int) step { return happensTo(index, model.LosesItsNode) }
 
@@ -275,6 +278,14 @@ func opens(w *world) {
 func evicts(w *world) {
 	w.t.Helper()
 	if !w.cluster.Evict() {
+		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
+	}
+}
+
+// gaveBack is a step in which an earlier version of the controller has given back the quota of a replica.
+func gaveBack(w *world) {
+	w.t.Helper()
+	if !w.cluster.ReclaimTooMuch() {
 		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
 	}
 }

@@ -77,6 +77,8 @@ var (
 	RunsOutOfStorage = changes(kubelet.EvictForStorage)
 	// IsShutDown shuts down the node. The program saves its work and exits with 0.
 	IsShutDown = changes(kubelet.ShutDownNode)
+	// LosesItsContainers restarts the node without a shutdown.
+	LosesItsContainers = changes(kubelet.LoseContainers)
 	// IsDeleted deletes the pod gracefully, as a user can do.
 	IsDeleted = removes(client.DeleteOptions{})
 	// Vanishes deletes the pod by force, so that the controller sees no trace of it.

@@ -107,6 +107,27 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			HaveEach(MatchRegexp("^steady-worker-. (NodeLost|Evicted) counted=false on "+lost["steady-worker-0"].node))))
 	})
 
+	It("does not count a reboot of its node after a power failure, and avoids the node after the second one",
+		func(ctx context.Context) {
+			n := startSteady(ctx)
+			reboot := func() (lost map[string]replica) {
+				lost = n.trainsSteadily(ctx)
+				Expect(cluster.CutPower()).To(Succeed())
+				Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed())
+				return lost
+			}
+			lost := reboot()
+			n.isRestarted(ctx, lost)
+			failure := MatchRegexp("^steady-worker-. NodeLost counted=false on " + lost["steady-worker-0"].node)
+			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf(failure))
+
+			reboot()
+			Eventually(ctx, n.failures(ctx, "ptjob/steady")).Should(ConsistOf(failure, failure))
+			Eventually(ctx, n.output(ctx, "get", "ptjob/steady", "-o",
+				"jsonpath={.status.backoffCount} {.status.attempt} {.status.avoidedNodes[*]['name', 'reason']}")).
+				Should(Equal("0 2 " + lost["steady-worker-0"].node + " NodeLost"))
+		})
+
 	It("leaves a tainted node together with its controller, and trains again when the taint is removed",
 		func(ctx context.Context) {
 			n := startSteady(ctx)

@@ -117,13 +117,8 @@ func (c *Cluster) cleanHost(ctx context.Context, r *record) error {
 		return err
 	}
 	removeShimSockets(c.Paths.state("run", "containerd"))
-	// The mounts are detached, because a process that is ending can still use them.
-	for range 5 {
-		for _, m := range mountsBelow(c.Paths.State) {
-			if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-				return fmt.Errorf("unmounting %s: %w", m, err)
-			}
-		}
+	if err := unmountBelow(c.Paths.State); err != nil {
+		return err
 	}
 	removeLinks("/var/log/containers", c.Paths.State)
 	removeCNIResults("/var/lib/cni/results")
@@ -231,6 +226,18 @@ func removeCNIResults(dir string) {
 			_ = os.Remove(f)
 		}
 	}
+}
+
+// unmountBelow detaches all mounts below a folder, because a process that is ending can still use them.
+func unmountBelow(dir string) error {
+	for range 5 {
+		for _, m := range mountsBelow(dir) {
+			if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+				return fmt.Errorf("unmounting %s: %w", m, err)
+			}
+		}
+	}
+	return nil
 }
 
 // mountsBelow lists the mount points below dir. The last one that was mounted is the first.

@@ -134,7 +134,8 @@ const (
 	// ReasonEvicted: the pod was evicted through the eviction API, by a taint of a node that responds, or by the kubelet
 	// because resources of the node ran low or the pod exceeded its limit of ephemeral storage.
 	ReasonEvicted = "Evicted"
-	// ReasonNodeLost: the node of the pod does not respond or no longer exists.
+	// ReasonNodeLost: the node of the pod does not respond or no longer exists, or it has lost the container of the pod,
+	// as after a restart of the node without a shutdown.
 	ReasonNodeLost = "NodeLost"
 	// ReasonNodeShutdown: the kubelet terminated the pod because the node was shut down or needed the pod's resources.
 	ReasonNodeShutdown = "NodeShutdown"
