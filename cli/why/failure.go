@@ -207,7 +207,7 @@ func deviceTainted(v view, _ condition) entry {
 // nodeLost returns the entry of a replica that was lost with its node.
 func nodeLost(v view, _ condition) entry {
 	return entry{
-		cause: "{who} was lost with its node, which does not answer or is gone.",
+		cause: "{who} was lost with its node, which does not answer, is gone, or was restarted.",
 		do:    sentences("This is no failure of the program.", v.willAvoid()),
 		next:  []step{describeNode, podEventsOf}, see: seeBadNodes,
 	}
@@ -225,7 +225,7 @@ func (v view) willAvoid() string {
 // deadlineExceeded returns the entry of a job that took too long.
 func deadlineExceeded(_ view, c condition) entry {
 	return entry{
-		cause: sentence(c.message) + ". The time in which it waits for resources counts, too.",
+		cause: sentence(c.message) + ". Waiting for a Queue, a node or an image counts, and waiting for Kueue does not.",
 		do:    "Delete the job, and create it again with a longer runPolicy.activeDeadlineSeconds.",
 		next:  []step{readLogs, deleteToRepeat}, see: seeFailed,
 	}

@@ -992,11 +992,12 @@ Read more: docs/troubleshooting.md#succeeded, docs/troubleshooting.md#ending
 			status: `phase: Running, reason: DeadlineExceeded, aggregate: {running: 1, succeeded: 1}, conditions: [` + conditionOf("Running", "False", "Finishing", "waiting for overdue pod digits-worker-1 on node node-3 to end: the job was active for longer than runPolicy.activeDeadlineSeconds (600 s)") + `,` + conditionOf("FailureTarget", "True", "DeadlineExceeded", "the job was active for longer than runPolicy.activeDeadlineSeconds (600 s)") + `]`,
 			want: `
 ptjob/digits has failed, and its pods are ending. The job was active for longer
-than runPolicy.activeDeadlineSeconds (600 s). The time in which it waits for
-resources counts, too. Delete the job, and create it again with a longer
-runPolicy.activeDeadlineSeconds. Its end waits for pod digits-worker-1 on node
-node-3, which should have ended before. The node does not answer, or a webhook
-rejects the deletion of the pod. Ask an administrator to check the node.
+than runPolicy.activeDeadlineSeconds (600 s). Waiting for a Queue, a node or an
+image counts, and waiting for Kueue does not. Delete the job, and create it
+again with a longer runPolicy.activeDeadlineSeconds. Its end waits for pod
+digits-worker-1 on node node-3, which should have ended before. The node does
+not answer, or a webhook rejects the deletion of the pod. Ask an administrator
+to check the node.
 
 Next:
   # Read the output of the job

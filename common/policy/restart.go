@@ -17,9 +17,19 @@ const (
 	signalKill = 9
 )
 
+// isRetryable reports whether RestartPolicyExitCode restarts a replica with the exit code of its container or of its
+// process. The code of a signal can also be its negative number, as launchers report it. A nil code is not retryable.
+func isRetryable(code *int32) bool {
+	if code != nil && *code < 0 {
+		code = new(firstSignalCode - *code)
+	}
+	return code != nil && slices.Contains(retryableExitCodes, *code)
+}
+
 // Restarts reports whether the policy restarts a replica that ended. A nil failure means that the replica succeeded.
 // RestartPolicyExitCode restarts a replica after a failure that is ignored or has no exit code, because the program did
-// not decide to exit.
+// not decide to exit. A launcher such as torchrun exits with a code of its own, so the exit code of the process that
+// failed first counts, too.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
@@ -27,8 +37,8 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	case batchv1beta1.RestartPolicyOnFailure:
 		return failure != nil
 	case batchv1beta1.RestartPolicyExitCode:
-		return failure != nil &&
-			(failure.Ignored || failure.ExitCode == nil || slices.Contains(retryableExitCodes, *failure.ExitCode))
+		return failure != nil && (failure.Ignored || failure.ExitCode == nil ||
+			isRetryable(failure.ExitCode) || isRetryable(failure.Report.ExitCode))
 	default:
 		return false
 	}
@@ -41,6 +51,12 @@ func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 		return spec.RunPolicy.RestartScope
 	}
 	return spec.DefaultRestartScope
+}
+
+// RestartsTogether reports whether a failure or a stall can restart all replicas of the job.
+func RestartsTogether(spec framework.JobSpec) bool {
+	return Scope(spec) == batchv1beta1.RestartScopeJob || spec.Rendezvous && spec.RunPolicy.RestartScope == "" ||
+		spec.RunPolicy.ProgressPolicy == batchv1beta1.ProgressPolicyRestart
 }
 
 // FailureScope returns the restart scope of one failure of a replica with the given policy; leads reports whether the
@@ -60,7 +76,8 @@ func FailureScope(
 // firstSignalCode is the lowest exit code that means, by the convention of shells, that a signal ended the process.
 const firstSignalCode = 128
 
-// gaveUp reports whether the main container exited with an error by itself, and not by a signal.
+// gaveUp reports whether the main container exited with an error by itself, and not by a signal. A launcher also gives
+// up if a signal ended one of its processes.
 func (f Failure) gaveUp() bool {
 	isOfProgram := !f.Ignored || f.isOfDevice() // a program exits with an error if it loses a device
 	return isOfProgram && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode

@@ -8,6 +8,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/launcher"
 )
 
 func TestRestarts(t *testing.T) {
@@ -21,6 +22,10 @@ func TestRestarts(t *testing.T) {
 	succeeded := Outcome{Phase: batchv1beta1.ReplicaPhaseSucceeded}
 	failed := func(code int32) Outcome {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{ExitCode: &code}}
+	}
+	launched := func(code, ofProcess int32) Outcome {
+		failure := &Failure{ExitCode: &code, Report: launcher.Report{ExitCode: &ofProcess}}
+		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: failure}
 	}
 	noCode := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{Ignored: true}}
 	for name, tc := range map[string]struct {
@@ -57,6 +62,15 @@ func TestRestarts(t *testing.T) {
 		"ExitCode restarts after a disruption, whatever the exit code": {
 			exitCode, Outcome{Failure: &Failure{ExitCode: ptr.To[int32](1), Ignored: true}}, true,
 		},
+		"ExitCode restarts after a process of a launcher ended with 138":            {exitCode, launched(1, 138), true},
+		"ExitCode restarts after SIGINT ended a process of a launcher":              {exitCode, launched(1, -2), true},
+		"ExitCode restarts after SIGKILL ended a process of a launcher":             {exitCode, launched(1, -9), true},
+		"ExitCode restarts after SIGUSR1 ended a process of a launcher":             {exitCode, launched(1, -10), true},
+		"ExitCode restarts after SIGTERM ended a process of a launcher":             {exitCode, launched(1, -15), true},
+		"ExitCode does not restart after a process of a launcher ended with 3":      {exitCode, launched(1, 3), false},
+		"ExitCode does not restart after SIGABRT ended a process of a launcher":     {exitCode, launched(1, -6), false},
+		"ExitCode does not restart after SIGSEGV ended a process of a launcher":     {exitCode, launched(1, -11), false},
+		"ExitCode restarts after the launcher was killed, whatever its process did": {exitCode, launched(137, 1), true},
 		"an unset policy is Never": {"", failed(1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +107,38 @@ func TestScope(t *testing.T) {
 	}
 }
 
+func TestRestartsTogether(t *testing.T) {
+	t.Parallel()
+	const (
+		job     = batchv1beta1.RestartScopeJob
+		replica = batchv1beta1.RestartScopeReplica
+	)
+	for name, tc := range map[string]struct {
+		spec framework.JobSpec
+		want bool
+	}{
+		"the replicas of a collective restart together": {framework.JobSpec{DefaultRestartScope: job}, true},
+		"independent replicas restart alone":            {framework.JobSpec{DefaultRestartScope: replica}, false},
+		"the end of a rendezvous restarts all its members": {
+			framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}, true,
+		},
+		"a scope that the user sets overrides a rendezvous": {framework.JobSpec{
+			Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
+		}, false},
+		"a stall restarts all replicas": {framework.JobSpec{
+			DefaultRestartScope: replica,
+			RunPolicy:           batchv1beta1.RunPolicy{ProgressPolicy: batchv1beta1.ProgressPolicyRestart},
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := RestartsTogether(tc.spec); got != tc.want {
+				t.Errorf("RestartsTogether is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestFailureScope(t *testing.T) {
 	t.Parallel()
 	const (
@@ -120,6 +166,10 @@ func TestFailureScope(t *testing.T) {
 			spec: independent, leads: true, failure: exited(1), want: replica,
 		},
 		"a rendezvous member that gives up restarts the job": {spec: rendezvous, failure: exited(1), want: job},
+		"a rendezvous member whose launcher gives up after a signal restarts the job": {
+			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Report: launcher.Report{ExitCode: ptr.To[int32](-9)}},
+			restart: batchv1beta1.RestartPolicyExitCode, want: job,
+		},
 		"a rendezvous member that exits with 128 restarts alone": {
 			spec: rendezvous, failure: exited(128), want: replica,
 		},

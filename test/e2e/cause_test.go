@@ -20,6 +20,7 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 	const (
 		plain     = "plain"
 		torchrun  = "torchrun"
+		static    = "static torchrun"
 		deepspeed = "DeepSpeed"
 	)
 	times := 1
@@ -33,12 +34,13 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 	for _, launcher := range []string{plain, torchrun, deepspeed} {
 		ranks := map[string]int{plain: 2, torchrun: 4, deepspeed: 4}[launcher]
 		for rank := range ranks {
-			for _, way := range []string{"signal", "exception", "exit code"} {
+			for _, way := range []string{"SIGKILL", "exception", "3"} {
 				for range times {
 					name := fmt.Sprintf("is reported with its replica when rank %d of a %s job fails (%s)", rank, launcher, way)
 					It(name, Label("cause-"+strings.ToLower(launcher)), func(ctx context.Context) {
 						n := newNamespace(ctx)
-						f := n.failsAtRank(ctx, launcher, rank, way)
+						kind := n.startFailing(ctx, launcher, rank, "OnFailure", 0, way)
+						f := n.failureAtRank(ctx, kind, launcher)
 						fails := regexp.MustCompile(fmt.Sprintf(`rank %d fails on (\S+)`, rank))
 						victim := fails.FindStringSubmatch(f.logs)
 						Expect(victim).NotTo(BeNil(), "the logs do not show where the rank failed: %s", f.logs)
@@ -58,13 +60,33 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 						default:
 							Expect(f.rank).To(Equal(strconv.Itoa(rank)))
 							Expect(f.condition).To(ContainSubstring("rank " + f.rank))
-							Expect(f.end).To(Equal(map[string]string{"signal": "SIGKILL", "exit code": "3"}[way]))
+							Expect(f.end).To(Equal(way))
 						}
 						Expect(f.message).NotTo(ContainSubstring("onnection closed by peer"))
 					})
 				}
 			}
 		}
+	}
+
+	// A launcher exits with a code of its own.
+	for _, launcher := range []string{torchrun, static, deepspeed} {
+		name := "is what restart policy ExitCode restarts or not, with " + launcher
+		It(name, Label("cause-restart"), func(ctx context.Context) {
+			n := newNamespace(ctx)
+			kind := n.startFailing(ctx, launcher, 3, "ExitCode", 5, "138,SIGKILL,3")
+			n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", timeout)
+			status := func(path string) func() (string, error) {
+				return n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}")
+			}
+			Eventually(ctx, n.output(ctx, "get", kind, "fails", "-o",
+				`jsonpath={range .status.failures[*]}{.rank}: {.rankSignal}{.rankExitCode}{"\n"}{end}`)).
+				Should(Equal("3: 3\n3: SIGKILL\n3: 138\n"), "the latest failure is the first")
+			Eventually(ctx, status("backoffCount")).Should(Equal("2"))
+			Eventually(ctx, status("reason")).Should(Equal("PermanentFailure"))
+			Eventually(ctx, status("conditions[?(@.type=='Failed')].message")).Should(
+				MatchRegexp("rank 3.* ended with exit code 3, which restart policy ExitCode does not restart"))
+		})
 	}
 })
 
@@ -76,70 +98,83 @@ func (f failureAtRank) String() string {
 	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
 }
 
-// failsAtRank runs a job with two replicas in which one rank fails, and returns the failure that the job reports.
-func (n namespace) failsAtRank(ctx context.Context, launcher string, rank int, way string) failureAtRank {
+// startFailing starts a job with two replicas in which one rank fails, in the given ways, separated by commas: one for
+// each attempt. It returns the kind of the job.
+func (n namespace) startFailing(
+	ctx context.Context, launcher string, rank int, restartPolicy string, backoffLimit int, ways string,
+) (kind string) {
 	GinkgoHelper()
 	waitLonger(3) // two replicas with two processes each start together
 	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/fails.py")
-	kind, container := "ptjob", "pytorch"
 	template := fmt.Sprintf(`
         spec:
           shareProcessNamespace: true # so that the first process of the container can be killed
           terminationGracePeriodSeconds: 2
           containers:
-            - name: %%s
+            - name: main
               image: %%s
               %%s
               env:
                 - {name: OMP_NUM_THREADS, value: "1"}
                 - {name: VICTIM, value: "%d"}
-                - {name: WAY, value: %s}
+                - {name: WAYS, value: "%s"}
+                - {name: ATTEMPT, valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.tensorstack.dev/attempt']"}}}
               volumeMounts:
                 - {name: code, mountPath: /code}
           volumes:
             - {name: code, configMap: {name: code}}
-`, rank, way)
-	const pytorch = `
+`, rank, ways)
+	pytorch := func(config, command string) string {
+		return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
 metadata:
   name: fails
 spec:
-  runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
+  runPolicy: {backoffLimit: %d, cleanUpPolicy: None}
   %s
   replicaSpecs:
     - type: worker
       replicas: 2
-      restartPolicy: OnFailure
-      template: %s`
-	const image = "tensorstack/pytorch-example:2.6.0"
+      restartPolicy: %s
+      template: %s`, backoffLimit, config, restartPolicy,
+			fmt.Sprintf(template, "tensorstack/pytorch-example:2.6.0", command))
+	}
+	kind = "ptjob"
 	var manifest string
 	switch launcher {
 	case "torchrun":
-		manifest = fmt.Sprintf(pytorch, `torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 0}`,
-			fmt.Sprintf(template, container, image, "args: [/code/train.py]"))
+		manifest = pytorch(`torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 0}`, "args: [/code/train.py]")
+	case "static torchrun":
+		manifest = pytorch("", "command: [torchrun, --nnodes=2, --nproc_per_node=2, --node_rank=$(RANK), "+
+			"--master_addr=$(MASTER_ADDR), --master_port=$(MASTER_PORT), /code/train.py]")
 	case "DeepSpeed":
-		kind, container = "dsjob", "worker"
-		manifest = `
+		kind = "dsjob"
+		manifest = fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: DeepSpeedJob
 metadata:
   name: fails
 spec:
-  runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
+  runPolicy: {backoffLimit: %d, cleanUpPolicy: None}
   config:
     slotsPerWorker: 2
     run:
       python: [/code/train.py]
   worker:
       replicas: 2
-      restartPolicy: OnFailure
-      template: ` + fmt.Sprintf(template, container, "tensorstack/deepspeed-example:0.19.8", "")
+      restartPolicy: %s
+      template: %s`, backoffLimit, restartPolicy, fmt.Sprintf(template, "tensorstack/deepspeed-example:0.19.8", ""))
 	default:
-		manifest = fmt.Sprintf(pytorch, "",
-			fmt.Sprintf(template, container, image, "command: [python3, /code/train.py]"))
+		manifest = pytorch("", "command: [python3, /code/train.py]")
 	}
 	n.kubectlWith(ctx, manifest, "apply", "-f", "-")
+	return kind
+}
+
+// failureAtRank returns the failure that the job of startFailing reports, once it has failed.
+func (n namespace) failureAtRank(ctx context.Context, kind, launcher string) failureAtRank {
+	GinkgoHelper()
 	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", timeout)
 	field := func(path string) func() (string, error) {
 		return n.output(ctx, "get", kind, "fails", "-o", "jsonpath={.status."+path+"}")
@@ -155,7 +190,7 @@ spec:
 		f.end = cmp.Or(map[string]string{"137": "SIGKILL"}[code], code)
 	}
 	for _, pod := range now(n.names(ctx, "pods")) {
-		f.logs += now(n.output(ctx, "logs", pod, "-c", container)) + "\n"
+		f.logs += now(n.output(ctx, "logs", pod, "-c", "main")) + "\n"
 	}
 	return f
 }

@@ -1,4 +1,7 @@
-"""All ranks train together until rank $VICTIM fails in the way that $WAY names. The others lose it during a collective operation."""
+"""All ranks train together until rank $VICTIM fails. The others lose it during a collective operation.
+
+$WAYS has a way for each attempt of the job, separated by commas: exception, a signal such as SIGKILL, or an exit code.
+"""
 import os
 import signal
 
@@ -12,10 +15,11 @@ for _ in range(20):
     dist.all_reduce(step)
 if rank == int(os.environ["VICTIM"]):
     print(f"rank {rank} fails on {os.uname().nodename}", flush=True)
-    if os.environ["WAY"] == "exception":
+    way = os.environ["WAYS"].split(",")[int(os.environ["ATTEMPT"])]
+    if way == "exception":
         raise ValueError("the data has no labels")
-    if os.environ["WAY"] == "signal":
-        os.kill(os.getpid(), signal.SIGKILL)
-    os._exit(3)
+    if way.startswith("SIG"):
+        os.kill(os.getpid(), signal.Signals[way])
+    os._exit(int(way))
 while True:
     dist.all_reduce(step)

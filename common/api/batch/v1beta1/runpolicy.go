@@ -16,7 +16,8 @@ const (
 	// somebody deletes its pod.
 	RestartPolicyNever RestartPolicy = "Never"
 	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
-	// failure without an exit code. Any other failure is permanent.
+	// failure without an exit code. Any other failure is permanent. If torchrun or DeepSpeed reports which process failed
+	// first, its exit code counts, too, and a signal counts as 128 plus its number.
 	RestartPolicyExitCode RestartPolicy = "ExitCode"
 )
 
@@ -73,8 +74,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.progressPolicy) || has(self.progressDeadlineSeconds) || has(self.startupDeadlineSeconds)",message="progressPolicy has no effect without a deadline: set progressDeadlineSeconds or startupDeadlineSeconds",fieldPath=".progressPolicy"
 type RunPolicy struct {
 	// Duration in seconds, relative to status.startTime, that the job can be active before it fails with the reason
-	// DeadlineExceeded. The time that the job waits in a queue is included. At least 1 and at most 2147483647 (68 years).
-	// If unset, there is no limit.
+	// DeadlineExceeded. A pause and an eviction by Kueue clear status.startTime; a resume and an admission by Kueue set
+	// it. So waiting for a Queue, a node or an image counts, and waiting for Kueue does not. At least 1 and at most
+	// 2147483647 (68 years). If unset, there is no limit.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
