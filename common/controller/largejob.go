@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -10,6 +11,7 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/memsize"
 )
@@ -42,7 +44,13 @@ var keysRead = []string{
 const maxValue = 1 << 10
 
 // onlyRead returns the labels or annotations that the controller reads.
-func onlyRead(all map[string]string) map[string]string { return bounded.Pick(all, keysRead, maxValue) }
+func onlyRead(all map[string]string) map[string]string {
+	kept := bounded.Pick(all, keysRead, maxValue)
+	if parameters := kueue.Parameters(all); parameters != nil {
+		kept = labels.Merge(kept, parameters)
+	}
+	return kept
+}
 
 // CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
 // the controller does not read. Of a large job it keeps only this metadata, the phase and the progress. The function is

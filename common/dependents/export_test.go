@@ -61,3 +61,9 @@ func Gated(w Workload, gates string) Workload {
 	}
 	return w
 }
+
+// WithPriorityClass returns the Workload of a job that names a WorkloadPriorityClass.
+func WithPriorityClass(name string, w Workload) Workload {
+	w.priorityClass = name
+	return w
+}

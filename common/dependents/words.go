@@ -1,6 +1,8 @@
 package dependents
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,5 +71,14 @@ func wordsOf(w *kueuev1beta2.Workload) saying {
 			return saying{reason: c.Reason, words: report.Truncated(c.Message, report.MaxNote)}
 		}
 	}
-	return saying{}
+	if meta.IsStatusConditionTrue(w.Status.Conditions, kueuev1beta2.ConditionAdmitted) {
+		return saying{}
+	}
+	var words []string // once quota is reserved, the Workload waits for its checks
+	for _, check := range w.Status.AdmissionChecks {
+		if check.State == kueuev1beta2.CheckPending && check.Message != "" {
+			words = append(words, fmt.Sprintf("admission check %s: %s", check.Name, check.Message))
+		}
+	}
+	return saying{reason: kueuev1beta2.CheckPending, words: report.Truncated(strings.Join(words, "; "), report.MaxNote)}
 }

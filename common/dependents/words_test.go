@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
 // The words of Kueue change with the jobs of others. A job must not write its status for each change.
@@ -36,5 +39,34 @@ func TestAJobShowsNewWordsOfKueueForANewReasonOrAfterFiveMinutes(t *testing.T) {
 	s.Forget(job)
 	if len(s.last) > 0 {
 		t.Errorf("a job that is gone is still known: %v", s.last)
+	}
+}
+
+func TestWordsOf(t *testing.T) {
+	t.Parallel()
+	condition := func(name string, status metav1.ConditionStatus, message string) metav1.Condition {
+		return metav1.Condition{Type: name, Status: status, Reason: "Pending", Message: message}
+	}
+	waits := condition(kueuev1beta2.ConditionQuotaReserved, metav1.ConditionFalse, "the quota is used")
+	reserved := condition(kueuev1beta2.ConditionQuotaReserved, metav1.ConditionTrue, "")
+	admitted := condition(kueuev1beta2.ConditionAdmitted, metav1.ConditionTrue, "")
+	checks := []kueuev1beta2.AdmissionCheckState{
+		{Name: "nodes", State: "Pending", Message: "2 exist"}, {Name: "budget", State: "Ready", Message: "yes"},
+	}
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"a Workload without quota waits for quota":      {[]metav1.Condition{waits}, "the quota is used"},
+		"a Workload with quota waits for its checks":    {[]metav1.Condition{reserved}, "admission check nodes: 2 exist"},
+		"a Workload that is admitted waits for nothing": {[]metav1.Condition{reserved, admitted}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := kueuev1beta2.WorkloadStatus{Conditions: tc.conditions, AdmissionChecks: checks}
+			if got := wordsOf(&kueuev1beta2.Workload{Status: status}).words; got != tc.want {
+				t.Errorf("the words are %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

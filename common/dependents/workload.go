@@ -71,10 +71,10 @@ func workloadStatusRead(w *kueuev1beta2.Workload) any {
 	return []any{conditions, wordsOf(w).words, w.Status.Admission, w.Spec.Active}
 }
 
-// stripWorkload removes what the job controllers do not read, above all the templates.
+// stripWorkload removes what the job controllers do not read from a cache, above all the templates.
 func stripWorkload(w *kueuev1beta2.Workload) {
 	for i := range w.Spec.PodSets {
-		w.Spec.PodSets[i].Template = corev1.PodTemplateSpec{}
+		w.Spec.PodSets[i].Template, w.Spec.PodSets[i].TopologyRequest = corev1.PodTemplateSpec{}, nil
 	}
 }
 
@@ -126,7 +126,8 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 func WorkloadOf(job client.Object, spec *plan.Job, now time.Time) Workload {
 	seen := Workload{
 		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
-		maxTime: kueue.MaxTime(job), now: now,
+		maxTime: kueue.MaxTime(job), parameters: kueue.Parameters(job.GetAnnotations()),
+		priorityClass: job.GetLabels()[kueuev1beta2.LabelPriorityClass], now: now,
 	}
 	if spec.Spec.T9kScheduler() != nil {
 		seen.Problem = &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: fmt.Errorf(
@@ -149,12 +150,19 @@ func gatesOf(object client.Object) map[string]string {
 	return bounded.Pick(object.GetAnnotations(), gates, maxAnnotation)
 }
 
-// readMore reads the flavors that the Workload is assigned, or the priority if there is no Workload.
+// readMore reads the flavors that the Workload is assigned, and the priority if there is no Workload or if it has
+// another priority class than the job.
 func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *plan.Job, seen *Workload) error {
-	if seen.Object == nil && seen.Prebuilt == "" {
+	if seen.Object == nil && seen.Prebuilt == "" || seen.hasOtherPriority() {
 		var err error
 		seen.Priority, err = w.priorityOf(ctx, job, spec)
-		return err
+		switch {
+		case err == nil:
+		case seen.is(kueuev1beta2.ConditionQuotaReserved):
+			seen.priorityClass = "" // a job with a wrong label must be evicted as others, and can release its quota
+		default:
+			return err
+		}
 	}
 	if seen.Object == nil || seen.Object.Status.Admission == nil {
 		return nil
@@ -185,7 +193,7 @@ func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *pla
 				kueuev1beta2.LabelPriorityClass, err)
 		}
 		return kueue.Priority{Value: class.Value, Ref: &kueuev1beta2.PriorityClassRef{
-			Group: kueuev1beta2.GroupVersion.Group, Kind: "WorkloadPriorityClass", Name: name,
+			Group: kueuev1beta2.GroupVersion.Group, Kind: kueue.PriorityClassKind, Name: name,
 		}}, nil
 	}
 	var classes schedulingv1.PriorityClassList
@@ -212,7 +220,8 @@ type Workload struct {
 	Queue string
 	// Prebuilt is the name of the Workload that was created for the job. It is empty if the job creates one.
 	Prebuilt string
-	// Priority is the priority of a new Workload. It is only known after a live read.
+	// Priority is the priority of a new Workload, or of one whose job has got another priority class. It is only known
+	// after a live read.
 	Priority kueue.Priority
 	// Flavors are the flavors that the Workload is assigned, by name. They are only known after a live read.
 	Flavors map[string]kueuev1beta2.ResourceFlavorSpec
@@ -223,6 +232,10 @@ type Workload struct {
 
 	// gates is the annotation of the job with the names of the controllers that must allow the admission.
 	gates map[string]string
+	// parameters are the annotations of the job that a new Workload gets for its admission checks.
+	parameters map[string]string
+	// priorityClass is the name of the WorkloadPriorityClass of the job. It is empty if it names none.
+	priorityClass string
 	// maxTime is for how many seconds a new Workload can be admitted. Nil means no limit.
 	maxTime *int32
 	// live reports whether the Workload was read from the API server. The cache has no templates.
@@ -294,6 +307,9 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 		waits.Wait.Message = fmt.Sprintf("workload %s, which was to be created for the job, does not exist", name)
 		return waits
 	case w.Object == nil:
+		if err := kueue.CheckTopology(need.Roles); err != nil {
+			return cannotHave(job, &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err})
+		}
 		waits.Change = plan.Change{Action: batchv1beta1.ActionCreate, Wanted: w.wanted(job, need)}
 		return waits
 	case w.Object.DeletionTimestamp != nil:
@@ -313,11 +329,17 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case !w.isAdmitted(job.UID):
 		return w.pending(job, need, waits)
 	case need.Elsewhere:
-		return plan.Answer{Change: w.report(need)}
+		return plan.Answer{Change: w.follow(need)}
 	case w.Prebuilt != "" && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
+	case kueue.NeedsReclaimed(w.Object, need.Roles, need.Done):
+		waits.Wait.Message = fmt.Sprintf("workload %s has given back quota that the job needs again", name)
+		waits.Change = w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
+			kueue.Evict(status, w.Object.Generation, w.now)
+		})
+		return waits
 	}
-	answer := plan.Answer{Change: w.report(need), Most: kueue.Admitted(w.Object)}
+	answer := plan.Answer{Change: w.follow(need), Most: kueue.Admitted(w.Object)}
 	if message := kueue.Exceeding(answer.Most, need.Roles); message != "" {
 		answer.Wait = &plan.Wait{Reason: batchv1beta1.ReasonQueued, Message: message, NeedsHelp: true}
 	}
@@ -354,7 +376,9 @@ func (w Workload) isOther(job *plan.Job, need plan.Need) bool {
 // the admission there is another one.
 func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
 	meta, spec := w.meta(job), job.Spec
-	meta.Annotations = w.gates
+	if len(w.gates)+len(w.parameters) > 0 {
+		meta.Annotations = labels.Merge(w.gates, w.parameters)
+	}
 	if need.Elsewhere {
 		spec.Elastic = nil
 	}
@@ -400,6 +424,9 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 	switch {
 	case w.Object.Spec.Active != nil && !*w.Object.Spec.Active:
 		waits.Wait.Message = fmt.Sprintf("workload %s is not active: set its spec.active to true", name)
+		if evicted != nil && evicted.Message != "" {
+			waits.Wait.Message += "; " + evicted.Message
+		}
 		waits.Wait.NeedsHelp = true
 	case isEvicted && isReserved:
 		waits.Wait.Message = fmt.Sprintf("workload %s was evicted: %s", name, evicted.Message)
@@ -416,6 +443,8 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 		waits.Change = w.clearAdmission()
 	case !isReserved && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
+	case w.hasOtherPriority():
+		waits.Change = w.withPriority()
 	case w.Prebuilt == "" && w.opensGate():
 		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.gated()}
 	}
@@ -455,11 +484,40 @@ func (w Workload) replaced(waits plan.Answer, need plan.Need, why string) plan.A
 	return waits
 }
 
-// report returns the change that tells Kueue whether the pods are ready, and how many resources are no longer needed.
+// hasOtherPriority reports whether the job names another WorkloadPriorityClass than its Workload has. As for the jobs
+// of Kueue, a Workload keeps the priority of a PriorityClass, and one that has quota gets no class if it has none.
+func (w Workload) hasOtherPriority() bool {
+	if w.Object == nil || w.Prebuilt != "" || w.priorityClass == "" {
+		return false
+	}
+	ref := w.Object.Spec.PriorityClassRef
+	if ref == nil {
+		return !w.is(kueuev1beta2.ConditionQuotaReserved)
+	}
+	return ref.Kind == kueue.PriorityClassKind && ref.Name != w.priorityClass
+}
+
+// withPriority returns the change that gives the Workload the priority class of the job. It keeps its place among the
+// Workloads of that priority.
+func (w Workload) withPriority() plan.Change {
+	changed := w.Object.DeepCopy()
+	changed.Spec.Priority, changed.Spec.PriorityClassRef = new(w.Priority.Value), w.Priority.Ref
+	return plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: changed}
+}
+
+// follow returns the change after which the Workload shows the state and the priority of the job.
+func (w Workload) follow(need plan.Need) plan.Change {
+	if change := w.report(need); change.Action != "" || !w.hasOtherPriority() {
+		return change
+	}
+	return w.withPriority()
+}
+
+// report returns the change that tells Kueue whether the pods are ready, and how many replicas never run again.
 func (w Workload) report(need plan.Need) plan.Change {
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 		kueue.SetPodsReady(status, w.areReady(need), w.Object.Generation, w.now)
-		kueue.Reclaim(status, w.Object.Spec.PodSets, need.Done)
+		kueue.Reclaim(status, w.Object.Spec.PodSets, need.Spent)
 	})
 }
 

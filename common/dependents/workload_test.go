@@ -14,6 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -77,6 +78,41 @@ func prebuilt(w *kueuev1beta2.Workload) dependents.Workload {
 	view := dependents.Live(seenWorkload(w))
 	view.Prebuilt = w.Name
 	return view
+}
+
+// gaveBack makes a Workload one that has given back the quota of a worker.
+func gaveBack(w *kueuev1beta2.Workload) {
+	w.Status.ReclaimablePods = []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 1}}
+}
+
+// done returns the pods of two replicas. The first one runs, and the second one has succeeded.
+func done() []*corev1.Pod {
+	return []*corev1.Pod{run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(0))}
+}
+
+// ofClass gives a Workload a WorkloadPriorityClass.
+func ofClass(name string) func(*kueuev1beta2.Workload) {
+	return func(w *kueuev1beta2.Workload) {
+		w.Spec.Priority = new(int32(1))
+		w.Spec.PriorityClassRef = &kueuev1beta2.PriorityClassRef{
+			Group: "kueue.x-k8s.io", Kind: "WorkloadPriorityClass", Name: name,
+		}
+	}
+}
+
+// withClass returns a Workload whose job names a WorkloadPriorityClass with the priority 7.
+func withClass(name string, w *kueuev1beta2.Workload) dependents.Workload {
+	seen := seenWorkload(w)
+	class := &kueuev1beta2.Workload{}
+	ofClass(name)(class)
+	seen.Priority = kueue.Priority{Value: 7, Ref: class.Spec.PriorityClassRef}
+	return dependents.WithPriorityClass(name, seen)
+}
+
+// ready makes a Workload one whose pods are reported as ready.
+func ready(w *kueuev1beta2.Workload) {
+	has("PodsReady", metav1.ConditionTrue, "Started", "all replicas run")(w)
+	w.Status.Conditions[len(w.Status.Conditions)-1].ObservedGeneration = 1
 }
 
 // run returns the pods of two replicas that run.
@@ -158,9 +194,8 @@ func TestPlanWorkload(t *testing.T) {
 			wantChange: "Update PodsReady=True Started", wantMessage: "all 2 replicas run or have ended",
 		},
 		"a job that is reported as ready changes nothing": {
-			job: ran(), pods: run(), wantStarted: true, wantMessage: "all 2 replicas run or have ended",
-			view: seenWorkload(workload(admittedFor(2), has("PodsReady", metav1.ConditionTrue, "Started", "all replicas run"),
-				func(w *kueuev1beta2.Workload) { w.Status.Conditions[2].ObservedGeneration = 1 })),
+			job: ran(), view: seenWorkload(workload(admittedFor(2), ready)), pods: run(), wantStarted: true,
+			wantMessage: "all 2 replicas run or have ended",
 		},
 		"a job that runs goes on while the workload cannot be read": {
 			job: ran(), view: unknown, pods: run(), wantStarted: true, wantMessage: "all 2 replicas run or have ended",
@@ -272,6 +307,56 @@ func TestPlanWorkload(t *testing.T) {
 			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending " +
 				"Requeued=True Preempted without admission",
 		},
+		"a job that needs quota again that was given back stops before it creates a pod": {
+			job:  ran().SawIn(withWorkload(workload(admittedFor(2)), done()...)),
+			view: seenWorkload(workload(admittedFor(2), gaveBack)),
+			pods: []*corev1.Pod{
+				pod("job-worker-0", byWorkload, onNode("a"), exited(1)), pod("job-worker-1", byWorkload, onNode("a"), exited(0)),
+			},
+			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantCounts: "0, 1", wantStarted: true,
+			wantChange: "Update Evicted=True QuotaGivenBack", wantMessage: "job-worker-0 is being replaced",
+		},
+		"a job goes on without a replica whose quota was given back": {
+			job:  alone().SawIn(withWorkload(workload(admittedFor(2), gaveBack), done()...)),
+			view: seenWorkload(workload(admittedFor(2), gaveBack)), pods: done(),
+			wantChange: "Update PodsReady=True Started", wantMessage: "all 2 replicas run or have ended", wantStarted: true,
+		},
+		"the quota of a replica that never runs again is given back": {
+			job: alone().SawIn(withWorkload(workload(admittedFor(2)), done()...)), view: seenWorkload(workload(admittedFor(2))),
+			pods: done(), wantMessage: "all 2 replicas run or have ended", wantStarted: true,
+			wantChange: "Update PodsReady=True Started reclaims 1",
+		},
+		"the quota of a replica of a collective is kept when it has succeeded": {
+			job: ran(), view: seenWorkload(workload(admittedFor(2))), pods: done(), wantStarted: true,
+			wantChange: "Update PodsReady=True Started", wantMessage: "all 2 replicas run or have ended",
+		},
+		"a workload that the job itself has evicted is requeued": {
+			job:        ran().SawIn(withWorkload(workload(admittedFor(2), evicted("QuotaGivenBack")), run()...)),
+			view:       seenWorkload(workload(admittedFor(2), evicted("QuotaGivenBack"), gaveBack)),
+			wantCounts: "1, 0", wantMessage: "workload job was evicted: another job needs the quota",
+			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending " +
+				"Requeued=True QuotaGivenBack without admission",
+		},
+		"a workload that waits gets the new priority class of its job": {
+			view:       withClass("urgent", workload(ofClass("normal"))),
+			wantChange: "Update priority 7 of WorkloadPriorityClass urgent", wantMessage: "workload job waits for Kueue",
+		},
+		"an admitted workload gets the new priority class of its job": {
+			job: ran(), view: withClass("urgent", workload(admittedFor(2), ofClass("normal"), ready)), pods: run(),
+			wantChange:  "Update priority 7 of WorkloadPriorityClass urgent",
+			wantMessage: "all 2 replicas run or have ended", wantStarted: true,
+		},
+		"a workload without a class gets one while it waits": {
+			view: withClass("urgent", workload()), wantChange: "Update priority 7 of WorkloadPriorityClass urgent",
+			wantMessage: "workload job waits for Kueue",
+		},
+		"an admitted workload without a class gets none, since Kueue refuses it": {
+			job: ran(), view: withClass("urgent", workload(admittedFor(2), ready)), pods: run(),
+			wantMessage: "all 2 replicas run or have ended", wantStarted: true,
+		},
+		"a workload keeps its class if the job names none": {
+			view: seenWorkload(workload(ofClass("normal"))), wantMessage: "workload job waits for Kueue",
+		},
 		"a workload that was not preempted is not requeued by the job": {
 			job:        ran().SawIn(withWorkload(workload(admittedFor(2), evicted("Deactivated")), run()...)),
 			view:       seenWorkload(workload(admittedFor(2), evicted("Deactivated"))),
@@ -334,7 +419,10 @@ func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) plan.Observatio
 // describeChange returns the action of a change, and the conditions that a change of the status sets.
 func describeChange(c plan.Change) string {
 	text := c.Action
-	if c.Action == batchv1beta1.ActionUpdate && !c.OfStatus {
+	if after, ok := c.Wanted.(*kueuev1beta2.Workload); ok && c.Action == batchv1beta1.ActionUpdate && !c.OfStatus {
+		if ref := after.Spec.PriorityClassRef; ref != nil {
+			return fmt.Sprintf("%s priority %d of %s %s", text, *after.Spec.Priority, ref.Kind, ref.Name)
+		}
 		owner, labels := c.Wanted.GetOwnerReferences()[0], c.Wanted.GetLabels()
 		return fmt.Sprintf("%s %s/%s of %s/%s", text, labels[batchv1beta1.LabelJobKind], labels[batchv1beta1.LabelJobName],
 			owner.Kind, owner.Name)
@@ -343,11 +431,16 @@ func describeChange(c plan.Change) string {
 		return text
 	}
 	before, after := c.Seen.(*kueuev1beta2.Workload), c.Wanted.(*kueuev1beta2.Workload)
-	for _, conditionType := range []string{"Admitted", "Finished", "PodsReady", "QuotaReserved", "Requeued"} {
+	for _, conditionType := range []string{"Admitted", "Evicted", "Finished", "PodsReady", "QuotaReserved", "Requeued"} {
 		was := meta.FindStatusCondition(before.Status.Conditions, conditionType)
 		is := meta.FindStatusCondition(after.Status.Conditions, conditionType)
 		if is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
 			text += fmt.Sprintf(" %s=%s %s", conditionType, is.Status, is.Reason)
+		}
+	}
+	for i, r := range after.Status.ReclaimablePods {
+		if i >= len(before.Status.ReclaimablePods) || r != before.Status.ReclaimablePods[i] {
+			text += fmt.Sprintf(" reclaims %d", r.Count)
 		}
 	}
 	if before.Status.Admission != nil && after.Status.Admission == nil {

@@ -2,11 +2,14 @@ package kueue
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/bounded"
 )
 
 // IsCopy reports whether MultiKueue has created the job as a copy of a job of another cluster.
@@ -17,6 +20,26 @@ func IsCopy(job metav1.Object) bool {
 // Prebuilt returns the name of the Workload that was created for the job, or an empty string.
 func Prebuilt(job metav1.Object) string {
 	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
+}
+
+// maxParameters is how many annotations of a job for admission checks are copied, and maxParameter limits the length of
+// each in bytes. A ProvisioningRequest takes parameters of up to 255 characters.
+const (
+	maxParameters = 16
+	maxParameter  = 255
+)
+
+// Parameters returns the annotations of a job that a ProvisioningRequest for it gets as parameters: the first 16 by
+// name. It returns nil if there are none.
+func Parameters(annotations map[string]string) map[string]string {
+	var names []string
+	for name := range annotations {
+		if strings.HasPrefix(name, kueuev1beta2.PrefixParameter) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return bounded.Pick(annotations, names[:min(len(names), maxParameters)], maxParameter)
 }
 
 // MaxTime returns for how many seconds a Workload of the job can be admitted. Nil means no limit.

@@ -1,6 +1,7 @@
 package kueue
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,33 @@ func TestOnlyAJobWithAPrebuiltWorkloadIsACopy(t *testing.T) {
 			}
 			if got := IsCopy(job); got != tc.want {
 				t.Errorf("IsCopy() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	many, first := map[string]string{}, map[string]string{}
+	for i := range 20 {
+		name := fmt.Sprintf("provreq.kueue.x-k8s.io/%02d", i)
+		many[name] = "yes"
+		if i < 16 {
+			first[name] = "yes"
+		}
+	}
+	for name, tc := range map[string]struct{ annotations, want map[string]string }{
+		"a job needs no parameters": {map[string]string{"note": "mine"}, nil},
+		"a parameter has the prefix of a ProvisioningRequest": {
+			map[string]string{"note": "mine", "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"},
+			map[string]string{"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"},
+		},
+		"a job has at most 16 parameters": {many, first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Parameters(tc.annotations)); diff != "" {
+				t.Errorf("unexpected parameters (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package kueue
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,9 @@ func TestPodSets(t *testing.T) {
 			want := before.DeepCopy()
 			want.Spec.RestartPolicy = corev1.RestartPolicyNever
 			want.Spec.InitContainers = tc.want
-			if diff := cmp.Diff([]kueuev1beta2.PodSet{{Name: "worker", Count: 3, Template: *want}}, got); diff != "" {
+			index := &kueuev1beta2.TopologyRequest{PodIndexLabel: new(batchv1beta1.LabelReplicaIndex)}
+			sets := []kueuev1beta2.PodSet{{Name: "worker", Count: 3, Template: *want, TopologyRequest: index}}
+			if diff := cmp.Diff(sets, got); diff != "" {
 				t.Errorf("unexpected pod sets (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.template); diff != "" {
@@ -133,7 +136,24 @@ func TestTopologyRequest(t *testing.T) {
 		annotations map[string]string
 		want        *kueuev1beta2.TopologyRequest
 	}{
-		"a template without annotations requests no topology": {},
+		"a template without annotations requests no topology, but Kueue can assign one": {
+			want: &kueuev1beta2.TopologyRequest{PodIndexLabel: index},
+		},
+		"slices can require a topology": {
+			map[string]string{
+				"kueue.x-k8s.io/podset-preferred-topology":      "block",
+				"kueue.x-k8s.io/podset-slice-required-topology": "rack", "kueue.x-k8s.io/podset-slice-size": "2",
+			},
+			&kueuev1beta2.TopologyRequest{
+				Preferred: new("block"), SliceTopology: new("rack"), SliceSize: new(int32(2)), PodIndexLabel: index,
+			},
+		},
+		"pod sets can be placed together": {
+			map[string]string{
+				"kueue.x-k8s.io/podset-required-topology": "rack", "kueue.x-k8s.io/podset-group-name": "both",
+			},
+			&kueuev1beta2.TopologyRequest{Required: new("rack"), GroupName: new("both"), PodIndexLabel: index},
+		},
 		"a topology can be required": {
 			map[string]string{"kueue.x-k8s.io/podset-required-topology": "rack"},
 			&kueuev1beta2.TopologyRequest{Required: new("rack"), PodIndexLabel: index},
@@ -151,6 +171,96 @@ func TestTopologyRequest(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, topologyRequest(tc.annotations)); diff != "" {
 				t.Errorf("unexpected request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckTopology(t *testing.T) {
+	t.Parallel()
+	const (
+		slice, size    = "kueue.x-k8s.io/podset-slice-required-topology", "kueue.x-k8s.io/podset-slice-size"
+		required, name = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-group-name"
+		unconstrained  = "kueue.x-k8s.io/podset-unconstrained-topology"
+	)
+	role := func(roleType string, replicas int32, annotations ...string) framework.Role {
+		template := &corev1.PodTemplateSpec{}
+		for i := 0; i < len(annotations); i += 2 {
+			metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotations[i], annotations[i+1])
+		}
+		return framework.Role{Type: roleType, Replicas: replicas, Template: template}
+	}
+	grouped := func(roleType string, replicas int32) framework.Role {
+		return role(roleType, replicas, required, "rack", name, "all")
+	}
+	for test, tc := range map[string]struct {
+		roles []framework.Role
+		want  string
+	}{
+		"a template needs no annotation":   {roles: []framework.Role{role("worker", 2)}},
+		"a slice has a number of replicas": {roles: []framework.Role{role("worker", 2, slice, "rack", size, "2")}},
+		"a type without replicas is not checked": {
+			roles: []framework.Role{role("worker", 0, slice, "rack", size, "2")},
+		},
+		"a size that is not a number is an error": {
+			roles: []framework.Role{role("worker", 2, slice, "rack", size, "two")},
+			want:  `the template of type worker: annotation kueue.x-k8s.io/podset-slice-size: "two" is not a positive number`,
+		},
+		"a size of 0 is an error": {
+			roles: []framework.Role{role("worker", 2, slice, "rack", size, "0")}, want: `"0" is not a positive number`,
+		},
+		"a slice with more replicas than the type is an error": {
+			roles: []framework.Role{role("worker", 2, slice, "rack", size, "3")}, want: "there are only 2 replicas",
+		},
+		"a slice without a size is an error": {
+			roles: []framework.Role{role("worker", 2, slice, "rack")}, want: "need each other",
+		},
+		"a size without a topology is an error": {
+			roles: []framework.Role{role("worker", 2, size, "2")}, want: "need each other",
+		},
+		"two topologies are an error": {
+			roles: []framework.Role{role("worker", 2, required, "rack", unconstrained, "true")},
+			want:  "only one of the annotations",
+		},
+		"a topology that is neither requested nor not requested is an error": {
+			roles: []framework.Role{role("worker", 2, unconstrained, "maybe")}, want: `"maybe" is not true or false`,
+		},
+		"two types can be placed together if one of them has one replica": {
+			roles: []framework.Role{grouped("ps", 1), grouped("worker", 2)},
+		},
+		"a group of three types is an error": {
+			roles: []framework.Role{grouped("ps", 1), grouped("chief", 1), grouped("worker", 2)},
+			want:  `the templates with annotation kueue.x-k8s.io/podset-group-name "all": a group has 2 types, and not 3`,
+		},
+		"a group of one type is an error": {
+			roles: []framework.Role{grouped("worker", 1)}, want: "a group has 2 types, and not 1",
+		},
+		"two types of several replicas are an error": {
+			roles: []framework.Role{grouped("ps", 2), grouped("worker", 2)}, want: "one of the types must have 1 replica",
+		},
+		"a group with different topologies is an error": {
+			roles: []framework.Role{grouped("ps", 1), role("worker", 2, required, "block", name, "all")},
+			want:  "both types must have the same annotation kueue.x-k8s.io/podset-required-topology",
+		},
+		"a group whose name is a number is an error": {
+			roles: []framework.Role{role("worker", 1, required, "rack", name, "7")}, want: `"7" must not be a number`,
+		},
+		"a group without a topology is an error": {
+			roles: []framework.Role{role("worker", 1, name, "all")}, want: "needs annotation",
+		},
+		"a group with slices is an error": {
+			roles: []framework.Role{role("worker", 1, required, "rack", name, "all", slice, "host", size, "1")},
+			want:  "and no slices",
+		},
+	} {
+		t.Run(test, func(t *testing.T) {
+			t.Parallel()
+			message := ""
+			if err := CheckTopology(tc.roles); err != nil {
+				message = err.Error()
+			}
+			if !strings.Contains(message, tc.want) || (message == "") != (tc.want == "") {
+				t.Errorf("unexpected error %q, want %q", message, tc.want)
 			}
 		})
 	}
@@ -195,15 +305,19 @@ func TestDecorate(t *testing.T) {
 	checked := corev1.Toleration{Key: "checked", Operator: corev1.TolerationOpExists}
 	workload := &kueuev1beta2.Workload{
 		ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "workload-uid"},
+		Spec:       kueuev1beta2.WorkloadSpec{QueueName: "lab"},
 		Status: kueuev1beta2.WorkloadStatus{
-			Admission: &kueuev1beta2.Admission{PodSetAssignments: []kueuev1beta2.PodSetAssignment{
-				{Name: "master", Flavors: map[corev1.ResourceName]string{"cpu": "other"}},
-				{
-					Name:               "worker",
-					Flavors:            map[corev1.ResourceName]string{"cpu": "spot", "memory": "spot", "nvidia.com/gpu": "a100"},
-					TopologyAssignment: &kueuev1beta2.TopologyAssignment{},
+			Admission: &kueuev1beta2.Admission{
+				ClusterQueue: strings.Repeat("long", 16),
+				PodSetAssignments: []kueuev1beta2.PodSetAssignment{
+					{Name: "master", Flavors: map[corev1.ResourceName]string{"cpu": "other"}},
+					{
+						Name:               "worker",
+						Flavors:            map[corev1.ResourceName]string{"cpu": "spot", "memory": "spot", "nvidia.com/gpu": "a100"},
+						TopologyAssignment: &kueuev1beta2.TopologyAssignment{},
+					},
 				},
-			}},
+			},
 			AdmissionChecks: []kueuev1beta2.AdmissionCheckState{{PodSetUpdates: []kueuev1beta2.PodSetUpdate{
 				{Name: "worker", NodeSelector: map[string]string{"request": "7"}, Tolerations: []corev1.Toleration{checked}},
 				{Name: "master", Labels: map[string]string{"not": "ours"}},
@@ -224,6 +338,7 @@ func TestDecorate(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Labels: map[string]string{
 				"kept": "yes", "kueue.x-k8s.io/podset": "worker", "batch.tensorstack.dev/admitted-by": "workload-uid",
+				"kueue.x-k8s.io/local-queue-name": "lab",
 			},
 			Annotations: map[string]string{
 				"kueue.x-k8s.io/workload": "job", "kueue.x-k8s.io/podset-unconstrained-topology": "true",
@@ -269,30 +384,78 @@ func TestSetPodsReady(t *testing.T) {
 	}
 }
 
+// Kueue ends a Workload that was admitted for longer than its maximum time, in all its admissions together.
+func TestClearAdmissionCountsTheTimeOfTheAdmission(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	status := kueuev1beta2.WorkloadStatus{AccumulatedPastExecutionTimeSeconds: new(int32(10))}
+	set(&status, kueuev1beta2.ConditionAdmitted, true, "Admitted", "", 1, now.Add(-90*time.Second))
+	for range 2 { // the second time, it is not admitted
+		ClearAdmission(&status, metav1.Condition{Reason: kueuev1beta2.ReasonPreempted}, 1, now)
+		if got := *status.AccumulatedPastExecutionTimeSeconds; got != 100 {
+			t.Errorf("the Workload was admitted for %d s, want 100", got)
+		}
+	}
+}
+
+func TestNeedsReclaimed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		replicas, admitted, reclaimed, done int32
+		want                                bool
+	}{
+		"a job whose replicas run needs no more quota":                {replicas: 3, admitted: 3},
+		"a job goes on without the replica that was given back":       {replicas: 3, admitted: 3, reclaimed: 1, done: 1},
+		"more replicas can have ended than were given back":           {replicas: 3, admitted: 3, reclaimed: 1, done: 2},
+		"a replica that was given back runs again":                    {replicas: 3, admitted: 3, reclaimed: 1, want: true},
+		"an elastic job has removed the replica that was given back":  {replicas: 2, admitted: 3, reclaimed: 1},
+		"an elastic job is scaled up after a replica was given back":  {replicas: 3, admitted: 3, reclaimed: 1, want: true},
+		"an elastic job creates no more replicas than are admitted":   {replicas: 5, admitted: 3, reclaimed: 1, done: 1},
+		"an elastic job that is not admitted as a whole starts again": {replicas: 5, admitted: 3, reclaimed: 1, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workload := &kueuev1beta2.Workload{
+				Spec: kueuev1beta2.WorkloadSpec{PodSets: []kueuev1beta2.PodSet{{Name: "worker", Count: 5}}},
+				Status: kueuev1beta2.WorkloadStatus{
+					Admission: &kueuev1beta2.Admission{
+						PodSetAssignments: []kueuev1beta2.PodSetAssignment{{Name: "worker", Count: &tc.admitted}},
+					},
+					ReclaimablePods: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: tc.reclaimed}},
+				},
+			}
+			roles := []framework.Role{{Type: "worker", Replicas: tc.replicas}}
+			if got := NeedsReclaimed(workload, roles, map[string]int32{"worker": tc.done}); got != tc.want {
+				t.Errorf("NeedsReclaimed is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestReclaim(t *testing.T) {
 	t.Parallel()
 	sets := []kueuev1beta2.PodSet{{Name: "worker", Count: 4}, {Name: "ps", Count: 1}}
 	for name, tc := range map[string]struct {
 		before []kueuev1beta2.ReclaimablePod
-		done   map[string]int32
+		spent  map[string]int32
 		want   []kueuev1beta2.ReclaimablePod
 	}{
-		"nothing is reclaimed while no replica has ended": {},
-		"a replica that has ended is reclaimed": {
-			done: map[string]int32{"worker": 1}, want: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 1}},
+		"nothing is reclaimed while every replica can run": {},
+		"a replica that never runs again is reclaimed": {
+			spent: map[string]int32{"worker": 1}, want: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 1}},
 		},
 		"a number never decreases": {
-			before: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 3}}, done: map[string]int32{"worker": 1},
+			before: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 3}}, spent: map[string]int32{"worker": 1},
 			want: []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 3}},
 		},
 		"no more replicas are reclaimed than are requested": {
-			done: map[string]int32{"ps": 2}, want: []kueuev1beta2.ReclaimablePod{{Name: "ps", Count: 1}},
+			spent: map[string]int32{"ps": 2}, want: []kueuev1beta2.ReclaimablePod{{Name: "ps", Count: 1}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			status := kueuev1beta2.WorkloadStatus{ReclaimablePods: tc.before}
-			Reclaim(&status, sets, tc.done)
+			Reclaim(&status, sets, tc.spent)
 			if diff := cmp.Diff(tc.want, status.ReclaimablePods); diff != "" {
 				t.Errorf("unexpected numbers (-want +got):\n%s", diff)
 			}

@@ -5,9 +5,16 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+)
+
+// Labels of pods with the queues of their Workload, for metrics and costs.
+const (
+	labelLocalQueue   = "kueue.x-k8s.io/local-queue-name"
+	labelClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
 // PodInfo is what the assignment of a PodSet adds to its pods.
@@ -30,7 +37,9 @@ func PodInfoOf(
 		annotations:  map[string]string{kueuev1beta2.AnnotationWorkload: workload.Name},
 		nodeSelector: map[string]string{},
 	}
+	info.label(labelLocalQueue, workload.Spec.QueueName)
 	if workload.Status.Admission != nil {
+		info.label(labelClusterQueue, workload.Status.Admission.ClusterQueue)
 		for _, assignment := range workload.Status.Admission.PodSetAssignments {
 			if assignment.Name == podSet {
 				info.assign(assignment, flavors)
@@ -50,6 +59,13 @@ func PodInfoOf(
 	return info
 }
 
+// label adds a label with the name of a queue, which can be too long for a label.
+func (i *PodInfo) label(key, queue string) {
+	if len(validation.IsValidLabelValue(queue)) == 0 {
+		i.labels[key] = queue
+	}
+}
+
 func (i *PodInfo) assign(
 	assignment kueuev1beta2.PodSetAssignment, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
 ) {
@@ -66,7 +82,7 @@ func (i *PodInfo) assign(
 // Decorate changes a pod so that it runs where its PodSet is admitted.
 func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Labels = merged(pod.Labels, i.labels)
-	if len(i.gates) > 0 && topologyRequest(pod.Annotations) == nil {
+	if len(i.gates) > 0 && !requestsTopology(pod.Annotations) {
 		pod.Annotations = merged(pod.Annotations, map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"})
 	}
 	pod.Annotations = merged(pod.Annotations, i.annotations)

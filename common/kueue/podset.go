@@ -12,15 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
-)
-
-// Annotations of a template that request a topology.
-const (
-	annotationRequired  = "kueue.x-k8s.io/podset-required-topology"
-	annotationPreferred = "kueue.x-k8s.io/podset-preferred-topology"
 )
 
 // PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
@@ -44,25 +37,6 @@ func PodSets(spec framework.JobSpec, roles []framework.Role) []kueuev1beta2.PodS
 		sets[0].MinCount = new(elastic.Least())
 	}
 	return sets
-}
-
-// topologyRequest returns the topology that the annotations of a template request, or nil. Kueue assigns the domains in
-// the order of the replicas.
-func topologyRequest(annotations map[string]string) *kueuev1beta2.TopologyRequest {
-	request := kueuev1beta2.TopologyRequest{PodIndexLabel: new(batchv1beta1.LabelReplicaIndex)}
-	required, isRequired := annotations[annotationRequired]
-	preferred, isPreferred := annotations[annotationPreferred]
-	switch {
-	case isRequired:
-		request.Required = &required
-	case isPreferred:
-		request.Preferred = &preferred
-	case annotations[kueuev1beta2.AnnotationUnconstrained] == "true":
-		request.Unconstrained = new(true)
-	default:
-		return nil
-	}
-	return &request
 }
 
 // HasCounts reports whether the Workload is for the replicas of the roles.
@@ -149,6 +123,9 @@ func Exceeding(admitted map[string]int32, roles []framework.Role) string {
 	}
 	return ""
 }
+
+// PriorityClassKind is the kind of the priority classes of Kueue.
+const PriorityClassKind = "WorkloadPriorityClass"
 
 // Priority is the priority of a Workload and the class that it comes from. The class is nil if it comes from none.
 type Priority struct {

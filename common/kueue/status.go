@@ -1,14 +1,17 @@
 package kueue
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -36,13 +39,26 @@ func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation in
 	set(status, kueuev1beta2.ConditionPodsReady, ready, reason, message, generation, now)
 }
 
-// ClearAdmission returns the quota of an evicted Workload, whose pods are gone. Only a Workload that was preempted, or
-// that lost its nodes, is requeued by this. For other reasons, Kueue itself decides when.
+// Evict stops a job that needs replicas again whose quota was given back. Kueue refuses that the numbers of reclaimable
+// pods decrease until the quota is returned. An evicted Workload keeps its place in the queue.
+func Evict(status *kueuev1beta2.WorkloadStatus, generation int64, now time.Time) {
+	set(status, kueuev1beta2.ConditionEvicted, true, kueuev1beta2.ReasonQuotaGivenBack,
+		"the job needs replicas again whose quota was given back", generation, now)
+}
+
+// ClearAdmission returns the quota of an evicted Workload, whose pods are gone. Only a Workload that was preempted,
+// that lost its nodes, or that Evict has evicted, is requeued by this. For other reasons, Kueue itself decides when.
 func ClearAdmission(status *kueuev1beta2.WorkloadStatus, evicted metav1.Condition, generation int64, now time.Time) {
-	requeue := evicted.Reason == kueuev1beta2.ReasonPreempted || evicted.Reason == kueuev1beta2.ReasonNodeFailures
+	requeue := slices.Contains([]string{
+		kueuev1beta2.ReasonPreempted, kueuev1beta2.ReasonNodeFailures, kueuev1beta2.ReasonQuotaGivenBack,
+	}, evicted.Reason)
 	set(status, kueuev1beta2.ConditionRequeued, requeue, evicted.Reason, evicted.Message, generation, now)
 	set(status, kueuev1beta2.ConditionQuotaReserved, false, kueuev1beta2.ReasonPending, evicted.Message, generation, now)
-	if meta.IsStatusConditionTrue(status.Conditions, kueuev1beta2.ConditionAdmitted) {
+	if admitted := meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionAdmitted); admitted != nil &&
+		admitted.Status == metav1.ConditionTrue {
+		past := ptr.Deref(status.AccumulatedPastExecutionTimeSeconds, 0)
+		past += int32(max(now.Sub(admitted.LastTransitionTime.Time), 0) / time.Second) //nolint:gosec // less than 68 years
+		status.AccumulatedPastExecutionTimeSeconds = &past
 		set(status, kueuev1beta2.ConditionAdmitted, false, kueuev1beta2.ReasonNoReservation,
 			"the workload has no reservation", generation, now)
 	}
@@ -67,15 +83,29 @@ func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generatio
 	set(status, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, generation, now)
 }
 
-// Reclaim reports how many replicas of each PodSet have ended and are never restarted. A number never decreases.
-func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, done map[string]int32) {
+// NeedsReclaimed reports whether the roles need more quota than the Workload has kept. Earlier versions of the
+// controllers gave back the quota of a replica that had ended, even if it could run again. done counts, by type, the
+// replicas that have ended.
+func NeedsReclaimed(workload *kueuev1beta2.Workload, roles []framework.Role, done map[string]int32) bool {
+	admitted, reclaimed := Admitted(workload), map[string]int32{}
+	for _, r := range workload.Status.ReclaimablePods {
+		reclaimed[r.Name] = r.Count
+	}
+	return slices.ContainsFunc(roles, func(role framework.Role) bool {
+		most := admitted[role.Type]
+		return min(role.Replicas, most)-done[role.Type] > most-reclaimed[role.Type]
+	})
+}
+
+// Reclaim reports how many replicas of each PodSet can never run again. A number never decreases.
+func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, spent map[string]int32) {
 	before := map[string]int32{}
 	for _, r := range status.ReclaimablePods {
 		before[r.Name] = r.Count
 	}
 	var reclaimable []kueuev1beta2.ReclaimablePod
 	for _, set := range podSets {
-		if n := min(set.Count, max(before[set.Name], done[set.Name])); n > 0 {
+		if n := min(set.Count, max(before[set.Name], spent[set.Name])); n > 0 {
 			reclaimable = append(reclaimable, kueuev1beta2.ReclaimablePod{Name: set.Name, Count: n})
 		}
 	}

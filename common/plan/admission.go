@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,16 +45,20 @@ type Admission interface {
 type Need struct {
 	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
-	// Done counts, by type, the replicas that have ended and are not restarted.
+	// Done counts, by type, the replicas that have ended and are not restarted now. They run again if all replicas are
+	// restarted, or if the user raises backoffLimit.
 	Done map[string]int32
+	// Spent counts, by type, the replicas of Done that have no pod that runs and never run again, as long as the user does
+	// not change the policies of the job.
+	Spent map[string]int32
 	// Scheduling reports whether a replica has no node, or needs another one.
 	Scheduling bool
 	// Pods is the number of pods of the job, of all attempts.
 	Pods int
-	// Ready counts, by type, the replicas that are ready or have ended.
+	// Ready counts, by type, the replicas that are ready or have ended. If an elastic job trains, it counts all replicas.
 	Ready map[string]int32
 	// Elsewhere reports whether another cluster runs the replicas. Then Pods and Ready are those of the status that Kueue
-	// has copied, and Done is unknown.
+	// has copied, and Done and Spent are unknown.
 	Elsewhere bool
 }
 
@@ -127,8 +132,8 @@ func (s *steps) seekAdmission() {
 		return
 	}
 	answer := admission.Request(&s.job, Need{
-		Roles: s.roles, Done: s.doneByRole(), Scheduling: s.needsScheduling(), Pods: len(s.seen.Pods),
-		Ready: s.readyByRole(),
+		Roles: s.roles, Done: s.doneByRole(), Spent: s.spentByRole(), Scheduling: s.needsScheduling(),
+		Pods: len(s.seen.Pods), Ready: s.readyByRole(),
 	})
 	s.follow(answer)
 	if s.refusal != nil || s.waitsFor != nil && answer.Most == nil {
@@ -155,13 +160,14 @@ func (s *steps) limitCreations(most map[string]int32) {
 	})
 }
 
-// endAdmission releases the resources that the job holds, once it needs no more pods.
+// endAdmission releases the resources that the job holds, once it needs no more pods. A finished job can have pods that
+// still run, since cleanUpPolicy None keeps them.
 func (s *steps) endAdmission() {
 	if s.seen.Admission == nil {
 		return
 	}
 	rest := Rest{Pods: len(s.seen.Pods)}
-	if s.Status.Finished() {
+	if s.Status.Finished() && !slices.ContainsFunc(slices.Collect(maps.Values(s.seen.Pods)), policy.MayRun) {
 		rest.End = decisionOf(s.Status)
 	}
 	s.follow(s.seen.Admission.Release(&s.job, rest))
@@ -180,9 +186,22 @@ func (s *steps) follow(answer Answer) {
 // doneByRole counts the replicas of each type that have ended and are not restarted.
 func (s *steps) doneByRole() map[string]int32 { return s.countByRole((*replica).hasDonePart) }
 
-// readyByRole counts the replicas of each type that are ready, or have ended and are not restarted.
+// spentByRole counts the replicas of each type that never run again, as long as the user does not change the policies
+// of the job. Such a replica has succeeded, and nothing restarts it: a failed one runs again after a change of
+// backoffLimit. An elastic job can replace any replica.
+func (s *steps) spentByRole() map[string]int32 {
+	//mutant:kueue: the quota of a replica that can run again is given back => restartsAlone := true
+	restartsAlone := s.job.Spec.Elastic == nil && !policy.RestartsTogether(s.job.Spec)
+	return s.countByRole(func(r *replica) bool {
+		return restartsAlone && r.succeeded() && (r.pod == nil || !policy.MayRun(r.pod))
+	})
+}
+
+// readyByRole counts the replicas of each type that are ready, or have ended and are not restarted. It counts all
+// replicas of an elastic job that trains.
 func (s *steps) readyByRole() map[string]int32 {
-	return s.countByRole(func(r *replica) bool { return r.hasDonePart() || r.isCurrent() && r.outcome.Ready })
+	trains := s.trainsWithLess()
+	return s.countByRole(func(r *replica) bool { return trains || r.hasDonePart() || r.isCurrent() && r.outcome.Ready })
 }
 
 // countByRole counts the replicas of each type that match.

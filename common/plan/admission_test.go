@@ -59,12 +59,18 @@ func (*admitting) OwnUID(types.UID) types.UID                       { return "" 
 func TestAdmissionRequest(t *testing.T) {
 	t.Parallel()
 	type result struct {
-		Done, Ready     map[string]int32
+		Done, Spent     map[string]int32
+		Ready           map[string]int32
 		Scheduling      bool
 		Joined, Present []string
 	}
 	nothing, one, both := map[string]int32{}, map[string]int32{"worker": 1}, map[string]int32{"worker": 2}
 	worker0, failed := pod("job-worker-0", running), pod("job-worker-1", exited(1))
+	restartsStalled := func() *jobBuilder {
+		j := ran().Scope(scopeReplica)
+		j.Spec.RunPolicy.ProgressPolicy = restart
+		return j
+	}
 	staysFailed := func() *jobBuilder {
 		return ran().Scope(scopeReplica).BackoffLimit(0).Saw(time.Minute, worker0, failed)
 	}
@@ -106,10 +112,34 @@ func TestAdmissionRequest(t *testing.T) {
 		"a replica that failed permanently and whose pod is gone is done": {
 			job: staysFailed(), pods: []*corev1.Pod{worker0}, want: result{Done: one, Ready: both},
 		},
+		"a replica that succeeded never runs again if replicas restart alone": {
+			job: ran().Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
+			want: result{Done: one, Spent: one, Ready: both},
+		},
+		"a replica that succeeded and whose pod is gone never runs again if replicas restart alone": {
+			job:  ran().Scope(scopeReplica).Saw(time.Minute, worker0, pod("job-worker-1", exited(0))),
+			pods: []*corev1.Pod{worker0}, want: result{Done: one, Spent: one, Ready: both},
+		},
+		"a replica that succeeded is not spent while a sidecar of its pod runs": {
+			job: ran().Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0), sidecarRunning)},
+			want: result{Done: one, Ready: both},
+		},
+		"a replica that succeeded can run again if a stall restarts all replicas": {
+			job: restartsStalled(), pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))},
+			want: result{Done: one, Ready: both},
+		},
+		"a replica of an elastic job can be replaced after it succeeded": {
+			job:  ran().Scope(scopeReplica).Elastic(1, 2),
+			pods: []*corev1.Pod{worker0, pod("job-worker-1", exited(0))}, want: result{Done: one, Ready: both},
+		},
+		"all replicas of an elastic job that trains with fewer count as ready": {
+			job:  ran().Scope(scopeReplica).Elastic(1, 2),
+			pods: []*corev1.Pod{worker0, bound}, want: result{Done: nothing, Ready: both},
+		},
 		"a replacement pod joins the existing pods": {
 			job: job(role("worker", 3)).Scope(scopeReplica), pods: []*corev1.Pod{worker0, pod("job-worker-2", exited(0))},
 			want: result{
-				Done: one, Ready: both, Scheduling: true,
+				Done: one, Spent: one, Ready: both, Scheduling: true,
 				Joined: []string{"job-worker-1"}, Present: []string{"job-worker-0"},
 			},
 		},
@@ -130,7 +160,10 @@ func TestAdmissionRequest(t *testing.T) {
 			seen := seeing(tc.pods...)
 			seen.Admission = a
 			plan.Decide(tc.job.Job, seen, now)
-			diff(t, "need", tc.want, result{a.need.Done, a.need.Ready, a.need.Scheduling, a.joined, a.present})
+			if tc.want.Spent == nil {
+				tc.want.Spent = nothing
+			}
+			diff(t, "need", tc.want, result{a.need.Done, a.need.Spent, a.need.Ready, a.need.Scheduling, a.joined, a.present})
 		})
 	}
 }
@@ -234,6 +267,13 @@ func TestRestOfAJobThatNeedsNoMorePods(t *testing.T) {
 		"a job that has paused has no pods and no end": {job: wasPaused(), want: &rest{}},
 		"a job whose end is decided has no end yet while a pod runs": {
 			job: ran().GivePeers(time.Minute), pods: []*corev1.Pod{succeeded, worker1}, want: &rest{Pods: 2},
+		},
+		"a job that has finished has no end yet while a pod that it keeps runs": {
+			job: ran().CleanUp(batchv1beta1.CleanUpPolicyNone), pods: []*corev1.Pod{succeeded, worker1}, want: &rest{Pods: 2},
+		},
+		"a job that has finished has an end when the pods that it keeps have ended": {
+			job: ran().CleanUp(batchv1beta1.CleanUpPolicyNone), pods: []*corev1.Pod{succeeded, pod("job-worker-1", exited(0))},
+			want: &rest{Pods: 2, End: batchv1beta1.ConditionSuccessCriteriaMet},
 		},
 		"a job that has finished has an end": {
 			job: ran(), pods: []*corev1.Pod{succeeded}, want: &rest{Pods: 1, End: batchv1beta1.ConditionSuccessCriteriaMet},

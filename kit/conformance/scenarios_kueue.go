@@ -103,6 +103,36 @@ var kueueScenarios = []scenario{
 		},
 	},
 	{
+		name:  "a replica of a collective that has succeeded keeps its quota, since it can run again",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, exits(1, 0), exits(0, 1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 Error 1 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "a replica that has failed keeps its quota, since it runs again if the backoffLimit is raised",
+		shape: inKueue(two(onFailure, scopeReplica, limit(0))),
+		steps: []step{
+			run, exits(1, 1), edited(func(s *Shape) { s.RunPolicy.BackoffLimit = new(int32(1)) }), run, exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Failure: "1 Error 1 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Workloads: []string{succeeded},
+		},
+	},
+	{
+		name:  "a job that needs a replica again whose quota an earlier version gave back stops until it is admitted again",
+		shape: inKueue(two(onFailure, scopeJob)),
+		steps: []step{run, exits(1, 0), gaveBack, exits(0, 1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 Error 1 true",
+			Pods:      []string{"0 Succeeded", "1 Succeeded"},
+			Workloads: []string{succeeded + ", Requeued (QuotaGivenBack)"},
+		},
+	},
+	{
 		name:  "a job is paused just when Kueue evicts it",
 		shape: inKueue(two(onFailure, scopeJob)),
 		steps: []step{run, together(evicts, paused), hasWorkload(false), resumed, run, exits(1, 0), exits(0, 0)},

@@ -375,6 +375,13 @@ func explorations() []exploration {
 			budget:     spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
 		{
+			name:       "a collective that Kueue admits restarts within its quota",
+			shape:      model.InKueue(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1))),
+			failures:   []string{"fails"},
+			kueueEdits: []edit{evicts},
+			budget:     spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
+		},
+		{
 			name:       "an elastic job that Kueue admits with fewer replicas survives evictions",
 			shape:      model.InKueue(model.Elastic(1, 2, model.ScopeReplica, model.Limit(1))),
 			failures:   []string{"fails"},

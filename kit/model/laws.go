@@ -36,6 +36,7 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 		checkDeletion(t, k, now, change)
 		checkSecretDeletion(t, k, now, change)
 		checkClearing(t, now, change)
+		checkReclaiming(t, now, change)
 	}
 	before, after := change.Before, change.After
 	if before == nil && IsLate(after) {

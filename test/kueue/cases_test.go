@@ -35,6 +35,15 @@ func (j job) workloadObject() *kueuev1beta2.Workload {
 	return &kueuev1beta2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}}
 }
 
+// hasMuchQuota raises the quota of the queue of the documents, so that jobs are admitted that fit on no node.
+func (c *cluster) hasMuchQuota(ctx context.Context) {
+	GinkgoHelper()
+	c.patch(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": map[string]any{"name": "team"},
+	}}, `{"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default",
+		"resources": [{"name": "cpu", "nominalQuota": "1000"}]}]}]}}`)
+}
+
 var _ = Describe("A job in a queue of Kueue", func() {
 	It("runs on the nodes of its flavor, with the tolerations of the flavor", func(ctx context.Context) {
 		c := start(ctx, configuration, "4", "4")
@@ -184,6 +193,15 @@ spec:
 			[]byte(`{"metadata": {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "other"}}}`))
 		Eventually(ctx, func() error { return c.Client.Patch(ctx, j.object(), name, client.DryRunAll) }).Should(MatchError(
 			ContainSubstring("metadata.annotations: kueue.x-k8s.io/prebuilt-workload-name cannot be changed")))
+		for metadata, message := range map[string]string{
+			`{"labels": {"kueue.x-k8s.io/priority-class": "urgent"}}`:       "priority-class can be changed, but not be added or removed",
+			`{"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "60"}}`:    "can be changed only while the job is paused",
+			`{"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "1h"}}`:    "must be a positive number of seconds",
+			`{"annotations": {"kueue.x-k8s.io/admission-gated-by": "a/b"}}`: "can be added only to a new job",
+		} {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": `+metadata+`}`))
+			Expect(c.Client.Patch(ctx, j.object(), patch, client.DryRunAll)).To(MatchError(ContainSubstring(message)))
+		}
 		for _, queue := range []string{`"other"`, "null"} {
 			patch := client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": `+queue+`}}}`))
@@ -201,16 +219,27 @@ waitForPodsReady: {timeout: 10s, blockAdmission: true}
 		Eventually(ctx, first.state(ctx)).Should(Equal("Running"))
 		Eventually(ctx, first.condition(ctx, kueuev1beta2.ConditionPodsReady)).Should(Equal("True Started"))
 		By("admitting a job whose pods never become ready, as they fit on no node")
-		c.patch(ctx, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": map[string]any{"name": "team"},
-		}}, `{"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "default",
-			"resources": [{"name": "cpu", "nominalQuota": "1000"}]}]}]}}`)
+		c.hasMuchQuota(ctx)
 		c.apply(ctx, strings.Replace(fmt.Sprintf(kinds[pytorch], "huge", "kueue.x-k8s.io/queue-name: queue"),
 			"requests: {cpu: 1}", "requests: {cpu: 400}", 1))
 		huge := job{cluster: c, kind: pytorch, name: "huge"}
 		Eventually(ctx, huge.condition(ctx, kueuev1beta2.ConditionEvicted)).Should(Equal("True PodsReadyTimeout"))
 		huge.stopped(ctx, 1)
 		Expect(first.counts(ctx)()).To(Equal("evictions 0, pauses 0, attempt 0, backoffCount 0"))
+	})
+
+	It("is not evicted under waitForPodsReady if it is elastic and trains with fewer replicas", func(ctx context.Context) {
+		c := start(ctx, configuration+`
+waitForPodsReady: {timeout: 3s}
+`, "2")
+		c.apply(ctx, queues)
+		c.hasMuchQuota(ctx)
+		c.apply(ctx, elasticJob) // one of three replicas fits on no node
+		j := job{cluster: c, kind: pytorch, name: "elastic"}
+		Eventually(ctx, j.condition(ctx, kueuev1beta2.ConditionPodsReady)).Should(Equal("True Started"))
+		Consistently(ctx, j.counts(ctx)).WithTimeout(6 * time.Second).
+			Should(Equal("evictions 0, pauses 0, attempt 0, backoffCount 0"))
+		Eventually(ctx, j.pods(ctx)).Should(HaveLen(3))
 	})
 
 	It("waits until Kueue is installed, and keeps running when Kueue is removed", func(ctx context.Context) {

@@ -3,6 +3,7 @@ package kueue
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,35 @@ var _ = Describe("A job that Kueue admits", func() {
 			all = append(all, nodes...)
 		}
 		Expect(all).To(ConsistOf("simulated-0", "simulated-1", "simulated-2", "simulated-3"))
+	})
+
+	It("runs each slice of its replicas within a rack", func(ctx context.Context) {
+		c := startRacks(ctx)
+		manifest := fmt.Sprintf(kinds[pytorch], "job", kueuev1beta2.LabelQueueName+": team")
+		manifest = strings.Replace(manifest, "replicas: 2", "replicas: 4", 1)
+		c.apply(ctx, strings.Replace(manifest, "template: {spec:", `template: {metadata: {annotations: {
+			kueue.x-k8s.io/podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: "2"}}, spec:`, 1))
+		j := job{cluster: c, kind: pytorch, name: "job"}
+		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		pods, err := j.pods(ctx)()
+		Expect(err).NotTo(HaveOccurred())
+		slicesOf := map[string][]string{}
+		for _, pod := range pods {
+			node := &corev1.Node{}
+			Expect(c.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)).To(Succeed())
+			slicesOf[node.Labels["rack"]] = append(slicesOf[node.Labels["rack"]], pod.Name)
+		}
+		Expect(slices.Collect(maps.Values(slicesOf))).To(ConsistOf(
+			ConsistOf("job-worker-0", "job-worker-1"), ConsistOf("job-worker-2", "job-worker-3")))
+	})
+
+	It("is refused with a slice that has no size", func(ctx context.Context) {
+		c := startRacks(ctx)
+		j := c.jobIn(ctx, "team", "job", "kueue.x-k8s.io/podset-slice-required-topology: rack")
+		Eventually(ctx, func() (string, error) {
+			status, err := j.status(ctx)
+			return fmt.Sprint(status.Reason), err
+		}).Should(Equal("InvalidTemplate"))
 	})
 
 	// Kueue assigns other nodes after it has seen the taint of a node. It does not see the health of devices.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -90,6 +91,41 @@ var _ = Describe("A job in a queue of Kueue", func() {
 		By("allowing the admission")
 		c.patch(ctx, gated.object(), `{"metadata": {"annotations": {"kueue.x-k8s.io/admission-gated-by": null}}}`)
 		Eventually(ctx, gated.state(ctx)).Should(Equal("Running"))
+	})
+
+	It("has the priority of its class, also if the class changes while it waits or runs", func(ctx context.Context) {
+		c := start(ctx, configuration, "8")
+		c.apply(ctx, queues)
+		c.apply(ctx, "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: low}, value: -1}")
+		first := c.job(ctx, pytorch, "first", kueuev1beta2.LabelPriorityClass+": low")
+		Eventually(ctx, first.state(ctx)).Should(Equal("Running"))
+		second := c.job(ctx, pytorch, "second", kueuev1beta2.LabelPriorityClass+": low")
+		Eventually(ctx, second.state(ctx)).Should(HavePrefix("Pending Queued: "))
+
+		By("making the job that waits more important")
+		c.patch(ctx, second.object(), `{"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "urgent"}}}`)
+		Eventually(ctx, second.state(ctx)).Should(Equal("Running"))
+		Eventually(ctx, first.counts(ctx)).Should(HavePrefix("evictions 1, "))
+
+		By("making the job that runs less important")
+		c.patch(ctx, second.object(), `{"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "low"}}}`)
+		Eventually(ctx, func() (int32, error) {
+			workload, err := second.workload(ctx)
+			return ptr.Deref(workload.Spec.Priority, 0), err
+		}).Should(BeEquivalentTo(-1))
+		Expect(second.counts(ctx)()).To(HavePrefix("evictions 0, "))
+	})
+
+	It("passes the parameters of a ProvisioningRequest to its Workload", func(ctx context.Context) {
+		c := start(ctx, configuration, "4")
+		c.apply(ctx, queues)
+		c.apply(ctx, strings.Replace(fmt.Sprintf(kinds[pytorch], "job", "kueue.x-k8s.io/queue-name: queue"), "labels:",
+			`annotations: {provreq.kueue.x-k8s.io/maxRunDurationSeconds: "600", note: mine}, labels:`, 1))
+		j := job{cluster: c, kind: pytorch, name: "job"}
+		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+		workload, err := j.workload(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workload.Annotations).To(Equal(map[string]string{"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}))
 	})
 
 	It("stops when it exceeds its maximum time", func(ctx context.Context) {

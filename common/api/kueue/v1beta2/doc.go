@@ -37,6 +37,9 @@ const (
 	// AnnotationAdmissionGatedBy is the annotation of a job and its Workload with the names of the controllers that must
 	// allow the admission. Kueue does not admit the Workload while it has the annotation.
 	AnnotationAdmissionGatedBy = "kueue.x-k8s.io/admission-gated-by"
+	// PrefixParameter is the prefix of the annotations of a job, and of its Workload, that a ProvisioningRequest gets as
+	// parameters.
+	PrefixParameter = "provreq.kueue.x-k8s.io/"
 	// LabelJobUID is the label of a Workload with the UID of its job. Kueue finishes a Workload whose job is gone.
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// LabelPodSet is the label of a pod with the name of its PodSet.
@@ -68,6 +71,11 @@ const (
 	ReasonPreempted = "Preempted"
 	// ReasonNodeFailures is the reason of Evicted if nodes of the topology have failed.
 	ReasonNodeFailures = "NodeFailures"
+	// ReasonQuotaGivenBack is the reason of Evicted if the job itself stops, because it needs replicas again whose quota
+	// was given back. Kueue has no such reason.
+	ReasonQuotaGivenBack = "QuotaGivenBack"
+	// CheckPending is the state of an admission check that the Workload waits for.
+	CheckPending = "Pending"
 	// ReasonPending is the reason of QuotaReserved of a Workload that waits in the queue.
 	ReasonPending = "Pending"
 	// ReasonNoReservation is the reason of Admitted of a Workload whose quota was returned.

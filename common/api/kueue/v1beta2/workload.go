@@ -45,12 +45,15 @@ type PodSet struct {
 	TopologyRequest *TopologyRequest       `json:"topologyRequest,omitempty"`
 }
 
-// TopologyRequest is the topology that a PodSet requests. At most one of the fields except PodIndexLabel is set.
+// TopologyRequest is the topology that a PodSet requests. At most one of the first three fields is set.
 type TopologyRequest struct {
 	Required      *string `json:"required,omitempty"`
 	Preferred     *string `json:"preferred,omitempty"`
 	Unconstrained *bool   `json:"unconstrained,omitempty"`
 	PodIndexLabel *string `json:"podIndexLabel,omitempty"`
+	GroupName     *string `json:"podSetGroupName,omitempty"`
+	SliceTopology *string `json:"podSetSliceRequiredTopology,omitempty"`
+	SliceSize     *int32  `json:"podSetSliceSize,omitempty"`
 }
 
 // PriorityClassRef is the class that the priority comes from: a WorkloadPriorityClass or a PriorityClass.
@@ -66,6 +69,9 @@ type WorkloadStatus struct {
 	Admission       *Admission            `json:"admission,omitempty"`
 	AdmissionChecks []AdmissionCheckState `json:"admissionChecks,omitempty"`
 	ReclaimablePods []ReclaimablePod      `json:"reclaimablePods,omitempty"`
+	// AccumulatedPastExecutionTimeSeconds is how long the Workload was admitted before its last eviction, for
+	// MaximumExecutionTimeSeconds.
+	AccumulatedPastExecutionTimeSeconds *int32 `json:"accumulatedPastExecutionTimeSeconds,omitempty"`
 }
 
 // Admission is where the pods of a Workload are admitted.
