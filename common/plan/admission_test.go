@@ -268,6 +268,9 @@ func TestRestOfAJobThatNeedsNoMorePods(t *testing.T) {
 		"a job whose end is decided has no end yet while a pod runs": {
 			job: ran().GivePeers(time.Minute), pods: []*corev1.Pod{succeeded, worker1}, want: &rest{Pods: 2},
 		},
+		"a job whose end is decided has no end yet while a pod that has ended is being deleted": {
+			job: ran(), pods: []*corev1.Pod{succeeded, pod("job-worker-1", exited(143), deleting)}, want: &rest{Pods: 2},
+		},
 		"a job that has finished has no end yet while a pod that it keeps runs": {
 			job: ran().CleanUp(batchv1beta1.CleanUpPolicyNone), pods: []*corev1.Pod{succeeded, worker1}, want: &rest{Pods: 2},
 		},

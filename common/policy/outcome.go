@@ -232,7 +232,7 @@ func outputOf(ended *corev1.ContainerStateTerminated) string {
 // shutdown, containerd reports such a container with the first reason. The kubelet reports a container that the runtime
 // no longer knows when its pod ends with the second one. The exit codes are not those of the program.
 func isLost(ended *corev1.ContainerStateTerminated) bool {
-	return ended.Reason == "Unknown" && ended.ExitCode == 255 || ended.Reason == "ContainerStatusUnknown"
+	return ended.Reason == "Unknown" || ended.Reason == "ContainerStatusUnknown"
 }
 
 // endedContainer returns the termination state of the main container. If the main container has not ended, it returns
