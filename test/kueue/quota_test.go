@@ -167,7 +167,7 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 
 		By("letting the job restart, which needs the quota again")
 		j.exits(ctx, 0, 1)
-		j.waitsForQuota(ctx)
+		Eventually(ctx, j.state(ctx)).Should(HavePrefix("Pending Queued: "))
 		Eventually(ctx, j.counts(ctx)).Should(Equal("evictions 0, pauses 0, attempt 1, backoffCount 1"))
 		other.ends(ctx, 0)
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
