@@ -181,7 +181,13 @@ func (c *cluster) patch(ctx context.Context, object client.Object, patch string)
 // ends lets the main container of a replica exit with 0.
 func (j job) ends(ctx context.Context, index int) {
 	GinkgoHelper()
+	j.exits(ctx, index, 0)
+}
+
+// exits lets the main container of a replica exit with a code.
+func (j job) exits(ctx context.Context, index, code int) {
+	GinkgoHelper()
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = corev1.NamespaceDefault, fmt.Sprintf("%s-worker-%d", j.name, index)
-	j.patch(ctx, pod, `{"metadata": {"annotations": {"simulation.tensorstack.dev/exit-code": "0"}}}`)
+	j.patch(ctx, pod, fmt.Sprintf(`{"metadata": {"annotations": {"simulation.tensorstack.dev/exit-code": "%d"}}}`, code))
 }

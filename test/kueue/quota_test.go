@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,26 +27,31 @@ func (c *cluster) jobWith(ctx context.Context, name string, replicas int, runPol
 	return job{cluster: c, kind: pytorch, name: name}
 }
 
-// exits lets the main container of a replica exit with a code. If it is 0, exits returns when the status of the job
-// shows that a replica has succeeded.
-func (j job) exits(ctx context.Context, index, code int) {
+// succeeds lets the main container of a replica exit with 0. It returns when the status of the job shows that a replica
+// has succeeded.
+func (j job) succeeds(ctx context.Context, index int) {
 	GinkgoHelper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: corev1.NamespaceDefault, Name: fmt.Sprintf("%s-worker-%d", j.name, index),
-	}}
-	j.patch(ctx, pod, fmt.Sprintf(`{"metadata": {"annotations": {"simulation.tensorstack.dev/exit-code": "%d"}}}`, code))
-	if code == 0 {
-		Eventually(ctx, func() (int32, error) {
-			status, err := j.status(ctx)
-			return ptr.Deref(status.Aggregate, batchv1beta1.Aggregate{}).Succeeded, err
-		}).Should(BeNumerically(">", 0))
-	}
+	j.ends(ctx, index)
+	Eventually(ctx, func() (int32, error) {
+		status, err := j.status(ctx)
+		return ptr.Deref(status.Aggregate, batchv1beta1.Aggregate{}).Succeeded, err
+	}).Should(BeNumerically(">", 0))
 }
 
 // waitsForQuota expects that a job waits for quota.
 func (j job) waitsForQuota(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, j.state(ctx)).Should(MatchRegexp("^(Pending|Resuming) Queued: .*insufficient"))
+}
+
+// jobAndNext creates a job that uses the whole quota, and runs, and another one that waits for a part of it.
+func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job) {
+	GinkgoHelper()
+	j = c.jobWith(ctx, "job", 2, runPolicy)
+	Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
+	next = c.jobWith(ctx, "other", 1, "")
+	next.waitsForQuota(ctx)
+	return j, next
 }
 
 // keepsQuota fails the spec if more pods can run at the same time than the queue of the documents has CPUs. It lists
@@ -64,8 +68,8 @@ func (c *cluster) keepsQuota(ctx context.Context) {
 				continue
 			}
 			live := int32(0)
-			for i := range pods.Items {
-				if policy.MayRun(&pods.Items[i]) {
+			for _, pod := range pods.Items {
+				if mayRun(pod) {
 					live++
 				}
 			}
@@ -88,11 +92,8 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 	})
 
 	It("if all replicas restart after one has succeeded", func(ctx context.Context) {
-		j := c.jobWith(ctx, "job", 2, "")
-		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
-		other := c.jobWith(ctx, "other", 1, "")
-		other.waitsForQuota(ctx)
-		j.exits(ctx, 1, 0)
+		j, other := c.jobAndNext(ctx, "")
+		j.succeeds(ctx, 1)
 		j.exits(ctx, 0, 1)
 		Eventually(ctx, j.counts(ctx)).Should(Equal("evictions 0, pauses 0, attempt 1, backoffCount 1"))
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
@@ -102,11 +103,8 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 	})
 
 	It("if a replica restarts alone after another one has succeeded", func(ctx context.Context) {
-		j := c.jobWith(ctx, "job", 2, "restartScope: Replica")
-		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
-		other := c.jobWith(ctx, "other", 1, "")
-		other.waitsForQuota(ctx)
-		j.exits(ctx, 1, 0)
+		j, other := c.jobAndNext(ctx, "restartScope: Replica")
+		j.succeeds(ctx, 1)
 		Eventually(ctx, other.state(ctx)).Should(Equal("Running"), "the quota of the replica is given back")
 		j.exits(ctx, 0, 1)
 		Eventually(ctx, j.counts(ctx)).Should(Equal("evictions 0, pauses 0, attempt 0, backoffCount 1"))
@@ -122,10 +120,7 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 	})
 
 	It("if a replica that has failed restarts, because its backoffLimit is raised", func(ctx context.Context) {
-		j := c.jobWith(ctx, "job", 2, "restartScope: Replica, backoffLimit: 0")
-		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
-		other := c.jobWith(ctx, "other", 1, "")
-		other.waitsForQuota(ctx)
+		j, other := c.jobAndNext(ctx, "restartScope: Replica, backoffLimit: 0")
 		j.exits(ctx, 1, 1)
 		other.waitsForQuota(ctx)
 		c.patch(ctx, j.object(), `{"spec": {"runPolicy": {"backoffLimit": 1}}}`)
@@ -140,7 +135,7 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 		other := c.jobWith(ctx, "other", 1, "")
 		other.waitsForQuota(ctx)
-		j.exits(ctx, 1, 0)
+		j.succeeds(ctx, 1)
 		j.exits(ctx, 0, 1)
 		Eventually(ctx, j.counts(ctx)).Should(Equal("evictions 0, pauses 0, attempt 1, backoffCount 1"))
 		Eventually(ctx, j.pods(ctx)).Should(HaveLen(2))
@@ -152,7 +147,7 @@ var _ = Describe("A job in a queue of Kueue keeps within its quota", func() {
 		j := c.jobWith(ctx, "job", 2, "")
 		Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 		other := c.jobWith(ctx, "other", 1, "")
-		j.exits(ctx, 1, 0)
+		j.succeeds(ctx, 1)
 
 		By("giving back the quota of the replica that has ended, as the earlier version does, and upgrading the controller")
 		c.killController("pytorch")
