@@ -90,8 +90,8 @@ func (p pytorch) Wire(
 			framework.DeclareHostPort(&template.Spec, main, port)
 		}
 	}
-	if isSupervised(job, member) {
-		return supervise(gang, member, &template.Spec, main)
+	if with := supervision(job, gang, member); len(with) > 0 {
+		return supervise(with, gang, member, &template.Spec, main)
 	}
 	return nil
 }

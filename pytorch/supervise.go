@@ -18,21 +18,35 @@ const (
 	supervisorVolume    = "t9k-supervisor"
 )
 
-// isSupervised reports whether the torchrun of the member must leave the rendezvous open when the member is stopped,
-// because the other members continue without it. They never continue without the leader.
-func isSupervised(job *v1beta1.PyTorchTrainingJob, member framework.Member) bool {
-	return usesTorchrun(job) && member.Rank != 0 && !job.Spec.RunMode.Debugging() &&
-		policy.Scope(pytorch{}.JobSpec(job)) == batchv1beta1.RestartScopeReplica
+// supervision returns the command that runs the torchrun of the member, without torchrun itself. It is empty if no
+// supervisor is needed.
+//
+// torchrun must leave the rendezvous open when the member is stopped, if the other members continue without it. They
+// never continue without the leader. If the member can report the progress of the training, the supervisor reports when
+// torchrun starts the training again.
+func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member) []string {
+	if !usesTorchrun(job) || job.Spec.RunMode.Debugging() {
+		return nil
+	}
+	switch spec := (pytorch{}).JobSpec(job); {
+	case member.Rank != 0 && policy.Scope(spec) == batchv1beta1.RestartScopeReplica:
+		return []string{supervisor.Program}
+	case spec.MayReport(gang, member):
+		return []string{supervisor.Program, supervisor.PassSignals}
+	}
+	return nil
 }
 
-// supervise makes the main container run its command under the supervisor, which an init container installs. It returns
-// an error if the template uses a path or a name that is reserved for the controller.
-func supervise(gang framework.Gang, member framework.Member, spec *corev1.PodSpec, main *corev1.Container) error {
+// supervise makes the main container run its command with the command of a supervisor, which an init container
+// installs. It returns an error if the template uses a path or a name that is reserved for the controller.
+func supervise(
+	with []string, gang framework.Gang, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
+) error {
 	reserved := framework.Reserved{Paths: []string{supervisor.Folder}, Volumes: []string{supervisorVolume}}
 	if err := reserved.Check(member, *spec, *main); err != nil {
 		return err
 	}
-	main.Command = slices.Concat([]string{supervisor.Program}, main.Command)
+	main.Command = slices.Concat(with, main.Command)
 	shared := corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisor.Folder}
 	main.VolumeMounts = append(slices.Clone(main.VolumeMounts), shared)
 	spec.Volumes = append(slices.Clone(spec.Volumes), corev1.Volume{

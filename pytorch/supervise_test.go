@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,36 +36,50 @@ func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTem
 	return template
 }
 
-func TestTorchrunIsSupervisedOnlyIfOtherReplicasContinueWithoutIt(t *testing.T) {
+func TestTorchrunIsSupervisedIfItsReplicaCanLeaveOrReports(t *testing.T) {
 	t.Parallel()
 	with := func(job *v1beta1.PyTorchTrainingJob, scope batchv1beta1.RestartScope) *v1beta1.PyTorchTrainingJob {
 		job.Spec.RunPolicy.RestartScope = scope
 		return job
 	}
-	debugged := elasticJob(2, training())
+	reporting := func(job *v1beta1.PyTorchTrainingJob) *v1beta1.PyTorchTrainingJob {
+		job.Spec.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
+		return job
+	}
+	debugged := reporting(elasticJob(2, training()))
 	debugged.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
-	plain := jobOf(nil, replicas("worker", 2, training()))
+	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
 	fixed := func() *v1beta1.PyTorchTrainingJob {
 		return jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("worker", 2, training()))
 	}
+	const leaves, passesSignals = "/t9k/supervisor/supervise", "/t9k/supervisor/supervise --pass-signals"
 	for name, tc := range map[string]struct {
 		job  *v1beta1.PyTorchTrainingJob
 		rank int
-		want bool
+		want string
 	}{
-		"a replica of an elastic job":               {elasticJob(2, training()), 1, true},
-		"not the leader, which all replicas need":   {elasticJob(2, training()), 0, false},
-		"not if all replicas restart":               {with(elasticJob(2, training()), "Job"), 1, false},
-		"not in debug mode, which runs no torchrun": {debugged, 1, false},
-		"not if the job is not elastic":             {fixed(), 1, false},
-		"a replica that restarts alone":             {with(fixed(), "Replica"), 1, true},
-		"not without torchrun":                      {with(plain, "Replica"), 1, false},
+		"a replica of an elastic job":               {elasticJob(2, training()), 1, leaves},
+		"not the leader, which all replicas need":   {elasticJob(2, training()), 0, ""},
+		"not if all replicas restart":               {with(elasticJob(2, training()), "Job"), 1, ""},
+		"not in debug mode, which runs no torchrun": {debugged, 1, ""},
+		"not if the job is not elastic":             {fixed(), 1, ""},
+		"a replica that restarts alone":             {with(fixed(), "Replica"), 1, leaves},
+		"not without torchrun":                      {with(plain, "Replica"), 1, ""},
+		"the leader of a job that reports":          {reporting(fixed()), 0, passesSignals},
+		"not a replica that does not report":        {reporting(fixed()), 1, ""},
+		"the leader of an elastic job that reports": {reporting(elasticJob(2, training())), 0, passesSignals},
+		"not a leader without torchrun":             {plain, 0, ""},
+		"not the leader in debug mode":              {debugged, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, template := wire(t, tc.job, tc.rank, 0)
-			if got := len(template.Spec.InitContainers) > 0; got != tc.want {
-				t.Errorf("got supervised %t, want %t", got, tc.want)
+			command, _, isTorchrun := strings.Cut(strings.Join(template.Spec.Containers[0].Command, " "), "torchrun ")
+			if got := strings.TrimSpace(command); isTorchrun && got != tc.want {
+				t.Errorf("got the supervisor %q, want %q", got, tc.want)
+			}
+			if got, want := len(template.Spec.InitContainers) > 0, tc.want != ""; got != want {
+				t.Errorf("the supervisor is installed: %t, want %t", got, want)
 			}
 		})
 	}

@@ -164,8 +164,9 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
 	}
 	const want = `digits-worker-0: type worker, rank 0 (the leader), container pytorch
     Image:       training
-  + Command:     torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_id=00000000-0000-0000-0000-000000000000-0 \
-  +                '--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)' --rdzv_conf=is_host=1
+  + Command:     /t9k/supervisor/supervise --pass-signals torchrun --nnodes=2 --rdzv_backend=c10d \
+  +                --rdzv_id=00000000-0000-0000-0000-000000000000-0 '--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)' \
+  +                --rdzv_conf=is_host=1
     Args:        train.py
   + Environment: KUBEFLOW_TRAINER_SERVER_URL=http://127.0.0.1:22182
   +              KUBEFLOW_TRAINER_SERVER_TOKEN=/t9k/progress-token/token
@@ -185,13 +186,16 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
   + Host port:   20181
   +              22182
     Volumes:     /data from train of persistentVolumeClaim training-data
+  +              /t9k/supervisor from emptyDir
   +              /t9k/progress from emptyDir
   +              /t9k/progress-token from downwardAPI
   + Init:        wait-for-peers, image controller
   +                wait-dns --timeout 10m0s digits-worker-0.digits.default.svc.cluster.local
   + Sidecar:     progress, image controller
   +                receive-progress --port=22182 --token-file=/t9k/progress-token/token --reports=/t9k/progress/reports
-    Init:        fetch, image fetch
+  + Init:        install-supervisor, image controller
+  +                install-supervisor /t9k/supervisor
+                 fetch, image fetch
                    --all
     Container:   logs, image logs
     Nodes:       gpu=a100

@@ -108,6 +108,9 @@ func readingOf(read progress.Reading, replica string) plan.Reading {
 		Time: read.Time, Status: read.State.Status(read.Time, replica),
 		Silence: read.State.SinceProgress, Announced: read.State.AnnouncedSilence,
 	}
+	if read.State.SinceStart != nil {
+		reading.Started = read.Time.Add(-*read.State.SinceStart)
+	}
 	if read.Err != nil {
 		reading.Problem = read.Err.Error()
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/progress"
 )
 
 // FirstProcess is where the process of rank 0 runs, as the framework assigns ranks.
@@ -70,12 +71,11 @@ const (
 	ProgressPort = 29499
 )
 
-// Environment variables of the main container of a member that can report progress. The first two are read by the
-// KubeflowCallback of Hugging Face Transformers, which then reports by itself.
+// Environment variables of the main container of a member that can report progress, besides progress.EnvFile. The
+// KubeflowCallback of Hugging Face Transformers reads them, and then reports by itself.
 const (
 	envProgressURL   = "KUBEFLOW_TRAINER_SERVER_URL"
 	envProgressToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
-	envProgressFile  = "T9K_PROGRESS_FILE"
 )
 
 // noProxy is the variable with the addresses that are reached without a proxy. Its name can also be in lower case.
@@ -110,7 +110,7 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	main.Env = exemptFromProxy(main.EnvFrom, WithDefaults(main.Env, []corev1.EnvVar{
 		{Name: envProgressURL, Value: address},
 		{Name: envProgressToken, Value: progressToken},
-		{Name: envProgressFile, Value: progressReports},
+		{Name: progress.EnvFile, Value: progressReports},
 	}))
 	main.VolumeMounts = append(slices.Clone(main.VolumeMounts), mounts...)
 	if member.HasHostNetwork() {

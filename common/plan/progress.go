@@ -27,6 +27,9 @@ type Reading struct {
 	Silence time.Duration
 	// Announced is for how much longer the training had announced at that time to report no step.
 	Announced time.Duration
+	// Started is when the processes of the training last started again in the pod. Zero means that they have not, or that
+	// they have reported something to this sidecar since.
+	Started time.Time
 	// IsFinal reports whether the sidecar has ended, so that the training of the pod can report nothing anymore.
 	IsFinal bool
 	// Problem is why the sidecar could not be read since then. Empty means that nothing failed.
@@ -62,6 +65,16 @@ func (v *view) lastProgress() (*replica, *Reading) {
 		}
 	}
 	return by, last
+}
+
+// lastStart returns when the processes of the training last started again in current pods. Zero means never, as far as
+// is known.
+func (v *view) lastStart() time.Time {
+	var last time.Time
+	for _, r := range v.replicas {
+		last = later(last, v.readingOf(r).Started)
+	}
+	return last
 }
 
 // setProgress updates the progress in the status when the next write for progress alone is due. It does so earlier if

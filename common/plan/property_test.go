@@ -174,6 +174,9 @@ func addReadings(t *rapid.T, seen *plan.Observation, at time.Time) {
 			reported := step(int64(draw("step", 0, 1000)), 0)
 			read.Status = reported.Status
 			read.Silence = time.Duration(draw("silent seconds", 0, 4000)) * time.Second
+			if draw("starts again", 0, 1) == 1 {
+				read.Started = read.Time.Add(-time.Duration(draw("started seconds ago", 0, 4000)) * time.Second)
+			}
 			read.Announced = time.Duration(draw("announced seconds", 0, 1)*100) * time.Second
 			read.Status.LastReportTime = new(metav1.NewTime(read.Time.Add(-read.Silence)))
 		}

@@ -47,7 +47,7 @@ func (v *view) checkStall() stallCheck {
 			elapsed := v.now.Sub(last.Time)
 			last.Time, last.Silence, last.Announced = v.now, last.Silence+elapsed, last.Announced-elapsed
 		}
-		return checkAfterReport(by, *last, since, limit)
+		return checkAfterReport(by, *last, v.lastStart(), since, startLimit, limit)
 	}
 	return v.checkBeforeReport(since, startLimit, limit)
 }
@@ -67,32 +67,41 @@ func (v *view) hasSurplus() bool {
 	return false
 }
 
-// checkAfterReport returns whether a training is stalled that has reported progress. since is when the job began to
-// run. A limit of 0 means none.
-func checkAfterReport(by *replica, last Reading, since time.Time, limit time.Duration) stallCheck {
-	if limit == 0 || isDone(*last.Status) {
+// checkAfterReport returns whether a training is stalled that has reported progress. If its processes have started
+// again since then, the limit is startLimit. since is when the job began to run. A limit of 0 means none.
+func checkAfterReport(by *replica, last Reading, started, since time.Time, startLimit, limit time.Duration) stallCheck {
+	missing, field := "no other step", "progressDeadlineSeconds"
+	after, progress := cmp.Or(last.Status.Summary, "the first report"), last.progressTime()
+	//mutant:progress: a training that starts again is stalled if it reports no step => startsAgain := false
+	startsAgain := !started.Before(progress) // false if they have never started again
+	if startsAgain {
+		missing, field, after = "nothing", "startupDeadlineSeconds", "the training started again"
+		progress, limit = started, startLimit
+	}
+	if limit == 0 || isDone(*last.Status) && !startsAgain {
 		return stallCheck{isOnTime: true}
 	}
-	progress := later(last.Time.Add(-last.Silence), since)
+	progress = later(progress, since)
 	due := later(progress.Add(limit), last.Time.Add(last.Announced))
 	//mutant:progress: an announced silence is a stall => if last.Time.Before(progress.Add(limit)) {
 	if last.Time.Before(due) {
 		return stallCheck{isOnTime: true, due: due}
 	}
 	return stallCheck{stalled: by, message: fmt.Sprintf(
-		"no other step was reported for runPolicy.progressDeadlineSeconds (%d s) after %s at %s",
-		int64(limit/time.Second), cmp.Or(last.Status.Summary, "the first report"), progress.UTC().Format(time.RFC3339))}
+		"%s was reported for runPolicy.%s (%d s) after %s at %s",
+		missing, field, int64(limit/time.Second), after, progress.UTC().Format(time.RFC3339))}
 }
 
 // checkBeforeReport returns whether a training is stalled whose sidecars know no report. since is when the job began to
 // run. A limit of 0 means none. All running pods that might report must have been read after the deadline.
 //
 // If the status has a report since the job runs, the sidecar was restarted, or the pod that sent it was replaced. Then
-// the other deadline applies, from the start of the present sidecars. A report in the second in which the job began to
-// run might be of the attempt before.
+// the other deadline applies, from the start of the present sidecars, unless the processes have started again. A report
+// in the second in which the job began to run might be of the attempt before.
 func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duration) stallCheck {
 	last := v.job.Status.Progress
-	hasReported := last != nil && last.LastReportTime != nil && last.LastReportTime.After(since)
+	began := later(since, v.lastStart())
+	hasReported := last != nil && last.LastReportTime != nil && last.LastReportTime.After(began)
 	message := fmt.Sprintf("nothing was reported for runPolicy.startupDeadlineSeconds (%d s) since the job runs",
 		int64(startLimit/time.Second))
 	if hasReported {
@@ -103,7 +112,7 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 	if startLimit == 0 {
 		return stallCheck{isOnTime: v.isRead() && v.hasStalledSince(since)}
 	}
-	due := since.Add(startLimit)
+	due := began.Add(startLimit)
 	var first *replica
 	for _, r := range v.replicas {
 		if r.done || !r.runs() || !v.job.Spec.MayRunFirst(v.gang, *r.member) {

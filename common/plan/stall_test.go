@@ -20,7 +20,9 @@ const (
 	stalledAt42 = "no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after 42% (420/1000) at " +
 		"2026-03-01T11:50:00Z"
 	neverReported = "nothing was reported for runPolicy.startupDeadlineSeconds (300 s) since the job runs"
-	isOnTime      = "the training is within its deadlines again"
+	startedAgain  = "nothing was reported for runPolicy.startupDeadlineSeconds (300 s) after the training started " +
+		"again at 2026-03-01T11:55:00Z"
+	isOnTime = "the training is within its deadlines again"
 )
 
 // stall is the part of a decision that depends on stalls.
@@ -65,6 +67,12 @@ func percent(n int32, before time.Duration) plan.Reading {
 	return changed(step(0, before), func(p *batchv1beta1.ProgressStatus) {
 		*p = batchv1beta1.ProgressStatus{Percent: &n, LastReportTime: p.LastReportTime}
 	})
+}
+
+// startingAgain returns a reading of a pod whose processes have started again at a time before Now.
+func startingAgain(r plan.Reading, before time.Duration) plan.Reading {
+	r.Started = now.Add(-before)
+	return r
 }
 
 // final returns the last reading of a sidecar that has ended.
@@ -150,6 +158,48 @@ func TestStall(t *testing.T) {
 		},
 		"a job is stalled when the announced silence is over": {
 			job: reports(600, 0, notify), seen: leaderReads(announcing(step(420, 10*minute), 0)), want: noted,
+		},
+		"a training that starts again has as much time as at its start": {
+			job: reports(60, 600, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 10*minute-20*second)),
+			want: stall{WakeIn: 20 * second},
+		},
+		"a training that starts again and reports nothing is stalled, even after 100 percent": {
+			job: reports(600, 300, notify), seen: leaderReads(startingAgain(step(1000, 6*minute), 5*minute)),
+			want: stall{
+				Reaction: notify, Stalled: isStalled(startedAgain),
+				Events: []string{"Warning Stalled: replica job-worker-0: " + startedAgain}, WakeIn: 30 * second,
+			},
+		},
+		"a training that starts again is not stalled without a deadline for the start": {
+			job: reports(60, 0, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 50*minute)),
+			want: stall{WakeIn: 30 * second},
+		},
+		"the deadline for the start applies also if the other deadline is unset": {
+			job: reports(0, 600, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 10*minute-20*second)),
+			want: stall{WakeIn: 20 * second},
+		},
+		"an announced silence extends the deadline of a training that starts again": {
+			job:  reports(60, 600, notify),
+			seen: leaderReads(announcing(startingAgain(step(420, 50*minute), 15*minute), 20*second)),
+			want: stall{WakeIn: 20 * second},
+		},
+		"another replica can see that the training starts again": {
+			job: anywhere(reports(60, 600, notify)),
+			seen: reading(readings{
+				"job-worker-0": step(420, 50*minute), "job-worker-1": startingAgain(plan.Reading{Time: now}, minute),
+			}, runningPods()...),
+			want: stall{WakeIn: 30 * second},
+		},
+		"a start before the last step does not count": {
+			job: anywhere(reports(600, 0, notify)),
+			seen: reading(readings{
+				"job-worker-0": step(420, 10*minute), "job-worker-1": startingAgain(plan.Reading{Time: now}, 11*minute),
+			}, runningPods()...),
+			want: noted,
+		},
+		"a training that starts again before its first report has its deadline from then": {
+			job: reports(600, 300, notify), seen: leaderReads(startingAgain(plan.Reading{Time: now}, minute)),
+			want: stall{WakeIn: 30 * second},
 		},
 		"a job that has reported 100 percent is not stalled": {
 			job: reports(600, 0, notify), seen: leaderReads(step(1000, 50*minute)), want: stall{WakeIn: 30 * second},

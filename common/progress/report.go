@@ -50,21 +50,27 @@ type Report struct {
 	// Silence announces that the program will report no other step for this time, for example because it writes a large
 	// checkpoint. It is at most MaxSilence. 0 means none.
 	Silence time.Duration
+	// IsStart reports that the processes of the training start again in the same pod, for example because a replica has
+	// joined. A start is no report of progress, and has no other fields. The next report is the first one of these
+	// processes.
+	IsStart bool
 }
 
 // isEmpty reports whether the report contains nothing.
 func (r Report) isEmpty() bool {
-	return r.Percent == nil && r.Step == nil && r.TotalSteps == nil && len(r.Metrics) == 0 && r.Silence == 0
+	return r.Percent == nil && r.Step == nil && r.TotalSteps == nil && len(r.Metrics) == 0 && r.Silence == 0 &&
+		!r.IsStart
 }
 
 // fieldNames are the fields of a report in our own form.
-var fieldNames = []string{"step", "totalSteps", "percent", "metrics", "silenceSeconds"}
+var fieldNames = []string{"step", "totalSteps", "percent", "metrics", "silenceSeconds", "starting"}
 
 var errEmpty = fmt.Errorf("the report is empty: send at least one of %s", strings.Join(fieldNames, ", "))
 
 // Parse parses a report in one of two forms of JSON. Our own form has at least one of these fields:
 //
 //	{"step": 420, "totalSteps": 1000, "percent": 42, "metrics": {"loss": 0.31}, "silenceSeconds": 1800}
+//	{"starting": true}
 //
 // A field that is null counts as absent. A number can also be a string. A value of a metric can be NaN or infinite, as
 // a string or as the bare words NaN and Infinity, which the json module of Python writes. A percentage is rounded down.
@@ -108,6 +114,9 @@ func Parse(body []byte) (Report, error) {
 	if isEmpty {
 		return Report{}, errEmpty
 	}
+	if r.IsStart && len(fields) > 1 {
+		return Report{}, errors.New(`the field "starting" of the report must be the only one`)
+	}
 	return r, nil
 }
 
@@ -132,6 +141,10 @@ func (r *Report) set(name string, raw json.RawMessage) (err error) {
 		r.Silence = time.Duration(value * float64(time.Second))
 	case "metrics":
 		r.Metrics, err = readMetrics(raw)
+	case "starting":
+		if json.Unmarshal(raw, &r.IsStart) != nil || !r.IsStart {
+			return errors.New("must be true")
+		}
 	}
 	return err
 }

@@ -33,9 +33,10 @@ func TestParse(t *testing.T) {
 		badStep    = `the field "step" of the report must be an integer from 0 to 9007199254740992`
 		badTotal   = `the field "totalSteps" of the report must be an integer from 1 to 9007199254740992`
 		badPercent = `the field "percent" of the report must be a number from 0 to 100`
+		badStart   = `the field "starting" of the report must be true`
 		badSilence = `the field "silenceSeconds" of the report must be a number from 0 to 86400`
 		badMetrics = `the field "metrics" of the report must be an object such as {"loss": 0.31}`
-		empty      = "the report is empty: send at least one of step, totalSteps, percent, metrics, silenceSeconds"
+		empty      = "the report is empty: send at least one of step, totalSteps, percent, metrics, silenceSeconds, starting"
 		notObject  = `the report is not a JSON object such as {"step": 420}`
 		nameRule   = ": a name has 1 to 64 letters, digits or characters of _.:/@-"
 	)
@@ -61,6 +62,7 @@ func TestParse(t *testing.T) {
 		"a silence can have fractions of a second": {
 			body: `{"silenceSeconds": 0.5}`, want: Report{Silence: time.Second / 2},
 		},
+		"a start is the only field": {body: `{"starting": true}`, want: Report{IsStart: true}},
 		"a metric that is null is unset": {
 			body: `{"metrics": {"a": null, "b": 1}}`, want: Report{Metrics: []batchv1beta1.ProgressMetric{metric("b", "1")}},
 		},
@@ -100,21 +102,26 @@ func TestParse(t *testing.T) {
 		"a percentage that is not a number is invalid": {body: `{"percent": "NaN"}`, wantErr: badPercent},
 		"a silence of more than a day is an error":     {body: `{"silenceSeconds": 86401}`, wantErr: badSilence},
 		"a negative silence is an error":               {body: `{"silenceSeconds": -1}`, wantErr: badSilence},
-		"metrics in a list are an error":               {body: `{"metrics": []}`, wantErr: badMetrics},
+		"a start that is not true is an error":         {body: `{"starting": false}`, wantErr: badStart},
+		"a start that is a number is an error":         {body: `{"starting": 1}`, wantErr: badStart},
+		"a start with another field is an error": {
+			body: `{"starting": true, "step": 420}`, wantErr: `the field "starting" of the report must be the only one`,
+		},
+		"metrics in a list are an error": {body: `{"metrics": []}`, wantErr: badMetrics},
 		"an error names an unknown field": {
 			body: `{"Step": 1}`,
 			wantErr: `the field "Step" of the report is unknown: the fields are step, totalSteps, percent, metrics, ` +
-				`silenceSeconds`,
+				`silenceSeconds, starting`,
 		},
 		"an error does not contain all of a long name": {
 			body: `{"` + long + `": 1}`,
 			wantErr: fmt.Sprintf("the field %q of the report is unknown: the fields are step, totalSteps, percent, metrics, "+
-				"silenceSeconds", long[1:]),
+				"silenceSeconds, starting", long[1:]),
 		},
 		"an unknown field that is null is an error": {
 			body: `{"steps": null}`,
 			wantErr: `the field "steps" of the report is unknown: the fields are step, totalSteps, percent, metrics, ` +
-				`silenceSeconds`,
+				`silenceSeconds, starting`,
 		},
 		"a metric with an invalid name is an error": {
 			body: `{"metrics": {"a b": 1}}`, wantErr: `the field "metrics" of the report has a metric with the name "a b"` + nameRule,
@@ -151,7 +158,7 @@ func TestParse(t *testing.T) {
 func TestParseOfKubeflow(t *testing.T) {
 	t.Parallel()
 	const (
-		empty     = "the report is empty: send at least one of step, totalSteps, percent, metrics, silenceSeconds"
+		empty     = "the report is empty: send at least one of step, totalSteps, percent, metrics, silenceSeconds, starting"
 		otherForm = `the field "trainerStatus" of the report does not have the form of Kubeflow Trainer`
 	)
 	for name, tc := range map[string]struct {
@@ -299,6 +306,7 @@ func checkNumbers(t *testing.T, percent *int32, step, total *int64) {
 func FuzzParse(f *testing.F) {
 	for _, body := range []string{
 		`{"step": 420, "totalSteps": 1000, "percent": 42, "metrics": {"loss": 0.31}, "silenceSeconds": 1800}`,
+		`{"starting": true}`,
 		`{"metrics": {"a": NaN, "b": -Infinity, "c": "inf", "d": null}}`,
 		`{"trainerStatus": {"lastUpdatedTime": "t", "progressPercentage": 42, "estimatedRemainingSeconds": 7, ` +
 			`"metrics": [{"name": "current_step", "value": "420"}, {"name": "total_steps", "value": "1000"}]}}`,

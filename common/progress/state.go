@@ -23,8 +23,8 @@ const MaxAge = 10 * 365 * 24 * time.Hour
 // message of a container. It contains durations instead of times, which the receiver measures with its own monotonic
 // clock. So the clocks of nodes need not agree. The lists and pointers of a State are read-only.
 type State struct {
-	// Reports is the number of reports so far. 0 means that there is none, and then all other fields except SinceProgress
-	// are empty.
+	// Reports is the number of reports so far, without starts. 0 means that there is none, and then all other fields
+	// except SinceProgress and SinceStart are empty.
 	Reports int64
 	// Percent, Step, TotalSteps and Metrics have the limits of a Report. Each is the last one that was reported. Nil means
 	// that none was reported. If the last report of steps had no percentage, Percent follows from Step and TotalSteps.
@@ -35,14 +35,18 @@ type State struct {
 	SinceReport time.Duration
 	// SinceProgress is the time since the last report that was progress. The first report is progress. After that, another
 	// step is progress, even a smaller one, because a program can resume from an earlier checkpoint. If no report has had
-	// a step, another percentage is progress. If there is no report, it is the time since the receiver started.
+	// a step, another percentage is progress. If there is no report, it is the time since the receiver started. The
+	// first report after a start is progress, too.
 	SinceProgress time.Duration
 	// AnnouncedSilence is the remaining part of the announced silence, at most MaxSilence. The silence begins with the
 	// last report that announced one. It ends early with the next progress. 0 means none.
 	AnnouncedSilence time.Duration
+	// SinceStart is the time since the processes of the training last started again in the pod. See Report.IsStart. Nil
+	// means that they have not started again, or that there was a report since.
+	SinceStart *time.Duration
 	// Remaining is the estimated time until the last step, from the average speed since the first step that this receiver
-	// knows, or since the step last went back. While no further step is reported, the estimated time of completion does
-	// not change until it has passed. Nil means that the steps or the speed are unknown.
+	// knows, or since the step last went back or the processes last started again. While no further step is reported, the
+	// estimated time of completion does not change until it has passed. Nil means that the steps or the speed are unknown.
 	Remaining *time.Duration
 }
 
@@ -56,6 +60,7 @@ type wire struct {
 	SinceReport      int64             `json:"sinceReportMilliseconds"`
 	SinceProgress    int64             `json:"sinceProgressMilliseconds"`
 	AnnouncedSilence int64             `json:"announcedSilenceMilliseconds,omitempty"`
+	SinceStart       *int64            `json:"sinceStartMilliseconds,omitempty"`
 	Remaining        *int64            `json:"remainingMilliseconds,omitempty"`
 }
 
@@ -72,6 +77,9 @@ func (s State) MarshalJSON() ([]byte, error) {
 	for _, m := range s.Metrics {
 		w.Metrics[m.Name] = m.Value
 	}
+	if s.SinceStart != nil {
+		w.SinceStart = new(s.SinceStart.Milliseconds())
+	}
 	if s.Remaining != nil {
 		w.Remaining = new(s.Remaining.Milliseconds())
 	}
@@ -79,8 +87,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 }
 
 // ParseState parses the JSON of a State. A state that exceeds any limit is an error. Such a state is not from a
-// receiver of this project. A state without reports has only SinceProgress, whatever else it contains. An error
-// contains nothing of the state, except names of fields.
+// receiver of this project. A state without reports has only SinceProgress and SinceStart, whatever else it contains.
+// An error contains nothing of the state, except names of fields.
 func ParseState(body []byte) (State, error) {
 	if len(body) > MaxBody {
 		return State{}, fmt.Errorf("the state has more than %d bytes", MaxBody)
@@ -90,7 +98,7 @@ func ParseState(body []byte) (State, error) {
 		return State{}, errors.New("the state does not have the JSON form of a receiver")
 	}
 	if w.Reports == 0 {
-		w = wire{SinceProgress: w.SinceProgress}
+		w = wire{SinceProgress: w.SinceProgress, SinceStart: w.SinceStart}
 	}
 	for _, field := range []struct {
 		name               string
@@ -104,6 +112,7 @@ func ParseState(body []byte) (State, error) {
 		{"sinceReportMilliseconds", w.SinceReport, 0, MaxAge.Milliseconds()},
 		{"sinceProgressMilliseconds", w.SinceProgress, 0, MaxAge.Milliseconds()},
 		{"announcedSilenceMilliseconds", w.AnnouncedSilence, 0, MaxSilence.Milliseconds()},
+		{"sinceStartMilliseconds", ptr.Deref(w.SinceStart, 0), 0, MaxAge.Milliseconds()},
 		{"remainingMilliseconds", ptr.Deref(w.Remaining, 0), 0, MaxAge.Milliseconds()},
 	} {
 		if field.value < field.least || field.value > field.most {
@@ -121,6 +130,9 @@ func ParseState(body []byte) (State, error) {
 		Reports: w.Reports, Percent: w.Percent, Step: w.Step, TotalSteps: w.TotalSteps, Metrics: sorted(w.Metrics),
 		SinceReport: milliseconds(w.SinceReport), SinceProgress: milliseconds(w.SinceProgress),
 		AnnouncedSilence: milliseconds(w.AnnouncedSilence),
+	}
+	if w.SinceStart != nil {
+		s.SinceStart = new(milliseconds(*w.SinceStart))
 	}
 	if w.Remaining != nil {
 		s.Remaining = new(milliseconds(*w.Remaining))
@@ -179,7 +191,9 @@ type Tracker struct {
 	reported, progressed time.Time
 	// silentUntil is the end of the announced silence. Zero means none.
 	silentUntil time.Time
-	// first is the first step for the speed, and began is its time.
+	// started is when the processes last started again. Zero means that they have not, or that there was a report since.
+	started time.Time
+	// first is the first step for the speed, and began is its time. Zero means that the next step is the first one.
 	first int64
 	began time.Time
 }
@@ -188,19 +202,24 @@ type Tracker struct {
 func NewTracker(c clock.PassiveClock) *Tracker { return &Tracker{clock: c, progressed: c.Now()} }
 
 // Add merges a report. A field that the report lacks keeps its last value. A metric replaces the one of the same name.
-// If there are too many metrics, those of the report are kept.
+// If there are too many metrics, those of the report are kept. A start changes no other field.
 func (t *Tracker) Add(r Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
+	if r.IsStart {
+		t.started, t.began = now, time.Time{}
+		return
+	}
 	t.reported = now
 	if t.isProgress(r) {
 		t.progressed, t.silentUntil = now, time.Time{}
 	}
+	t.started = time.Time{}
 	if r.Silence > 0 {
 		t.silentUntil = now.Add(r.Silence)
 	}
-	if r.Step != nil && (t.state.Step == nil || *r.Step < *t.state.Step) {
+	if r.Step != nil && (t.began.IsZero() || *r.Step < *t.state.Step) {
 		t.first, t.began = *r.Step, now
 	}
 	t.state.merge(r)
@@ -209,7 +228,7 @@ func (t *Tracker) Add(r Report) {
 // isProgress reports whether the report is progress after the state.
 func (t *Tracker) isProgress(r Report) bool {
 	s := t.state
-	return s.Reports == 0 ||
+	return s.Reports == 0 || !t.started.IsZero() ||
 		r.Step != nil && !ptr.Equal(r.Step, s.Step) ||
 		r.Step == nil && s.Step == nil && r.Percent != nil && !ptr.Equal(r.Percent, s.Percent)
 }
@@ -247,6 +266,9 @@ func (t *Tracker) State() State {
 	defer t.mu.Unlock()
 	s, now := t.state, t.clock.Now()
 	s.SinceProgress = age(now, t.progressed)
+	if !t.started.IsZero() {
+		s.SinceStart = new(age(now, t.started))
+	}
 	if s.Reports == 0 {
 		return s
 	}
@@ -269,7 +291,7 @@ func age(now, then time.Time) time.Duration { return min(MaxAge, max(0, now.Sub(
 // remaining returns the estimated time until the last step. Nil means unknown, or more than MaxAge.
 func (t *Tracker) remaining(now time.Time) *time.Duration {
 	s, took := t.state, t.progressed.Sub(t.began)
-	if s.Step == nil || s.TotalSteps == nil || *s.Step <= t.first || took <= 0 {
+	if t.began.IsZero() || s.TotalSteps == nil || *s.Step <= t.first || took <= 0 {
 		return nil
 	}
 	perStep := float64(took) / float64(*s.Step-t.first)

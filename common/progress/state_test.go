@@ -39,6 +39,7 @@ func TestTracker(t *testing.T) {
 		return r
 	}
 	with := func(metrics ...batchv1beta1.ProgressMetric) Report { return Report{Metrics: metrics} }
+	start := Report{IsStart: true}
 	for name, tc := range map[string]struct {
 		adds []add
 		wait time.Duration
@@ -145,6 +146,45 @@ func TestTracker(t *testing.T) {
 		"the remaining time is unknown if it is absurd": {
 			adds: []add{{0, of(1, MaxStep)}, {time.Second, at(2)}},
 			want: State{Reports: 2, Percent: ptr.To[int32](0), Step: ptr.To[int64](2), TotalSteps: ptr.To[int64](MaxStep)},
+		},
+		"a start is no report, and the next report is progress": {
+			adds: []add{{0, at(1)}, {time.Minute, start}, {time.Minute, with(metric("loss", "1"))}},
+			wait: time.Second,
+			want: State{
+				Reports: 2, Step: ptr.To[int64](1), Metrics: []batchv1beta1.ProgressMetric{metric("loss", "1")},
+				SinceReport: time.Second, SinceProgress: time.Second,
+			},
+		},
+		"a start lasts until the next report, and does not end an announced silence": {
+			adds: []add{{0, silent(at(1), time.Hour)}, {time.Minute, start}}, wait: time.Minute,
+			want: State{
+				Reports: 1, Step: ptr.To[int64](1), SinceReport: 2 * time.Minute, SinceProgress: 2 * time.Minute,
+				AnnouncedSilence: 58 * time.Minute, SinceStart: ptr.To(time.Minute),
+			},
+		},
+		"the last start counts, also before the first report": {
+			adds: []add{{0, start}, {time.Minute, start}}, wait: time.Second,
+			want: State{SinceProgress: time.Minute + time.Second, SinceStart: ptr.To(time.Second)},
+		},
+		"the remaining time is unknown after a start": {
+			adds: []add{{0, of(1, 10)}, {time.Second, at(2)}, {0, start}},
+			want: State{
+				Reports: 2, Percent: ptr.To[int32](20), Step: ptr.To[int64](2), TotalSteps: ptr.To[int64](10),
+				SinceStart: new(time.Duration),
+			},
+		},
+		"the time before the first step after a start does not count for the speed": {
+			adds: []add{
+				{0, of(1, 10)},
+				{time.Hour, start},
+				{time.Hour, with(metric("loss", "1"))},
+				{time.Hour, at(5)},
+				{time.Second, at(6)},
+			},
+			want: State{
+				Reports: 4, Percent: ptr.To[int32](60), Step: ptr.To[int64](6), TotalSteps: ptr.To[int64](10),
+				Metrics: []batchv1beta1.ProgressMetric{metric("loss", "1")}, Remaining: ptr.To(4 * time.Second),
+			},
 		},
 		"an announced silence begins with its report": {
 			adds: []add{{0, silent(at(1), time.Hour)}}, wait: 10 * time.Minute,
@@ -287,12 +327,12 @@ func TestParseState(t *testing.T) {
 		"all fields are read": {
 			body: `{"reports": 7, "percent": 42, "step": 420, "totalSteps": 1000, "metrics": {"loss": "0.31"}, ` +
 				`"sinceReportMilliseconds": 1500, "sinceProgressMilliseconds": 2000, "announcedSilenceMilliseconds": 3000, ` +
-				`"remainingMilliseconds": 4000}`,
+				`"remainingMilliseconds": 4000, "sinceStartMilliseconds": 5000}`,
 			want: State{
 				Reports: 7, Percent: ptr.To[int32](42), Step: ptr.To[int64](420), TotalSteps: ptr.To[int64](1000),
 				Metrics:     []batchv1beta1.ProgressMetric{metric("loss", "0.31")},
 				SinceReport: 1500 * time.Millisecond, SinceProgress: 2 * time.Second, AnnouncedSilence: 3 * time.Second,
-				Remaining: ptr.To(4 * time.Second),
+				Remaining: ptr.To(4 * time.Second), SinceStart: ptr.To(5 * time.Second),
 			},
 		},
 		"fields of a newer receiver are ignored": {body: `{"reports": 1, "new": {}}`, want: State{Reports: 1}},
@@ -396,6 +436,7 @@ func FuzzParseState(f *testing.F) {
 			"time since the progress": {s.SinceProgress, MaxAge},
 			"announced silence":       {s.AnnouncedSilence, MaxSilence},
 			"remaining time":          {ptr.Deref(s.Remaining, 0), MaxAge},
+			"time since the start":    {ptr.Deref(s.SinceStart, 0), MaxAge},
 		} {
 			if limited.got < 0 || limited.got > limited.most {
 				t.Errorf("the %s is %s, want 0 to %s", name, limited.got, limited.most)

@@ -8,10 +8,13 @@ import (
 
 // runElastic runs the launcher with the available workers. It starts the launcher again when the workers change.
 func (l *launching) runElastic(ctx context.Context) error {
-	for {
+	for isFirst := true; ; isFirst = false {
 		workers := l.settle(ctx)
 		if workers == nil {
 			return &exitError{code: exitTerminated}
+		}
+		if !isFirst {
+			l.startsAgain()
 		}
 		if err := l.writeHostfile(workers); err != nil {
 			return err

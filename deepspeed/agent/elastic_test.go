@@ -2,9 +2,14 @@ package agent
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tensorstack.dev/jobs/common/progress"
 )
 
 // training is a script for the launcher. When all hosts train, it writes the number of hosts to $STARTED. Each host
@@ -44,10 +49,13 @@ func (j *job) wantStarted(hosts string) {
 
 func TestElasticLaunchRestartsWhenTheWorkersChange(t *testing.T) {
 	j := newElasticJob(t, 2)
+	reports := j.reportsStarts()
 	launched := j.launchInBackground(training)
 	j.wantStarted("2")
+	j.wantStarts(reports, 0)
 	j.start(2)
 	j.wantStarted("3")
+	j.wantStarts(reports, 1)
 	j.servers[1].stop()
 	j.wantStarted("2")
 	hostfile, err := os.ReadFile(j.hostfile)
@@ -57,6 +65,30 @@ func TestElasticLaunchRestartsWhenTheWorkersChange(t *testing.T) {
 	_, _ = j.release.WriteString(strings.Repeat("go\n", 2))
 	if err := <-launched; err != nil {
 		t.Error(err)
+	}
+	j.wantStarts(reports, 2)
+}
+
+// reportsStarts gives the launcher a file of the receiver of progress, and returns its path.
+func (j *job) reportsStarts() string {
+	j.t.Helper()
+	file := filepath.Join(j.folder, "reports")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+	j.t.Setenv(progress.EnvFile, file)
+	return file
+}
+
+// wantStarts checks how often the file of the receiver of progress has the report that the training starts again.
+func (j *job) wantStarts(file string, want int) {
+	j.t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Repeat("\n{\"starting\": true}\n", want), string(content)); diff != "" {
+		j.t.Errorf("unexpected reports (-want +got):\n%s", diff)
 	}
 }
 

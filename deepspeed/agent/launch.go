@@ -14,6 +14,7 @@ import (
 
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/progress"
 )
 
 // launching runs the command that starts the training.
@@ -145,9 +146,16 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// startsAgain reports to the receiver of progress, if the pod has one, that the training starts again.
+func (o *options) startsAgain() {
+	if err := progress.ReportStart(); err != nil {
+		o.log.Print(err)
+	}
+}
+
 // run runs the launcher once. It returns when the launcher and its node commands on the hosts have ended.
 func (l *launching) run(ctx context.Context) (int, error) {
-	r, err := openReports()
+	r, err := openReports(l.startsAgain)
 	if err != nil {
 		return 0, err
 	}

@@ -120,6 +120,15 @@ func TestLaunchExitsWithTheCodeOfTheTraining(t *testing.T) {
 	}
 }
 
+func TestLaunchReportsThatTheLauncherStartsTheTrainingAgain(t *testing.T) {
+	j := newJob(t, 2)
+	reports := j.reportsStarts()
+	if err := launch(t.Context(), j.options, j.launcher(pdsh("exit 3")+pdsh("exit 0")+"exit $code")); err != nil {
+		t.Error(err)
+	}
+	j.wantStarts(reports, 1)
+}
+
 func TestLaunchOfAMissingProgramExitsWith127(t *testing.T) {
 	j := newJob(t, 1)
 	if code := codeOf(launch(t.Context(), j.options, []string{"no-such-launcher"})); code != helper.ExitNotFound {

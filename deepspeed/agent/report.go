@@ -20,6 +20,7 @@ type reports struct {
 	listener *net.UnixListener
 	socket   string
 	failed   chan struct{} // receives a value at the first failure of a round
+	again    func()        // is called when the launcher starts another round
 	clients  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -37,7 +38,8 @@ type nodes struct {
 }
 
 // openReports listens on a socket in a folder that only this user can access.
-func openReports() (*reports, error) {
+// The function is called when the launcher starts another round of node commands.
+func openReports(again func()) (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
 		return nil, fmt.Errorf(
@@ -48,7 +50,9 @@ func openReports() (*reports, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	r := &reports{listener: listener, socket: socket, failed: make(chan struct{}, 1), conns: map[*net.UnixConn]bool{}}
+	r := &reports{
+		listener: listener, socket: socket, failed: make(chan struct{}, 1), again: again, conns: map[*net.UnixConn]bool{},
+	}
 	go func() {
 		for {
 			conn, err := listener.AcceptUnix()
@@ -115,12 +119,16 @@ func parseReport(line string) (nodeReport, bool) {
 
 func (r *reports) start(host string) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if slices.Contains(r.nodes.hosts, host) && len(r.nodes.open) == 0 {
-		r.nodes = nodes{} // the launcher starts a new round
+	isNewRound := slices.Contains(r.nodes.hosts, host) && len(r.nodes.open) == 0
+	if isNewRound {
+		r.nodes = nodes{}
 	}
 	r.nodes.hosts = append(r.nodes.hosts, host)
 	r.nodes.open = append(r.nodes.open, host)
+	r.mu.Unlock()
+	if isNewRound {
+		r.again()
+	}
 }
 
 func (r *reports) end(report nodeReport) {

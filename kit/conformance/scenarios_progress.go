@@ -104,6 +104,19 @@ var progressScenarios = []scenario{
 		},
 	},
 	{
+		name:  "a training whose processes start again in their pod has as much time as at its start",
+		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
+		steps: []step{
+			run, passes(50 * time.Second), startsAgain, passes(80 * time.Second), isStalled(false), startsAgain,
+			passes(80 * time.Second), isStalled(false), passes(time.Minute), isStalled(true), run,
+			passes(time.Minute), isStalled(false), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2, Failure: "0 NoProgress 0 true",
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
 		name:  "a training that reports nothing after its start is restarted",
 		shape: reporting(two(onFailure, scopeJob, stalls(restartsStalled))),
 		steps: []step{
@@ -252,11 +265,12 @@ func training(what model.Mishap) step {
 
 // Steps in which something happens to the training of the leader.
 var (
-	hangs      = training(model.Hangs)
-	reports    = training(model.Reports)
-	completes  = training(model.Completes)
-	unreadable = training(model.IsUnreadable)
-	readable   = training(model.IsReadable)
+	hangs       = training(model.Hangs)
+	reports     = training(model.Reports)
+	startsAgain = training(model.StartsAgain)
+	completes   = training(model.Completes)
+	unreadable  = training(model.IsUnreadable)
+	readable    = training(model.IsReadable)
 )
 
 // announces returns a step in which the training of the leader announces its silence.

@@ -41,9 +41,12 @@ func (w *walk) trainingActions() map[string]func(*rapid.T) {
 		"the training hangs again":         happens(hangs, makesProgress),
 		"the training reports a step":      happens(reports, func(t model.Training) bool { return isReadable(t) && !t.Done }),
 		"the training announces a silence": happens(announces(5*time.Minute), makesProgress),
-		"the training is done":             happens(completes, makesProgress),
-		"the training cannot be read":      happens(unreadable, isReadable),
-		"the training can be read again":   func(*rapid.T) { w.trainingsAreReadable() },
+		"the training starts again": happens(startsAgain, func(t model.Training) bool {
+			return isReadable(t) && t.Step > 0
+		}),
+		"the training is done":           happens(completes, makesProgress),
+		"the training cannot be read":    happens(unreadable, isReadable),
+		"the training can be read again": func(*rapid.T) { w.trainingsAreReadable() },
 		"the training hangs at its start": func(*rapid.T) {
 			for _, pod := range w.pods() {
 				if pod.Name == w.podName(0) && pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {

@@ -416,6 +416,12 @@ func explorations() []exploration {
 			budget: spent{failures: 3, crashes: 1, ticks: 1}, briefly: 3, inTurn: true,
 		},
 		{
+			name:     "the processes of a training start again in their pod",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"starts again", "hangs", "fails"}, edits: []edit{pauses, resumes},
+			budget: spent{failures: 3, edits: 2, crashes: 1}, briefly: 2,
+		},
+		{
 			name:     "a training hangs while the controller is away for a long time",
 			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
 			failures: []string{"hangs", "fails", "cannot be read"}, edits: []edit{pauses},

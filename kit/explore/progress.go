@@ -72,6 +72,9 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 		if !makesProgress && !training.Done {
 			add("reports another step", model.Reports)
 		}
+		if training.Step > 0 {
+			fault("starts again", model.StartsAgain)
+		}
 		if makesProgress {
 			fault("reports a step", model.Reports)
 			fault("hangs", model.Hangs)
@@ -153,6 +156,8 @@ func (e *encoder) progress(s *state) {
 		e.report(training.Reported)
 		e.text("stopped ")
 		e.time(training.Stopped, deadlineMatters)
+		e.text("started ")
+		e.time(training.Started, deadlineMatters)
 		e.text("silent ")
 		e.time(training.SilentUntil, time.Second)
 		e.text("unreadable ")
@@ -189,6 +194,10 @@ func (e *encoder) reading(r progress.Reading) {
 	e.report(r.Time.Add(-r.State.SinceReport))
 	e.time(r.Time.Add(-r.State.SinceProgress), deadlineMatters)
 	e.time(r.Time.Add(r.State.AnnouncedSilence), always)
+	if r.State.SinceStart != nil {
+		e.text("started ")
+		e.time(r.Time.Add(-*r.State.SinceStart), deadlineMatters)
+	}
 }
 
 // time adds a time that matters for the given duration. A zero time is not added.
@@ -236,6 +245,9 @@ func lastReport(statuses []corev1.ContainerStatus) string {
 		ended := s.State.Terminated.FinishedAt.Time
 		fmt.Fprintf(&b, " ended with %d %d %s at %s ", ptr.Deref(state.Step, 0), ptr.Deref(state.Percent, 0),
 			reportAt(ended.Add(-state.SinceReport)), ended.Add(-state.SinceProgress).UTC().Format(time.RFC3339))
+		if state.SinceStart != nil {
+			fmt.Fprintf(&b, "started at %s ", ended.Add(-*state.SinceStart).UTC().Format(time.RFC3339))
+		}
 	}
 	return b.String()
 }

@@ -36,6 +36,8 @@ type Training struct {
 	Stopped time.Time
 	// SilentUntil is the end of the silence that the training announced. Zero means none.
 	SilentUntil time.Time
+	// Started is when the processes of the training started again. Zero means that they have not since the last step.
+	Started time.Time
 	// Done reports whether the training has reported 100 percent.
 	Done bool
 	// Unreadable is since when the sidecar cannot be read. Zero means that it can be read. Until it can be read again,
@@ -56,6 +58,9 @@ func (t Training) stateAt(now time.Time) progress.State {
 	state := progress.State{
 		Reports: t.Step, Step: new(t.Step), SinceReport: now.Sub(t.Reported),
 		AnnouncedSilence: max(0, t.SilentUntil.Sub(now)),
+	}
+	if !t.Started.IsZero() {
+		state.SinceStart = new(now.Sub(t.Started))
 	}
 	if t.Done {
 		state.Percent = new(int32(100))
@@ -174,6 +179,13 @@ var (
 	})
 	// Hangs makes the training stop making progress. Its containers still run.
 	Hangs = trains(func(t *Training, now time.Time) { t.Stopped = now })
+	// StartsAgain makes the processes of the training start again in the pod.
+	StartsAgain = trains(func(t *Training, now time.Time) {
+		t.Started = now
+		if t.Stopped.IsZero() {
+			t.Stopped = now
+		}
+	})
 	// RunsAndHangs binds the pod to a node and starts its containers, but its training reports nothing.
 	RunsAndHangs = Runs.then(trains(func(t *Training, _ time.Time) { *t = Training{} }))
 	// Completes makes the training report 100 percent.
@@ -291,6 +303,10 @@ func StallOf(k Kind, o Objects, trainings Trainings, status batchv1beta1.JobStat
 	stall := Stall{Pod: name, IsKnown: !last.Forgotten}
 	seconds := func(n *int64) time.Duration { return time.Duration(ptr.Deref(n, 0)) * time.Second }
 	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
+	stopped := last.Stopped
+	if !last.Started.IsZero() {
+		stopped, limit = last.Started, startLimit
+	}
 	switch {
 	case last.Step == 0 && startLimit == 0:
 		stall.WhyNot, stall.IsKnown = "there is no deadline for the first report", false
@@ -299,13 +315,13 @@ func StallOf(k Kind, o Objects, trainings Trainings, status batchv1beta1.JobStat
 	case last.Step == 0:
 	case limit == 0:
 		stall.WhyNot = "there is no deadline for progress"
-	case last.Done:
+	case last.Done && last.Started.IsZero():
 		stall.WhyNot = "the training is done"
 	case last.Stopped.IsZero():
 		stall.WhyNot = "the training makes progress"
 	case now.Before(last.SilentUntil):
 		stall.WhyNot = "the training has announced its silence"
-	case now.Before(last.Stopped.Add(limit)) || now.Before(since.Add(limit)):
+	case now.Before(stopped.Add(limit)) || now.Before(since.Add(limit)):
 		stall.WhyNot = "the deadline has not passed"
 	}
 	return stall

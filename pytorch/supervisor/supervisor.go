@@ -1,10 +1,15 @@
-// Package supervisor ends the torchrun of an elastic job in such a way that the other replicas train on.
+// Package supervisor runs torchrun in the pods of replicas. It ends torchrun in such a way that the other replicas
+// train on, and reports when torchrun starts the training again.
 //
 // The versions 2.3 to 2.7 of torch close the rendezvous when torchrun gets SIGTERM, for example because the job is
 // scaled down or the node is drained. Then the other replicas cannot continue without the one that leaves. Earlier
 // versions leave the rendezvous open, and the replicas that stay notice the end of a connection. The supervisor ends
 // every version like that: it kills torchrun, and passes the signal to the training processes, which have the rest of
-// the grace period.
+// the grace period. Where no replica can train on, the supervisor passes signals to torchrun instead.
+//
+// torchrun starts all training processes again when one of them fails or when the replicas change. If the pod has a
+// receiver of progress, the supervisor reports that, so that the time in which the program loads its data and its model
+// again is not taken for a stall.
 package supervisor
 
 import (
@@ -19,10 +24,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tensorstack.dev/jobs/common/helper"
+	"tensorstack.dev/jobs/common/progress"
 )
 
 const (
@@ -30,11 +37,14 @@ const (
 	Folder = "/t9k/supervisor"
 	// InstallName is the name of the subcommand that copies the supervisor into a folder.
 	InstallName = "install-supervisor"
+	// PassSignals is the first argument of a supervisor that passes signals to torchrun.
+	PassSignals = "--pass-signals"
 	// name is the name under which the program is the supervisor.
 	name = "supervise"
 )
 
-// Program is the path of the supervisor in the pods of replicas. Its arguments are the command that it runs.
+// Program is the path of the supervisor in the pods of replicas. Its arguments are the command that it runs, after
+// PassSignals if needed.
 var Program = path.Join(Folder, name)
 
 // Main runs the supervisor and ends the process, if the program was called as the supervisor. Otherwise, it returns.
@@ -60,9 +70,17 @@ func InstallCommand() *cobra.Command {
 	}
 }
 
-// supervise runs the command and returns its exit code. When it gets one of the signals that end torchrun, it ends the
-// command as the package describes, waits for all processes, and returns 128 plus the number of the signal.
+// pollInterval is the interval between two looks at the processes of torchrun.
+const pollInterval = time.Second
+
+// supervise runs the command and returns its exit code. When it gets one of the signals that end torchrun, it passes it
+// to the command if the first argument is PassSignals. Otherwise, it ends the command as the package describes, waits
+// for all processes, and returns 128 plus the number of the signal.
 func supervise(command []string) int {
+	passesSignals := len(command) > 0 && command[0] == PassSignals
+	if passesSignals {
+		command = command[1:]
+	}
 	// Processes whose parent ends become children of the supervisor, also if it is not the first process of the pod.
 	err := becomeSubreaper()
 	if err != nil {
@@ -88,10 +106,16 @@ func supervise(command []string) int {
 	go reap(ended)
 	var received syscall.Signal // 0 until there is one
 	passed := map[int]bool{}    // the processes that have got it
+	if os.Getenv(progress.EnvFile) != "" {
+		go reportRounds(torchrun.Pid)
+	}
 	for {
 		select {
 		case sig := <-signals:
-			if received == 0 {
+			switch {
+			case passesSignals:
+				_ = torchrun.Signal(sig)
+			case received == 0:
 				received, _ = sig.(syscall.Signal)
 				_ = torchrun.Kill()
 			}
@@ -107,6 +131,19 @@ func supervise(command []string) int {
 			if received != 0 {
 				pass(received, passed)
 			}
+		}
+	}
+}
+
+// reportRounds reports each round of the training except the first. It does not return.
+func reportRounds(torchrun int) {
+	var training rounds
+	for range time.Tick(pollInterval) {
+		if !training.startAgain(children(torchrun)) {
+			continue
+		}
+		if err := progress.ReportStart(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		}
 	}
 }
@@ -139,7 +176,7 @@ func reap(ended chan<- exit) {
 
 // pass sends the signal to each child that has not got it. The processes of torchrun are children once it has ended.
 func pass(sig syscall.Signal, passed map[int]bool) {
-	for _, pid := range children() {
+	for _, pid := range children(os.Getpid()) {
 		if !passed[pid] {
 			passed[pid] = true
 			_ = syscall.Kill(pid, sig)
@@ -147,15 +184,15 @@ func pass(sig syscall.Signal, passed map[int]bool) {
 	}
 }
 
-// children returns the process IDs of the children of this process.
-func children() []int {
+// children returns the process IDs of the children of a process.
+func children(parent int) []int {
 	var pids []int
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		stat, _ := os.ReadFile(file) //nolint:gosec // the path is the kernel's
 		// The name of the program, in parentheses, can contain any character. The state and the parent follow.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)
 		}

@@ -3,12 +3,16 @@ package supervisor
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"tensorstack.dev/jobs/common/progress"
 )
 
 // TestMain lets the test program be the supervisor.
@@ -29,6 +33,76 @@ func supervised(t *testing.T, script string) *exec.Cmd {
 		}
 	}
 	return exec.Command(filepath.Join(folder, name), "sh", "-c", script)
+}
+
+func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
+	t.Parallel()
+	cmd := supervised(t, `trap 'echo torchrun reacted; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
+	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(output)
+	for _, want := range []string{"ready", "torchrun reacted"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("got the line %q, want %q", lines.Text(), want)
+		}
+		if want == "ready" {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 5 {
+		t.Errorf("got exit code %d, want the one of the command, 5", got)
+	}
+}
+
+// The command starts a process whenever it reads a line. The supervisor looks at each of them at least once. If it
+// reported more than the rounds after the first one, there would be two reports before the third round.
+func TestTheSupervisorReportsThatTheTrainingStartsAgain(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "reports")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := supervised(t, "while echo ready; read line; do sleep 1.5; done")
+	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
+	cmd.Env = append(os.Environ(), progress.EnvFile+"="+file)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	for output := bufio.NewScanner(stdout); output.Scan(); rounds++ {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(content), `{"starting": true}`) == 2 {
+			_ = stdin.Close()
+		} else if _, err := io.WriteString(stdin, "again\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if rounds < 3 {
+		t.Errorf("two reports after %d rounds, want at least 3 rounds", rounds)
+	}
 }
 
 func TestTheSupervisorExitsWithTheCodeOfTheCommand(t *testing.T) {

@@ -96,6 +96,41 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 			Or(Equal("silent mute"), Equal("mute silent")), "one event for each stall")
 	})
 
+	// When the program starts again in its pod, it loads its data for longer than progressDeadlineSeconds.
+	DescribeTable("is not stalled while its processes start again in their pods, and load their data", Label("again"),
+		func(ctx context.Context, kind, spec, roles string, change ...string) {
+			waitLonger(5) // the data is loaded for more than two minutes
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/again.py")
+			n.kubectlWith(ctx, fmt.Sprintf(loadsAgain, kind, spec, roles), "apply", "-f", "-")
+			status := func(path string) func() (string, error) {
+				return n.output(ctx, "get", kind, "again", "-o", "jsonpath="+path)
+			}
+			Eventually(ctx, status("{.status.progress.summary}")).Should(HavePrefix("step "))
+			n.kubectl(ctx, change...)
+			Eventually(ctx, n.output(ctx, "logs", "again-worker-0", "-c", "main")).
+				Should(ContainSubstring("loading the data again"))
+			Eventually(ctx, status("{.status.progress.summary}")).Should(MatchRegexp(`^step 1\d{6}$`), "it trains again")
+			Eventually(ctx, status("{.status.backoffCount}")).Should(Equal("0"))
+			Eventually(ctx, status("{.status.attempt}")).Should(BeEmpty(), "the pods are the same")
+			Eventually(ctx, status("{.status.conditions[?(@.type=='Stalled')].status}")).Should(BeEmpty())
+		},
+		Entry("with torchrun, after a process has failed", Label("pytorch"), "PyTorchTrainingJob", `
+  torchrunConfig: {enabled: true, maxRestarts: 1}`, torchrunLoads,
+			"exec", "again-worker-0", "-c", "main", "--", "touch", "/tmp/fail"),
+		Entry("with torchrun, after a replica has joined", Label("pytorch"), "PyTorchTrainingJob", `
+  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2, expectedReplicas: 1}
+  torchrunConfig:
+    enabled: true
+    maxRestarts: 5
+    extraOptions: [--monitor_interval=1, --rdzv_conf=last_call_timeout=5]`, torchrunLoads,
+			"scale", "ptjob/again", "--replicas=2"),
+		Entry("with DeepSpeed, after a worker has joined", Label("deepspeed"), "DeepSpeedJob", `
+  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2, expectedReplicas: 1}
+  config: {slotsPerWorker: 1, run: {python: [/code/train.py]}}`, deepspeedLoads,
+			"scale", "dsjob/again", "--replicas=2"),
+	)
+
 	It("shows its progress on the network of the node", Label("hostnetwork"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.silentWith(ctx, "host", `{"step": 1, "totalSteps": 4}`, "hostNetwork: true")
@@ -180,3 +215,38 @@ spec:
                   until [ -e /tmp/enough ]; do sleep 1; done
 `, job, field, report), "apply", "-f", "-")
 }
+
+// A job whose program takes long to load its data when it starts again in its pod, and its replicas.
+const (
+	loadsAgain = `
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: %s
+metadata:
+  name: again
+spec:
+  progress: {enabled: true}
+  runPolicy: {progressDeadlineSeconds: 60, startupDeadlineSeconds: 1800, progressPolicy: Restart, backoffLimit: 3}%s%s`
+	torchrunLoads = `
+  replicaSpecs:
+    - type: worker
+      restartPolicy: OnFailure
+      template:` + podLoads + `
+              image: tensorstack/pytorch-example:2.6.0
+              args: [/code/train.py]`
+	deepspeedLoads = `
+  worker:
+      restartPolicy: OnFailure
+      template:` + podLoads + `
+              image: tensorstack/deepspeed-example:0.19.8`
+	podLoads = `
+        spec:
+          terminationGracePeriodSeconds: 1
+          volumes:
+            - {name: code, configMap: {name: code}}
+          containers:
+            - name: main
+              volumeMounts: [{name: code, mountPath: /code}]
+              env:
+                - {name: OMP_NUM_THREADS, value: "1"}
+                - {name: LOAD_SECONDS, value: "150"}`
+)

@@ -80,7 +80,7 @@ func TestResponses(t *testing.T) {
 		badToken = "the token is missing or wrong: send the header Authorization with Bearer and the token of the job\n"
 		outside  = "send reports from the pod of the receiver, to 127.0.0.1 or localhost\n"
 		badField = `the field "stepp" of the report is unknown: the fields are step, totalSteps, percent, metrics, ` +
-			"silenceSeconds\n"
+			"silenceSeconds, starting\n"
 	)
 	const report = `{"step": 420}`
 	for name, tc := range map[string]struct {
@@ -326,7 +326,7 @@ func TestRefusedRequestsAreLoggedOncePerInterval(t *testing.T) {
 		s.serve(httptest.NewRecorder(), post(`secret`))
 	}
 	want := `refusing a request: the field "secret" of the report is unknown: the fields are step, totalSteps, percent, ` +
-		"metrics, silenceSeconds\n"
+		"metrics, silenceSeconds, starting\n"
 	if diff := cmp.Diff(want, s.logs.String()); diff != "" {
 		t.Errorf("unexpected log (-want +got):\n%s", diff)
 	}

@@ -86,13 +86,14 @@ const (
 // Reasons of ConditionStalled. ReasonNoProgress is also a reason of ConditionReplicaFailure and of status.failures[].
 const (
 	// ReasonNoProgress: the training reported no other step for longer than runPolicy.progressDeadlineSeconds, or reported
-	// nothing for runPolicy.startupDeadlineSeconds after the job began to run.
+	// nothing for runPolicy.startupDeadlineSeconds after the job began to run, or after its processes started again in
+	// their pods.
 	ReasonNoProgress = "NoProgress"
 	// ReasonProgressUnknown: the condition is Unknown, since the controller cannot read the progress. The message has the
 	// error. A NetworkPolicy or a service mesh might not let the controller reach the pod.
 	ReasonProgressUnknown = "ProgressUnknown"
-	// ReasonProgressing: the training is within its deadlines again, since it reported another step or a deadline was
-	// changed, or its progress can be read again.
+	// ReasonProgressing: the training is within its deadlines again, since it reported another step, its processes
+	// started again, or a deadline was changed, or its progress can be read again.
 	ReasonProgressing = "Progressing"
 	// ReasonNotRunning: the replicas were stopped by a pause or an eviction, or the job ends for another reason.
 	ReasonNotRunning = "NotRunning"

@@ -111,17 +111,18 @@ type RunPolicy struct {
 	// Time in seconds after which a running job is stalled if its training reports no other step. If no report has a step,
 	// another percentage is needed instead. The time begins when the job runs. The training can announce a longer time
 	// without reports. A job that has reported 100 percent is not stalled. At least 60 and at most 2147483647. It must be
-	// longer than an evaluation and a checkpoint together, because most programs report nothing meanwhile. If unset, the
-	// job is never stalled after its first report. Requires progress.enabled. It has no effect in debug mode.
+	// longer than an evaluation and a checkpoint together, because most programs report nothing meanwhile. While the
+	// processes of the training start again in their pods, startupDeadlineSeconds applies instead. If unset, the job is
+	// never stalled after its first report, except then. Requires progress.enabled. It has no effect in debug mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2147483647
 	ProgressDeadlineSeconds *int64 `json:"progressDeadlineSeconds,omitempty"`
 
-	// Time in seconds after which a running job is stalled if its training has reported nothing since the job runs, or
-	// since all its replicas were restarted. At least 60 and at most 2147483647. If unset, there is no limit. Requires
-	// progress.enabled. It has no effect in debug mode.
+	// Time in seconds after which a running job is stalled if its training has reported nothing since the job runs, since
+	// all its replicas were restarted, or since its processes started again in their pods. At least 60 and at most
+	// 2147483647. If unset, there is no limit. Requires progress.enabled. It has no effect in debug mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=60

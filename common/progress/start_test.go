@@ -1,0 +1,53 @@
+package progress
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReportStart(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "reports")
+	if err := os.WriteFile(file, []byte("{\"step\": 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(EnvFile, file)
+	if err := ReportStart(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("{\"step\": 1}\n\n{\"starting\": true}\n", string(got)); diff != "" {
+		t.Errorf("unexpected reports (-want +got):\n%s", diff)
+	}
+	report, err := Parse([]byte(`{"starting": true}`))
+	if want := (Report{IsStart: true}); err != nil || !cmp.Equal(want, report) {
+		t.Errorf("got the report %+v and error %v, want %+v", report, err, want)
+	}
+
+	link, fifo := filepath.Join(folder, "link"), filepath.Join(folder, "fifo")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"a missing file": filepath.Join(folder, "missing"), "a symbolic link": link, "a FIFO without a reader": fifo,
+	} {
+		t.Setenv(EnvFile, path)
+		if err := ReportStart(); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+	t.Setenv(EnvFile, "")
+	if err := ReportStart(); err != nil {
+		t.Errorf("a pod without a receiver: %v", err)
+	}
+}
