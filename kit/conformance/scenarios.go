@@ -15,8 +15,6 @@ type scenario struct {
 	before []step
 	// steps happen one after the other after the job is created.
 	steps []step
-	// inTurn is set if only full coverage restarts the controller with stale caches.
-	inTurn bool
 	// late is the delay that a fault can cause. Zero means the default tolerance.
 	late time.Duration
 	// peersEnd is set if the peers end by themselves after the leader has succeeded.
@@ -30,18 +28,9 @@ type scenario struct {
 // scenarios are all scenarios. The controller settles between any two steps of a scenario.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
-	networkPolicyScenarios, inTurn(polled(progressScenarios)),
-	inTurn(admissionScenarios), inTurn(ownerScenarios), inTurn(awayScenarios),
-	holdScenarios, inTurn(nodeScenarios),
+	networkPolicyScenarios, polled(progressScenarios), admissionScenarios, ownerScenarios, awayScenarios,
+	holdScenarios, nodeScenarios,
 )
-
-// inTurn marks scenarios that restart the controller with stale caches only with full coverage, since they take long.
-func inTurn(scenarios []scenario) []scenario {
-	for i := range scenarios {
-		scenarios[i].inTurn = true
-	}
-	return scenarios
-}
 
 // polled marks scenarios in which the controller reads the progress of a training, and might see it one interval later.
 func polled(scenarios []scenario) []scenario {

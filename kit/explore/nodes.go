@@ -35,7 +35,7 @@ func nodeExplorations() []exploration {
 			shape:      model.One(model.ExitCode, model.Limit(1)),
 			failures:   []string{"fails", "is killed"},
 			nodeFaults: []string{"loses its device", "gets its device back"},
-			budget:     spent{failures: 2, crashes: 1, conflicts: 1, nodes: 2}, briefly: 2,
+			budget:     spent{failures: 2, crashes: 1, conflicts: 1, nodes: 2}, briefly: 2, inTurn: true,
 		},
 		{
 			name:       "a job whose replicas never restart goes on with an unhealthy device",
