@@ -42,11 +42,13 @@ func (r *Runner) Once(ctx context.Context) error {
 		return err
 	}
 	var stages []Stage
+	isOptional := map[string]bool{}
 	for _, d := range due {
 		fmt.Fprintf(r.Output, "=== %s %s\n", d.Name, d.Why)
 		stages = append(stages, d.Stage)
+		isOptional[d.Name] = d.IsOptional
 	}
-	if err := r.run(ctx, tree, groups(stages), false); err != nil {
+	if err := r.run(ctx, tree, groups(stages), isOptional, false); err != nil {
 		return err
 	}
 	pending, err := r.pending(tree)
@@ -103,7 +105,7 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 		}
 		left = append(left, s)
 	}
-	return r.run(ctx, tree, groups(left), true)
+	return r.run(ctx, tree, groups(left), nil, true)
 }
 
 // groups collects the stages that one command runs. All stages with end-to-end specs form one group, at the position
@@ -126,8 +128,11 @@ func groups(stages []Stage) [][]Stage {
 	return groups
 }
 
-// run runs groups of stages, each with one command. It stops after a failure, unless keepGoing is true.
-func (r *Runner) run(ctx context.Context, tree Tree, groups [][]Stage, keepGoing bool) error {
+// run runs groups of stages, each with one command. It leaves out optional stages if there is no time for them. It
+// stops after a failure, unless keepGoing is true.
+func (r *Runner) run(
+	ctx context.Context, tree Tree, groups [][]Stage, isOptional map[string]bool, keepGoing bool,
+) error {
 	folder, err := os.MkdirTemp("", "reports-")
 	if err != nil {
 		return err
@@ -139,6 +144,13 @@ func (r *Runner) run(ctx context.Context, tree Tree, groups [][]Stage, keepGoing
 	passed := 0
 	var failures []error
 	for i, group := range groups {
+		group, left := r.List.fitting(group, groups[i+1:], isOptional, time.Since(started))
+		if len(left) > 0 {
+			fmt.Fprintf(r.Output, "=== no time is left for %s\n", names(left))
+		}
+		if len(group) == 0 {
+			continue
+		}
 		name := names(group)
 		fmt.Fprintf(r.Output, "=== %s: %s (after %d s)\n", name, command(group), since(started))
 		began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -40,6 +41,9 @@ type List struct {
 	Always []Stage `json:"always"`
 	// TurnSeconds is the time for stages of InTurn in one run.
 	TurnSeconds int `json:"turnSeconds"`
+	// LimitSeconds is the time for a whole run. If a run takes longer than usual, the stages of InTurn that would exceed
+	// it are left for later runs. 0 means no limit.
+	LimitSeconds int `json:"limitSeconds"`
 	// InTurn lists the stages that run if a change touches what they test, and otherwise in turn.
 	InTurn []Stage `json:"inTurn"`
 	// Exhaustive lists stages that take too long for a change. They run only with all stages, or after they have
@@ -148,6 +152,8 @@ type Due struct {
 	Stage
 	// Why is the reason: the stage and Why are a sentence.
 	Why string
+	// IsOptional reports whether the stage is left for a later run if this run would exceed List.LimitSeconds.
+	IsOptional bool
 }
 
 // Reasons why a stage runs.
@@ -172,7 +178,8 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	add := func(s Stage, why string, evenIfItDoesNotFit bool) {
 		isDue := slices.ContainsFunc(due, func(d Due) bool { return d.Name == s.Name })
 		if !isDue && (evenIfItDoesNotFit || s.Seconds <= left) {
-			due = append(due, Due{s, why})
+			isOptional := !evenIfItDoesNotFit || why == isPending && len(due) > 0
+			due = append(due, Due{s, why, isOptional})
 			left -= s.Seconds
 		}
 	}
@@ -206,6 +213,31 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	}
 	slices.SortFunc(due, func(a, b Due) int { return order[a.Name] - order[b.Name] })
 	return due, nil
+}
+
+// fitting returns the stages of a group that run after a run has taken the given time, and those that are left for
+// later runs. Each stage that is not optional runs, also in the groups that follow, and the time for it is reserved.
+func (l List) fitting(
+	group []Stage, following [][]Stage, isOptional map[string]bool, elapsed time.Duration,
+) (fit, left []Stage) {
+	seconds := int(elapsed.Seconds())
+	for _, s := range slices.Concat(append(slices.Clone(following), group)...) {
+		if !isOptional[s.Name] {
+			seconds += s.Seconds
+		}
+	}
+	for _, s := range group {
+		switch {
+		case !isOptional[s.Name]:
+			fit = append(fit, s)
+		case l.LimitSeconds == 0 || seconds+s.Seconds <= l.LimitSeconds:
+			fit = append(fit, s)
+			seconds += s.Seconds
+		default:
+			left = append(left, s)
+		}
+	}
+	return fit, left
 }
 
 // Filter returns the label filter that selects the end-to-end specs of the stages.

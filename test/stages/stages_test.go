@@ -465,6 +465,75 @@ func TestAllRunsOnlyStagesThatHaveNotPassed(t *testing.T) {
 	}
 }
 
+func TestOneSelectedStageIsNotOptional(t *testing.T) {
+	t.Parallel()
+	before := treeOf(0, "code/main.go 1", "docs/a.md 1", "all 1")
+	for name, tc := range map[string]struct {
+		tree       Tree
+		remembered []string
+		want       string
+	}{
+		"the first one that the change touches": {
+			tree:       treeOf(0, "code/main.go 2", "docs/a.md 1", "all 1"),
+			remembered: []string{"e2e-x"}, want: "a",
+		},
+		"the first pending one if the change touches nothing": {tree: before, remembered: []string{"e2e-x"}, want: "e2e-x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			due, err := list.Due(tc.tree, Pending{Stages: tc.remembered, Areas: list.digests(before)}, Records{t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			due = slices.DeleteFunc(due, func(d Due) bool { return d.IsOptional || d.Why == runsAlways })
+			if got := dueNames(due); got != tc.want {
+				t.Errorf("the selected stages that are not optional are %q, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOptionalStagesThatExceedTheLimitAreLeftForLaterRuns(t *testing.T) {
+	t.Parallel()
+	needed, short, long := Stage{Name: "needed", Seconds: 30}, Stage{Name: "short", Seconds: 10},
+		Stage{Name: "long", Seconds: 50}
+	isOptional := map[string]bool{"short": true, "long": true}
+	group := []Stage{long, short, needed}
+	for name, tc := range map[string]struct {
+		limit, elapsed int
+		following      [][]Stage
+		want           []Stage
+		wantLeft       []Stage
+	}{
+		"all stages fit exactly": {limit: 100, elapsed: 10, want: group},
+		"the stages that come first run first": {
+			limit: 100, elapsed: 11, want: []Stage{long, needed}, wantLeft: []Stage{short},
+		},
+		"a later stage runs if it fits": {
+			limit: 100, elapsed: 21, want: []Stage{short, needed}, wantLeft: []Stage{long},
+		},
+		"a stage that is not optional runs after the limit": {
+			limit: 100, elapsed: 200, want: []Stage{needed}, wantLeft: []Stage{long, short},
+		},
+		"time is reserved for what follows": {
+			limit: 100, elapsed: 10, following: [][]Stage{{needed}}, want: []Stage{short, needed}, wantLeft: []Stage{long},
+		},
+		"no time is reserved for optional stages that follow": {
+			limit: 100, elapsed: 10, following: [][]Stage{{short}, {long}}, want: group,
+		},
+		"without a limit, all stages run": {elapsed: 10000, want: group},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			elapsed := time.Duration(tc.elapsed) * time.Second
+			fit, left := List{LimitSeconds: tc.limit}.fitting(group, tc.following, isOptional, elapsed)
+			if diff := cmp.Diff([][]Stage{tc.want, tc.wantLeft}, [][]Stage{fit, left}); diff != "" {
+				t.Errorf("unexpected stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestEndToEndSpecsOfSeveralStagesRunTogether(t *testing.T) {
 	t.Parallel()
 	a, b := Stage{Name: "a", Run: "true"}, Stage{Name: "b", Run: "true"}
