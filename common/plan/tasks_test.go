@@ -67,6 +67,19 @@ func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	}, d.Status.Tasks)
 }
 
+// The exit might be the answer to the deletion.
+func TestAPodThatExitsWhileItIsDeletedHasNotEndedItsReplica(t *testing.T) {
+	t.Parallel()
+	for name, exit := range map[string]podOption{"with 0": exited(0), "with an error": exited(143)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(role("worker", 2)).Scope(scopeReplica).Sees(
+				pod("job-worker-0", running), pod("job-worker-1", exit, deleting))
+			diff(t, "phase", batchv1beta1.ReplicaPhaseCreating, d.Status.Tasks[0].Replicas[1].Phase)
+		})
+	}
+}
+
 // containersOf gives the pod containers with the names and states of the arguments, in the same order.
 func containersOf(states ...corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
