@@ -91,7 +91,8 @@ func (d deepspeed) Wire(
 			DefaultMode: ptr.To[int32](0o444), // the container can run as any user
 		}}},
 	)
-	return gang.AddHelper(member, &template.Spec, installContainer, []string{"agent", "install", agent.Folder}, shared)
+	install := []string{"agent", "install", agent.Folder}
+	return gang.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
 }
 
 // command returns the command of the main container of a member. It runs the agent, which runs the launcher on the

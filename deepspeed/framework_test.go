@@ -276,7 +276,7 @@ func TestWire(t *testing.T) {
 		Name: "install-agent", Image: "controller:test", Args: []string{"agent", "install", "/t9k/agent"},
 		VolumeMounts: []corev1.VolumeMount{{Name: "t9k-agent", MountPath: "/t9k/agent"}},
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},

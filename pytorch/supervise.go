@@ -53,5 +53,5 @@ func supervise(
 		Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	})
 	args := []string{supervisor.InstallName, supervisor.Folder}
-	return gang.AddHelper(member, spec, supervisorContainer, args, shared)
+	return gang.AddHelper(member, spec, *main, supervisorContainer, args, shared)
 }

@@ -29,8 +29,6 @@ const (
 	mainContainer = "tensorboard"
 	// servicePort is the port of the Service.
 	servicePort = 80
-	// user is the user ID and group ID of the processes of the pod. It need not exist in the image.
-	user = 65532
 )
 
 // logsLimit is the size limit of the volume for logs. It is the maximum size of fetched logs (--fetch-limit of the
@@ -128,10 +126,7 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 			"the sources in spec.trainingLogFilesets and spec.logDir, with the names of their runs, take %d bytes as JSON, "+
 				"but the limit is %d: use fewer sources or shorter paths", len(config), maxConfig)}
 	}
-	resources, err := options.resources()
-	if err != nil {
-		return nil, err
-	}
+	resources := corev1.ResourceRequirements{Requests: options.Requests.DeepCopy(), Limits: options.Limits.DeepCopy()}
 	if tb.Spec.Resources != nil {
 		resources = *tb.Spec.Resources
 	}
@@ -148,11 +143,9 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 			TerminationGracePeriodSeconds: ptr.To[int64](10),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot:   new(true),
-				RunAsUser:      ptr.To[int64](user),
-				RunAsGroup:     ptr.To[int64](user),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			InitContainers: []corev1.Container{buildSidecar(options.SidecarImage, s)},
+			InitContainers: []corev1.Container{buildSidecar(&options, s)},
 			Containers: []corev1.Container{{
 				Name:    mainContainer,
 				Image:   image,
@@ -193,6 +186,9 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 				{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			},
 		},
+	}
+	if options.User > 0 { // the user need not exist in the image
+		pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.RunAsGroup = &options.User, &options.User
 	}
 	pod.Annotations = map[string]string{annotationSpecHash: specHash(tb.Spec, config), annotationConfig: config}
 	main := &pod.Spec.Containers[0]
@@ -247,10 +243,10 @@ func nodeOf(pod *corev1.Pod) string {
 }
 
 // buildSidecar returns the sidecar. Only the sidecar has access to the credentials. It has no access to the claims.
-func buildSidecar(image string, s sources) corev1.Container {
+func buildSidecar(options *Options, s sources) corev1.Container {
 	container := corev1.Container{
 		Name:          sidecarContainer,
-		Image:         image,
+		Image:         options.SidecarImage,
 		Args:          []string{"sidecar", "--config", sidecar.ConfigFile},
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{
@@ -263,10 +259,7 @@ func buildSidecar(image string, s sources) corev1.Container {
 		// This probe is for TensorBoard. Only the sidecar can connect to it.
 		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
-			},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			Requests: options.SidecarRequests.DeepCopy(), Limits: options.SidecarLimits.DeepCopy(),
 		},
 		SecurityContext:          restricted(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,

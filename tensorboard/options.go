@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 
+	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/network"
 )
 
@@ -22,7 +23,11 @@ type Options struct {
 	// Image is the image of TensorBoards whose spec has no image.
 	Image string
 	// Requests and Limits are the resources of the TensorBoard container if the spec has no resources.
-	Requests, Limits map[string]string
+	Requests, Limits corev1.ResourceList
+	// SidecarRequests and SidecarLimits are the resources of the sidecar.
+	SidecarRequests, SidecarLimits corev1.ResourceList
+	// User is the user ID and the group ID of the processes of TensorBoards. If it is negative, the pods set none.
+	User int64
 	// URLTemplate is the template of the URL of a TensorBoard behind a gateway, with the fields .Name and .Namespace. If
 	// empty, the URL is the address of the Service.
 	URLTemplate string
@@ -51,8 +56,11 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Image:            "tensorstack/tensorboard:2.21.0",
-		Requests:         map[string]string{"cpu": "100m", "memory": "512Mi"},
-		Limits:           map[string]string{"memory": "2Gi"},
+		Requests:         resources("100m", "512Mi"),
+		Limits:           corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
+		SidecarRequests:  resources("10m", "32Mi"),
+		SidecarLimits:    corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		User:             65532,
 		IdleAfter:        time.Hour,
 		SuspendAfterIdle: 24 * time.Hour,
 		ProbeInterval:    time.Minute,
@@ -61,12 +69,25 @@ func DefaultOptions() Options {
 	}
 }
 
+func resources(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
+}
+
 func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Image, "tensorboard-image", o.Image, "image of TensorBoards whose spec has no image")
-	flags.StringToStringVar(&o.Requests, "tensorboard-requests", o.Requests,
+	manager.AddResourceFlag(flags, &o.Requests, "tensorboard-requests",
 		"resource requests of TensorBoards whose spec has no resources")
-	flags.StringToStringVar(&o.Limits, "tensorboard-limits", o.Limits,
+	manager.AddResourceFlag(flags, &o.Limits, "tensorboard-limits",
 		"resource limits of TensorBoards whose spec has no resources")
+	manager.AddResourceFlag(flags, &o.SidecarRequests, "sidecar-requests",
+		"resource requests of the sidecar in the pods of TensorBoards")
+	manager.AddResourceFlag(flags, &o.SidecarLimits, "sidecar-limits",
+		"resource limits of the sidecar in the pods of TensorBoards")
+	flags.Int64Var(&o.User, "tensorboard-user", o.User,
+		"user ID and group ID of the processes of TensorBoards; -1 sets none, so that the namespace can choose them, as in "+
+			"OpenShift, or the image, whose user must not be root")
 	flags.StringVar(
 		&o.URLTemplate,
 		"url-template",
@@ -91,8 +112,8 @@ func (o *Options) validate() error {
 	if _, err := o.url("name", "namespace"); err != nil {
 		errs = append(errs, fmt.Errorf("--url-template: %w", err))
 	}
-	if _, err := o.resources(); err != nil {
-		errs = append(errs, err)
+	if o.User == 0 {
+		errs = append(errs, errors.New("--tensorboard-user: the user must not be root"))
 	}
 	if o.IdleAfter <= 0 || o.ProbeInterval <= 0 || o.SuspendAfterIdle < 0 {
 		errs = append(errs,
@@ -132,26 +153,4 @@ func (o *Options) url(namespace, name string) (*url.URL, error) {
 	}
 	address.Path = strings.TrimSuffix(address.Path, "/") + "/"
 	return address, nil
-}
-
-// resources returns the resources of TensorBoards whose spec has none.
-func (o *Options) resources() (corev1.ResourceRequirements, error) {
-	requests, err := quantities("--tensorboard-requests", o.Requests)
-	if err != nil {
-		return corev1.ResourceRequirements{}, err
-	}
-	limits, err := quantities("--tensorboard-limits", o.Limits)
-	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, err
-}
-
-func quantities(name string, values map[string]string) (corev1.ResourceList, error) {
-	list := corev1.ResourceList{}
-	for key, value := range values {
-		quantity, err := resource.ParseQuantity(value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s=%s: %w", name, key, value, err)
-		}
-		list[corev1.ResourceName(key)] = quantity
-	}
-	return list, nil
 }

@@ -54,14 +54,9 @@ func TestTheErrorNamesTheInvalidFlag(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"--url-template": {func(o *Options) { o.URLTemplate = "nowhere" }, "--url-template"},
-		"--tensorboard-requests": {
-			func(o *Options) { o.Requests = map[string]string{"cpu": "much"} }, "--tensorboard-requests: cpu=much",
-		},
-		"--tensorboard-limits": {
-			func(o *Options) { o.Limits = map[string]string{"memory": "all"} }, "--tensorboard-limits: memory=all",
-		},
-		"--probe-interval": {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
+		"--url-template":     {func(o *Options) { o.URLTemplate = "nowhere" }, "--url-template"},
+		"--tensorboard-user": {func(o *Options) { o.User = 0 }, "--tensorboard-user: the user must not be root"},
+		"--probe-interval":   {func(o *Options) { o.ProbeInterval = 0 }, "--probe-interval"},
 		"--network-policies": {
 			func(o *Options) { o.NetworkPolicies.Enabled = true }, "--network-policies: set $POD_NAMESPACE",
 		},

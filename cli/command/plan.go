@@ -17,6 +17,7 @@ import (
 	"tensorstack.dev/jobs/cli/preview"
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/manager"
 )
 
 // planFlags are the flags of kubectl train plan.
@@ -81,6 +82,9 @@ are those of the released manifests. An administrator can have changed them, and
 	cmd.Flags().StringVar(&f.installed.ClusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
 	cmd.Flags().BoolVar(&f.installed.HoldLeaders, "hold-leaders", false,
 		"the controller runs with --hold-leaders: the pods of leaders have a finalizer")
+	f.installed.HelperResources = controller.DefaultOptions().HelperResources
+	manager.AddResourceFlag(cmd.Flags(), &f.installed.HelperResources, "helper-resources",
+		"the --helper-resources of the controller: CPU and memory of the sidecar that receives reports of progress")
 	f.installed.NetworkPolicies.AddFlags(cmd.Flags(), "job", "the replicas of the job")
 	return cmd
 }
@@ -136,7 +140,7 @@ func (f planFlags) planOf(
 	}
 	installed.Image = cmp.Or(f.installed.Image, installed.Image)
 	installed.Namespace = cmp.Or(f.installed.Namespace, installed.Namespace)
-	installed.ClusterDomain = f.installed.ClusterDomain
+	installed.ClusterDomain, installed.HelperResources = f.installed.ClusterDomain, f.installed.HelperResources
 	installed.HoldLeaders, installed.NetworkPolicies = f.installed.HoldLeaders, f.installed.NetworkPolicies
 	return preview.NewPlan(job, installed)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -24,6 +25,9 @@ type Installation struct {
 	Namespace string
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
+	// HelperResources are the resources of containers that the controller adds, if they do not have those of the main
+	// container.
+	HelperResources corev1.ResourceList
 	// HoldLeaders reports whether the pods of leaders have a finalizer.
 	HoldLeaders bool
 	// NetworkPolicies are the settings of the NetworkPolicies of jobs.
@@ -32,7 +36,9 @@ type Installation struct {
 
 // Released returns the installation by the manifests of the controller.
 func (k *Kind) Released() (Installation, error) {
-	released := Installation{ClusterDomain: "cluster.local"}
+	released := Installation{
+		ClusterDomain: "cluster.local", HelperResources: controller.DefaultOptions().HelperResources,
+	}
 	for decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(k.Manifests)); ; {
 		var manifest appsv1.Deployment
 		err := decoder.Decode(&manifest)
@@ -55,6 +61,7 @@ func (k *Kind) Released() (Installation, error) {
 func (j Job) Preview(installed Installation) (controller.Preview, error) {
 	options := controller.DefaultOptions()
 	options.Image, options.ClusterDomain = installed.Image, installed.ClusterDomain
+	options.HelperResources = installed.HelperResources
 	options.HoldLeaders, options.NetworkPolicies = installed.HoldLeaders, installed.NetworkPolicies
 	return j.Kind.preview(j.Job, options, installed.Namespace)
 }

@@ -90,6 +90,10 @@ func createFailed(_ view, c condition) entry {
 		e.fix = "request less"
 		return e
 	}
+	if strings.Contains(message, "which the controller adds: ") {
+		e.do = "The template cannot change this container. Do what the end of the message describes."
+		return e
+	}
 	switch found := unspecified.FindStringSubmatch(message); {
 	case found != nil:
 		e.cause = fmt.Sprintf("The ResourceQuota %s of the namespace {namespace} requires that each container specifies %s.",

@@ -145,6 +145,14 @@ func TestCreateFailed(t *testing.T) {
 				`allowPrivilegeEscalation != false.`,
 			"kubectl get namespace vision --show-labels",
 		},
+		"a container that the controller adds": {
+			`pods "digits-worker-0" is forbidden: minimum cpu usage per Container is 200m, but request is 100m; the API ` +
+				`server accepts the pod without its container "progress", which the controller adds: an administrator can`,
+			`The API server rejects an object that the job needs: pods "digits-worker-0" is forbidden: minimum cpu usage per ` +
+				`Container is 200m, but request is 100m; the API server accepts the pod without its container "progress", ` +
+				`which the controller adds: an administrator can.`,
+			"kubectl describe ptjob/digits",
+		},
 		"a webhook that does not answer": {
 			`Internal error occurred: failed calling webhook "mpod.kb.io": connection refused`,
 			"A webhook of the cluster does not answer, so the API server rejects the pods of the job: Internal error " +

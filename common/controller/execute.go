@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -355,7 +354,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	}
 	setToken(pod, rand.Text)
 	asked := maps.Clone(pod.Labels)
-	err = r.createOwned(ctx, job, pod)
+	err = r.blamed(ctx, pod, r.createOwned(ctx, job, pod))
 	if r.isRelabelled(job, err) {
 		return cmp.Or(r.deleteRelabelled(ctx, job, pod.Name), errRelabelled)
 	}
@@ -383,38 +382,6 @@ func (r *Reconciler[J]) createOwned(
 	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
 ) error {
 	return owned.Create(ctx, r.client, r.apiReader, job, plan.TheJob, object, options...)
-}
-
-// refusedFor returns for how long objects of the job could not be created.
-func (r *Reconciler[J]) refusedFor(job J) time.Duration {
-	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
-		plan.IsCreateFailure(c.Reason) {
-		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
-	}
-	return 0
-}
-
-// reportRefusal writes why an object of the job could not be created. It adds this to the status of the decision.
-func (r *Reconciler[J]) reportRefusal(
-	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
-) error {
-	status := *decided.DeepCopy()
-	status.Reason = refused.Reason
-	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type:               batchv1beta1.ConditionInitialized,
-		Status:             metav1.ConditionFalse,
-		Reason:             refused.Reason,
-		Message:            report.Truncated(refused.Error(), report.MaxMessage),
-		ObservedGeneration: job.GetGeneration(),
-		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
-	})
-	if !changed {
-		return nil
-	}
-	tensorBoard := dependents.TensorBoardOf(job).Status
-	return r.patchStatus(ctx, job, status, tensorBoard, []report.Event{{
-		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
-	}})
 }
 
 // inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit of

@@ -386,7 +386,7 @@ func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
 		ObjectMeta: meta,
 		Spec: kueuev1beta2.WorkloadSpec{
 			QueueName:                   w.Queue,
-			PodSets:                     kueue.PodSets(spec, need.Roles),
+			PodSets:                     kueue.PodSets(spec, need.Roles, job.HelperResources),
 			Priority:                    new(w.Priority.Value),
 			PriorityClassRef:            w.Priority.Ref,
 			MaximumExecutionTimeSeconds: w.maxTime,

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -20,6 +21,9 @@ type Gang struct {
 	ClusterDomain string
 	// Image is the image of the controller. Helper containers run it.
 	Image string
+	// HelperResources are the requests and limits of helper containers that cannot have those of the main container: see
+	// AddHelper. Empty means none.
+	HelperResources corev1.ResourceList
 	// AllOrNothing reports whether the members are scheduled as a gang: either all that the job needs, or none.
 	AllOrNothing bool
 	// Members are in rank order. The first is the leader.

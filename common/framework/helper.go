@@ -9,22 +9,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// imageUser is the user of the controllers' images.
+const imageUser = 65532
+
 // AddHelper adds a container that runs the controller's image to the template of a member, as the first of its init
-// containers. The helper meets the restricted Pod Security Standard and does not change the QoS class of the pod:
+// containers. It must end before the containers of the pod start. A namespace that accepts the main container accepts
+// the helper, and the helper does not change the QoS class of the pod:
 //
-//   - In a pod whose containers have requests or limits of CPU or memory, the helper has small requests and equal
-//     limits, so that a Guaranteed pod stays Guaranteed.
-//   - In a BestEffort pod, the helper has no resources. If the gang is scheduled all or nothing, it has small ones
-//     nevertheless: Volcano counts a BestEffort pod as placed while it is pending (JobInfo.IsReady).
-//   - In a pod with pod-level resources, the helper never has resources, because those of the pod might be smaller.
+//   - The helper meets the restricted Pod Security Standard. It runs as the user of the pod or of the image, whose user
+//     is not root. So another program can choose the user, as OpenShift does.
+//   - The helper has the resources of the main container: a LimitRange cannot tell them apart, and the pod requests no
+//     more, because init containers end first.
+//   - In a pod of a gang without requests, the helper has the HelperResources of the gang, if the gang is scheduled all
+//     or nothing: Volcano counts a BestEffort pod as placed while it is pending (JobInfo.IsReady).
 //
 // AddHelper returns an error if the template cannot have the helper.
 func (g Gang) AddHelper(
-	member Member, spec *corev1.PodSpec, name string, args []string, mounts ...corev1.VolumeMount,
+	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
-	roleType, needsResources := member.Role.Type, g.AllOrNothing
+	roleType := member.Role.Type
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		needsResources = needsResources || affectsQoS(c.Resources)
 		if c.Name == name {
 			return fmt.Errorf("the template of type %q has a container named %q, which is reserved", roleType, name)
 		}
@@ -37,33 +41,53 @@ func (g Gang) AddHelper(
 		Name:         name,
 		Image:        g.Image,
 		Args:         args,
+		Resources:    resourcesLike(main.Resources),
 		VolumeMounts: mounts,
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot:             new(true),
-			RunAsUser:                ptr.To[int64](65532),
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	if needsResources && (spec.Resources == nil || !affectsQoS(*spec.Resources)) {
-		helper.Resources = helperResources()
+	if s := spec.SecurityContext; s != nil && s.RunAsUser != nil && *s.RunAsUser == 0 {
+		helper.SecurityContext.RunAsUser = ptr.To[int64](imageUser)
+	}
+	if g.AllOrNothing && isBestEffort(spec) {
+		helper.Resources = equally(g.HelperResources)
 	}
 	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, helper)
 	return nil
 }
 
-// ReserveHelper adds a placeholder with the requests of a helper to a template, unless a helper has none. So the
-// template requests at least what a pod with helpers requests. If the pod can have the sidecar that receives reports of
-// progress, a second placeholder is for the sidecar. The placeholders request only resources that the template requests
-// anyway: a quota might not cover others.
-func ReserveHelper(spec *corev1.PodSpec, hasSidecar bool) {
-	if spec.Resources != nil && affectsQoS(*spec.Resources) {
+// addSidecar adds a helper that runs as long as the main container. Its resources are the HelperResources of the gang,
+// as requests and limits, so that a Guaranteed pod stays Guaranteed. It has none in a BestEffort pod, unless AddHelper
+// needs them there, and in a pod with pod-level resources, which might be smaller.
+func (g Gang) addSidecar(
+	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
+) error {
+	resources := corev1.ResourceRequirements{}
+	if !hasPodLevelResources(spec) && (g.AllOrNothing || !isBestEffort(spec)) {
+		resources = equally(g.HelperResources)
+	}
+	if err := g.AddHelper(member, spec, main, name, args, mounts...); err != nil {
+		return err
+	}
+	sidecar := &spec.InitContainers[0]
+	sidecar.RestartPolicy, sidecar.Resources = new(corev1.ContainerRestartPolicyAlways), resources
+	return nil
+}
+
+// ReserveSidecar adds a placeholder with the given resources, those of the sidecar that receives reports of progress,
+// to a template, unless the sidecar has none. So the template requests what a pod with the sidecar requests. The
+// placeholder requests only resources that the template requests anyway: a quota might not cover others.
+func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
+	if hasPodLevelResources(spec) {
 		return
 	}
 	requests := corev1.ResourceList{}
-	for name, quantity := range helperResources().Requests {
+	for name, quantity := range sidecar {
 		if slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 			_, isRequested := c.Resources.Requests[name]
 			_, isLimited := c.Resources.Limits[name]
@@ -75,23 +99,62 @@ func ReserveHelper(spec *corev1.PodSpec, hasSidecar bool) {
 	if len(requests) == 0 {
 		return
 	}
-	placeholder := corev1.Container{
-		Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
-	}
-	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, placeholder)
-	if hasSidecar {
-		placeholder.Name, placeholder.RestartPolicy = "t9k-sidecar", new(corev1.ContainerRestartPolicyAlways)
-		spec.InitContainers = slices.Insert(spec.InitContainers, 0, placeholder)
-	}
+	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, corev1.Container{
+		Name: "t9k-sidecar", Image: "t9k-sidecar", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Resources: corev1.ResourceRequirements{Requests: requests},
+	})
 }
 
-// helperResources returns the resources of a helper in a pod that is not BestEffort.
-func helperResources() corev1.ResourceRequirements {
-	resources := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("100m"),
-		corev1.ResourceMemory: resource.MustParse("64Mi"),
+// resourcesLike returns the resources of a container that uses none of the devices of the main container, but is as
+// large in everything else that a LimitRange can limit. If the main container is pinned to more than one CPU (by the
+// static policy of the kubelet's CPU manager), the container gets a thousandth less, and is not pinned: the main
+// container would have to use the CPUs of its init containers, which can be far from its GPUs.
+func resourcesLike(main corev1.ResourceRequirements) corev1.ResourceRequirements {
+	var like corev1.ResourceRequirements
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
+	} {
+		request, isRequested := main.Requests[name]
+		limit, isLimited := main.Limits[name]
+		isPinned := isLimited && limit.Value() > 1 && limit.MilliValue()%1000 == 0 && (!isRequested || request.Equal(limit))
+		if name == corev1.ResourceCPU && isPinned {
+			limit.Sub(resource.MustParse("1m"))
+			request = limit
+		}
+		if isRequested {
+			setQuantity(&like.Requests, name, request)
+		}
+		if isLimited {
+			setQuantity(&like.Limits, name, limit)
+		}
 	}
-	return corev1.ResourceRequirements{Requests: resources, Limits: resources}
+	return like
+}
+
+func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = quantity
+}
+
+// equally returns resources whose requests and limits are the same. They are copies: the answer of the API server is
+// decoded into the maps of a pod.
+func equally(list corev1.ResourceList) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: list.DeepCopy(), Limits: list.DeepCopy()}
+}
+
+// hasPodLevelResources reports whether a pod has CPU or memory of its own, which its containers share.
+func hasPodLevelResources(spec *corev1.PodSpec) bool {
+	return spec.Resources != nil && affectsQoS(*spec.Resources)
+}
+
+// isBestEffort reports whether the QoS class of a pod is BestEffort.
+func isBestEffort(spec *corev1.PodSpec) bool {
+	return !hasPodLevelResources(spec) &&
+		!slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+			return affectsQoS(c.Resources)
+		})
 }
 
 // affectsQoS reports whether the resources determine the QoS class of a pod. Only CPU and memory do: a pod with only

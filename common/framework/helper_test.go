@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,7 @@ func TestAddHelper(t *testing.T) {
 			VolumeMounts: []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}},
 			Resources:    corev1.ResourceRequirements{Requests: resources, Limits: resources},
 			SecurityContext: &corev1.SecurityContext{
-				RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+				RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 				ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
@@ -29,14 +30,31 @@ func TestAddHelper(t *testing.T) {
 	}
 	worker := Member{Role: Role{Type: "worker"}}
 	main := []corev1.Container{{Name: "main"}}
-	limited := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: small}}}
-	bestEffort := []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")},
-		Limits:   corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
-	}}}
-	requesting := []corev1.Container{
-		{Name: "main"}, {Name: "sidecar", Resources: corev1.ResourceRequirements{Requests: small}},
+	// resources returns resources of a list of <resource>=<quantity>, as requests and as limits.
+	resources := func(requests, limits string) corev1.ResourceRequirements {
+		parse := func(text string) corev1.ResourceList {
+			var list corev1.ResourceList
+			for pair := range strings.FieldsSeq(text) {
+				name, quantity, _ := strings.Cut(pair, "=")
+				setQuantity(&list, corev1.ResourceName(name), resource.MustParse(quantity))
+			}
+			return list
+		}
+		return corev1.ResourceRequirements{Requests: parse(requests), Limits: parse(limits)}
 	}
+	// pod returns a pod whose main container has resources, and with the helper that is added, if it has resources.
+	pod := func(of corev1.ResourceRequirements, helpers ...corev1.ResourceRequirements) corev1.PodSpec {
+		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: of}}}
+		for _, r := range helpers {
+			c := helper(nil)
+			c.Resources = r
+			spec.InitContainers = append(spec.InitContainers, c)
+		}
+		return spec
+	}
+	asRoot := helper(nil)
+	asRoot.SecurityContext.RunAsUser = ptr.To[int64](65532)
+	user := func(id int64) *corev1.PodSecurityContext { return &corev1.PodSecurityContext{RunAsUser: &id} }
 	podLevel := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
 		allOrNothing bool
@@ -48,19 +66,53 @@ func TestAddHelper(t *testing.T) {
 			spec: corev1.PodSpec{Containers: main},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil)}},
 		},
-		"the helper has no resources in a pod with only GPUs, which stays BestEffort": {
-			spec: corev1.PodSpec{Containers: bestEffort},
-			want: corev1.PodSpec{Containers: bestEffort, InitContainers: []corev1.Container{helper(nil)}},
+		"the helper requests nothing in a pod with only GPUs, which stays BestEffort": {
+			spec: pod(resources("cpu=0", "nvidia.com/gpu=1")),
+			want: pod(resources("cpu=0", "nvidia.com/gpu=1"), resources("cpu=0", "")),
 		},
-		"the helper has small requests and limits in a pod with limits, which stays Guaranteed": {
-			spec: corev1.PodSpec{Containers: limited},
-			want: corev1.PodSpec{Containers: limited, InitContainers: []corev1.Container{helper(small)}},
+		"the helper has the requests and limits of the main container": {
+			spec: pod(resources("cpu=200m memory=1Gi", "cpu=400m memory=2Gi")),
+			want: pod(resources("cpu=200m memory=1Gi", "cpu=400m memory=2Gi"),
+				resources("cpu=200m memory=1Gi", "cpu=400m memory=2Gi")),
 		},
-		"the helper has small requests in a pod where any container has requests": {
-			spec: corev1.PodSpec{Containers: requesting},
-			want: corev1.PodSpec{Containers: requesting, InitContainers: []corev1.Container{helper(small)}},
+		"the helper has no devices and no huge pages of the main container": {
+			spec: pod(resources("", "cpu=500m ephemeral-storage=1Gi hugepages-2Mi=4Mi nvidia.com/gpu=1")),
+			want: pod(resources("", "cpu=500m ephemeral-storage=1Gi hugepages-2Mi=4Mi nvidia.com/gpu=1"),
+				resources("", "cpu=500m ephemeral-storage=1Gi")),
 		},
-		"the helper has small requests in a pod of a gang": {
+		"the helper is not pinned to CPUs if the main container is": {
+			spec: pod(resources("cpu=8 memory=1Gi", "cpu=8 memory=1Gi")),
+			want: pod(resources("cpu=8 memory=1Gi", "cpu=8 memory=1Gi"),
+				resources("cpu=7999m memory=1Gi", "cpu=7999m memory=1Gi")),
+		},
+		"the helper is not pinned to CPUs if the main container has only limits": {
+			spec: pod(resources("", "cpu=2 memory=1Gi")),
+			want: pod(resources("", "cpu=2 memory=1Gi"), resources("", "cpu=1999m memory=1Gi")),
+		},
+		"a main container that is not pinned to its CPUs shares them with the helper": {
+			spec: pod(resources("cpu=4", "cpu=8")),
+			want: pod(resources("cpu=4", "cpu=8"), resources("cpu=4", "cpu=8")),
+		},
+		"one CPU can be the minimum of a namespace": {
+			spec: pod(resources("cpu=1", "cpu=1")),
+			want: pod(resources("cpu=1", "cpu=1"), resources("cpu=1", "cpu=1")),
+		},
+		"the helper has the requests of the main container in a gang": {
+			allOrNothing: true,
+			spec:         pod(resources("cpu=4", "")),
+			want:         pod(resources("cpu=4", ""), resources("cpu=4", "")),
+		},
+		"the helper runs as the user of the pod": {
+			spec: corev1.PodSpec{Containers: main, SecurityContext: user(1000)},
+			want: corev1.PodSpec{
+				Containers: main, SecurityContext: user(1000), InitContainers: []corev1.Container{helper(nil)},
+			},
+		},
+		"the helper runs as the user of its image if the user of the pod is root": {
+			spec: corev1.PodSpec{Containers: main, SecurityContext: user(0)},
+			want: corev1.PodSpec{Containers: main, SecurityContext: user(0), InitContainers: []corev1.Container{asRoot}},
+		},
+		"the helper has small requests in a pod of a gang without requests": {
 			allOrNothing: true,
 			spec:         corev1.PodSpec{Containers: main},
 			want:         corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
@@ -69,14 +121,18 @@ func TestAddHelper(t *testing.T) {
 			spec: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil), {Name: "a"}, {Name: "b"}}},
 		},
-		"the helper has no resources in a pod with pod-level resources": {
-			spec: corev1.PodSpec{Containers: limited, Resources: podLevel},
-			want: corev1.PodSpec{Containers: limited, Resources: podLevel, InitContainers: []corev1.Container{helper(nil)}},
-		},
-		"the helper has small requests in a pod with empty pod-level resources": {
-			spec: corev1.PodSpec{Containers: limited, Resources: &corev1.ResourceRequirements{}},
+		"the helper has no resources in a pod of a gang with pod-level resources": {
+			allOrNothing: true,
+			spec:         corev1.PodSpec{Containers: main, Resources: podLevel},
 			want: corev1.PodSpec{
-				Containers: limited, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)},
+				Containers: main, Resources: podLevel, InitContainers: []corev1.Container{helper(nil)},
+			},
+		},
+		"the helper has small requests in a pod of a gang with empty pod-level resources": {
+			allOrNothing: true,
+			spec:         corev1.PodSpec{Containers: main, Resources: &corev1.ResourceRequirements{}},
+			want: corev1.PodSpec{
+				Containers: main, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)},
 			},
 		},
 		"a pod for Linux gets the helper": {
@@ -103,8 +159,8 @@ func TestAddHelper(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gang := Gang{Image: "controller:test", AllOrNothing: tc.allOrNothing}
-			err := gang.AddHelper(worker, &tc.spec, "help", []string{"help", "me"},
+			gang := Gang{Image: "controller:test", AllOrNothing: tc.allOrNothing, HelperResources: small}
+			err := gang.AddHelper(worker, &tc.spec, tc.spec.Containers[0], "help", []string{"help", "me"},
 				corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
 			got := ""
 			if err != nil {
@@ -125,7 +181,7 @@ func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
 	spec := corev1.PodSpec{InitContainers: shared}
-	if err := (Gang{}).AddHelper(Member{}, &spec, "help", nil); err != nil {
+	if err := (Gang{}).AddHelper(Member{}, &spec, corev1.Container{}, "help", nil); err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	if shared[0].Name != "a" {
@@ -133,7 +189,7 @@ func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	}
 }
 
-func TestReserveHelper(t *testing.T) {
+func TestReserveSidecar(t *testing.T) {
 	t.Parallel()
 	list := func(resources ...corev1.ResourceName) corev1.ResourceList {
 		small := corev1.ResourceList{}
@@ -147,54 +203,59 @@ func TestReserveHelper(t *testing.T) {
 	requesting := func(requests corev1.ResourceList) []corev1.Container {
 		return []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests}}}
 	}
-	helper := func(requests corev1.ResourceList) corev1.Container {
-		return corev1.Container{
-			Name: "t9k-helper", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
-		}
-	}
 	sidecar := func(requests corev1.ResourceList) corev1.Container {
 		return corev1.Container{
-			Name: "t9k-sidecar", Image: "t9k-helper", Resources: corev1.ResourceRequirements{Requests: requests},
+			Name: "t9k-sidecar", Image: "t9k-sidecar", Resources: corev1.ResourceRequirements{Requests: requests},
 			RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		}
 	}
 	both := list(corev1.ResourceCPU, corev1.ResourceMemory)
 	fetch := corev1.Container{Name: "fetch"}
 	for name, tc := range map[string]struct {
-		spec       corev1.PodSpec
-		hasSidecar bool
-		want       []corev1.Container
+		spec corev1.PodSpec
+		want []corev1.Container
 	}{
-		"a template without resources gets no placeholder": {
-			spec: corev1.PodSpec{Containers: requesting(nil)}, hasSidecar: true,
-		},
+		"a template without resources gets no placeholder": {spec: corev1.PodSpec{Containers: requesting(nil)}},
 		"a template with pod-level resources gets no placeholder": {
 			spec: corev1.PodSpec{
 				Containers: requesting(both), Resources: &corev1.ResourceRequirements{Requests: both},
 			},
-			hasSidecar: true,
 		},
-		"a template with requests gets a placeholder for a helper": {
+		"a template with requests gets a placeholder that restarts like the sidecar": {
 			spec: corev1.PodSpec{Containers: requesting(both), InitContainers: []corev1.Container{fetch}},
-			want: []corev1.Container{helper(both), fetch},
+			want: []corev1.Container{sidecar(both), fetch},
 		},
-		"a pod with the sidecar gets a second placeholder, which restarts like the sidecar": {
-			spec:       corev1.PodSpec{Containers: requesting(both), InitContainers: []corev1.Container{fetch}},
-			hasSidecar: true, want: []corev1.Container{sidecar(both), helper(both), fetch},
-		},
-		"the placeholders request only resources that the template requests": {
-			spec:       corev1.PodSpec{Containers: requesting(list(corev1.ResourceMemory))},
-			hasSidecar: true,
-			want:       []corev1.Container{sidecar(list(corev1.ResourceMemory)), helper(list(corev1.ResourceMemory))},
+		"the placeholder requests only resources that the template requests": {
+			spec: corev1.PodSpec{Containers: requesting(list(corev1.ResourceMemory))},
+			want: []corev1.Container{sidecar(list(corev1.ResourceMemory))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := tc.spec.DeepCopy()
-			ReserveHelper(got, tc.hasSidecar)
+			ReserveSidecar(got, both)
 			if diff := cmp.Diff(tc.want, got.InitContainers); diff != "" {
 				t.Errorf("unexpected init containers (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The API server's answer is decoded into the maps of a pod, while other pods are built.
+func TestHelpersShareNoResources(t *testing.T) {
+	t.Parallel()
+	gang := Gang{AllOrNothing: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	for range 2 {
+		spec := corev1.PodSpec{Containers: []corev1.Container{{}}}
+		if err := gang.AddHelper(Member{}, &spec, spec.Containers[0], "help", nil); err != nil {
+			t.Fatalf("unexpected error: %v", err)
+		}
+		helper := spec.InitContainers[0].Resources
+		if diff := cmp.Diff(corev1.ResourceRequirements{
+			Requests: gang.HelperResources, Limits: gang.HelperResources,
+		}, helper); diff != "" {
+			t.Errorf("unexpected resources (-want +got):\n%s", diff)
+		}
+		helper.Requests["memory"] = resource.MustParse("1Gi")
 	}
 }

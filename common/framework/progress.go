@@ -134,11 +134,7 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	args := []string{
 		"receive-progress", fmt.Sprintf("--port=%d", port), "--token-file=" + progressToken, "--reports=" + progressReports,
 	}
-	if err := g.AddHelper(member, spec, ProgressContainer, args, mounts...); err != nil {
-		return err
-	}
-	spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-	return nil
+	return g.addSidecar(member, spec, *main, ProgressContainer, args, mounts...)
 }
 
 // exemptFromProxy exempts the loopback address from the proxy that the environment of a container sets. If the

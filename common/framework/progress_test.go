@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestMayReport(t *testing.T) {
@@ -112,7 +111,7 @@ func withSidecar(template corev1.PodTemplateSpec, port string) corev1.PodTemplat
 		},
 		VolumeMounts: progressMounts(), RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},

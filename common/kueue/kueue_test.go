@@ -31,27 +31,33 @@ func TestPodSets(t *testing.T) {
 	t.Parallel()
 	placeholder := func(requests ...string) []corev1.Container {
 		c := template(requests...).Spec.Containers[0]
-		c.Name, c.Image = "t9k-helper", "t9k-helper"
+		c.Name, c.Image, c.RestartPolicy = "t9k-sidecar", "t9k-sidecar", new(corev1.ContainerRestartPolicyAlways)
 		return []corev1.Container{c}
 	}
 	for name, tc := range map[string]struct {
 		template *corev1.PodTemplateSpec
+		silent   bool // the job does not report its progress
 		want     []corev1.Container
 	}{
-		"a pod that is BestEffort has a helper without requests": {template: template()},
-		"the helper requests a resource that the template requests": {
+		"a pod that is BestEffort has a sidecar without requests": {template: template()},
+		"the sidecar requests a resource that the template requests": {
 			template: template("cpu", "1"), want: placeholder("cpu", "100m"),
 		},
-		"the helper requests CPU and memory if the template requests both": {
+		"the sidecar requests CPU and memory if the template requests both": {
 			template: template("cpu", "1", "memory", "1Gi"), want: placeholder("cpu", "100m", "memory", "64Mi"),
 		},
-		"the helper does not request GPUs": {template: template("nvidia.com/gpu", "1")},
+		"the sidecar does not request GPUs":                       {template: template("nvidia.com/gpu", "1")},
+		"a job without progress has the requests of its template": {template: template("cpu", "1"), silent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := tc.template.DeepCopy()
-			got := PodSets(framework.JobSpec{}, []framework.Role{
+			roles := []framework.Role{
 				{Type: "master", Replicas: 0, Template: tc.template}, {Type: "worker", Replicas: 3, Template: tc.template},
+			}
+			spec := framework.JobSpec{Roles: roles, ReportsProgress: !tc.silent}
+			got := PodSets(spec, roles, corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 			})
 			want := before.DeepCopy()
 			want.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -87,7 +93,7 @@ func TestAnElasticJobOfOneTypeCanBeAdmittedWithFewerReplicas(t *testing.T) {
 			t.Parallel()
 			sets := PodSets(framework.JobSpec{Elastic: tc.elastic}, []framework.Role{
 				{Type: "master", Replicas: tc.masters, Template: template()}, {Type: "worker", Replicas: 3, Template: template()},
-			})
+			}, nil)
 			if diff := cmp.Diff(tc.want, sets[len(sets)-1].MinCount); diff != "" {
 				t.Errorf("unexpected minCount (-want +got):\n%s", diff)
 			}
@@ -119,7 +125,7 @@ func TestCovers(t *testing.T) {
 			t.Parallel()
 			workload := &kueuev1beta2.Workload{Spec: kueuev1beta2.WorkloadSpec{
 				PodSets: PodSets(framework.JobSpec{},
-					[]framework.Role{{Type: "worker", Replicas: 1, Template: tc.granted}}),
+					[]framework.Role{{Type: "worker", Replicas: 1, Template: tc.granted}}, nil),
 			}}
 			roles := []framework.Role{{Type: "worker", Replicas: 1, Template: tc.wanted}, {Type: "ps", Template: limited}}
 			if got := Covers(workload, roles); got != tc.want {

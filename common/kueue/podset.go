@@ -17,9 +17,10 @@ import (
 )
 
 // PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
-// controllers add, except for the resources of their init containers. So they do not depend on the version of the
-// controller. The PodSet of an elastic job of one type can be admitted with fewer replicas, down to minReplicas.
-func PodSets(spec framework.JobSpec, roles []framework.Role) []kueuev1beta2.PodSet {
+// controllers add, except for the given requests of the sidecar that receives reports of progress. So they do not
+// depend on the version of the controller. The PodSet of an elastic job of one type can be admitted with fewer
+// replicas, down to minReplicas.
+func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.ResourceList) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
 		if role.Replicas == 0 {
@@ -27,7 +28,9 @@ func PodSets(spec framework.JobSpec, roles []framework.Role) []kueuev1beta2.PodS
 		}
 		template := role.Template.DeepCopy()
 		template.Spec.RestartPolicy = corev1.RestartPolicyNever
-		framework.ReserveHelper(&template.Spec, spec.HasReporters(role))
+		if spec.HasReporters(role) {
+			framework.ReserveSidecar(&template.Spec, sidecar)
+		}
 		sets = append(sets, kueuev1beta2.PodSet{
 			Name: role.Type, Count: role.Replicas, Template: *template,
 			TopologyRequest: topologyRequest(template.Annotations),

@@ -72,6 +72,9 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
 				"keep the pods of leaders by a finalizer until the job's status records their end, so that no end is lost "+
 					"while no controller runs; docs/reliability.md lists the guarantees with and without it")
+			AddResourceFlag(flags, &options.HelperResources, "helper-resources",
+				"CPU and memory, as requests and limits, of the sidecar that receives reports of progress, and of init "+
+					"containers of this image in the pods of a gang whose templates request none")
 			options.NetworkPolicies.AddFlags(flags, "job", "the replicas of the job")
 		},
 		Cache: func(scheme *runtime.Scheme, shell Options) (cache.Options, error) {
@@ -83,7 +86,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			return cached, err
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, shell Options) error {
-			if err := options.NetworkPolicies.Validate(); err != nil {
+			if err := errors.Join(options.NetworkPolicies.Validate(), checkHelper(options.HelperResources)); err != nil {
 				return fmt.Errorf("reading the flags: %w", err)
 			}
 			options.ClusterDomain, options.Image, options.Namespace = shell.ClusterDomain, shell.Image, shell.Namespace
@@ -117,6 +120,15 @@ func (c Controller[J]) Program(options controller.Options) Program {
 		},
 		Commands: []*cobra.Command{waitDNSCommand(zap.New()), receiver.Command()},
 	}
+}
+
+// checkHelper returns an error if the resources of helper containers would change the QoS class of a pod, or need what
+// not each node has.
+func checkHelper(resources corev1.ResourceList) error {
+	if len(resources) != 2 || resources.Cpu().IsZero() || resources.Memory().IsZero() {
+		return errors.New("--helper-resources must have cpu and memory, both greater than 0, and nothing else")
+	}
+	return nil
 }
 
 // OwnPods selects the pods of the controller of the given name, which read the progress of jobs. It returns nil outside

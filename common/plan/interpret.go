@@ -41,7 +41,7 @@ func interpret(job Job, seen Observation, now time.Time) view {
 // gangOf returns the gang with the members of the given roles.
 func (v *view) gangOf(roles []framework.Role) framework.Gang {
 	gang := framework.NewGang(v.job.Namespace, v.job.Name, v.job.UID, v.job.ClusterDomain, jobAttempt(v.job.Status), roles)
-	gang.Image = v.job.Image
+	gang.Image, gang.HelperResources = v.job.Image, v.job.HelperResources
 	gang.AllOrNothing = v.job.Spec.T9kScheduler() != nil
 	return gang
 }

@@ -52,6 +52,9 @@ type Settings struct {
 	ClusterDomain string
 	// Image is the image of the controller. Replicas run it to wait for their peers.
 	Image string
+	// HelperResources are the resources of helper containers that cannot have those of the main container. See
+	// framework.Gang.
+	HelperResources corev1.ResourceList
 	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves. Then the clean-up deletes them.
 	PeerGrace time.Duration
 	// FailureWindow is how long the controller waits for reports of the peers after a failure that restarts all replicas.

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -51,11 +50,13 @@ func TestBuildPod(t *testing.T) {
 		Image: "controller:test",
 		Args:  []string{"wait-dns", "--timeout", "10m0s", "job-master-0.job.ns.svc.cluster.local"},
 		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: ptr.To[int64](65532), AllowPrivilegeEscalation: new(false),
+			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
+	waitLimited := wait
+	waitLimited.Resources.Limits = small
 	for name, tc := range map[string]struct {
 		rank     int
 		template corev1.PodTemplateSpec
@@ -77,7 +78,7 @@ func TestBuildPod(t *testing.T) {
 				},
 			},
 		},
-		"the init container requests nothing if the pod itself has resources": {
+		"the init container has the resources of the main container": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Resources:  &corev1.ResourceRequirements{Limits: small},
@@ -90,7 +91,7 @@ func TestBuildPod(t *testing.T) {
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
 					Resources:      &corev1.ResourceRequirements{Limits: small},
-					InitContainers: []corev1.Container{wait},
+					InitContainers: []corev1.Container{waitLimited},
 					Containers: []corev1.Container{{
 						Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 						Resources: corev1.ResourceRequirements{Limits: small},

@@ -64,8 +64,8 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 			return err
 		}
 		if member.Rank > 0 {
-			waits := []string{"wait-dns", gang.FQDN(gang.Leader())}
-			if err := gang.AddHelper(member, &template.Spec, "wait-for-peers", waits); err != nil {
+			waits, spec := []string{"wait-dns", gang.FQDN(gang.Leader())}, &template.Spec
+			if err := gang.AddHelper(member, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
 				return err
 			}
 		}

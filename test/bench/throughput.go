@@ -79,8 +79,9 @@ var (
 		create: func(ctx context.Context, c *cluster, w work, i int) error {
 			job := w.batchJob(i)
 			gang := framework.Gang{Image: image}
-			if err := gang.AddHelper(framework.Member{}, &job.Spec.Template.Spec, "wait-for-peers",
-				[]string{"wait-dns", w.leader(i)}); err != nil {
+			spec := &job.Spec.Template.Spec
+			waits := []string{"wait-dns", w.leader(i)}
+			if err := gang.AddHelper(framework.Member{}, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
 				return err
 			}
 			return c.createBatchJob(ctx, w, i, job)

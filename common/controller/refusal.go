@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// refusedFor returns for how long objects of the job could not be created.
+func (r *Reconciler[J]) refusedFor(job J) time.Duration {
+	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
+		plan.IsCreateFailure(c.Reason) {
+		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
+	}
+	return 0
+}
+
+// reportRefusal writes why an object of the job could not be created. It adds this to the status of the decision.
+func (r *Reconciler[J]) reportRefusal(
+	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
+) error {
+	status := *decided.DeepCopy()
+	status.Reason = refused.Reason
+	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type:               batchv1beta1.ConditionInitialized,
+		Status:             metav1.ConditionFalse,
+		Reason:             refused.Reason,
+		Message:            report.Truncated(refused.Error(), report.MaxMessage),
+		ObservedGeneration: job.GetGeneration(),
+		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
+	})
+	if !changed {
+		return nil
+	}
+	tensorBoard := dependents.TensorBoardOf(job).Status
+	return r.patchStatus(ctx, job, status, tensorBoard, []report.Event{{
+		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
+	}})
+}
+
+// blamed returns the error of the creation of a pod. If the API server refused the pod because of one container that
+// the controller adds, the error names the container, and what to do: users cannot change it. Dry runs show this,
+// because policies of every kind can refuse a container, and their messages need not name it.
+func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) error {
+	var refused *report.RefusedError
+	if !errors.As(err, &refused) || refused.Reason != batchv1beta1.ReasonCreateFailed ||
+		strings.Contains(err.Error(), "exceeded quota") { // a dry run reserves no quota
+		return err
+	}
+	isHelper := func(c corev1.Container) bool { return c.Image == r.options.Image }
+	accepts := func(helper string) bool { // reports whether the API server accepts the pod with only this helper
+		tried := pod.DeepCopy()
+		tried.Spec.InitContainers = slices.DeleteFunc(tried.Spec.InitContainers, func(c corev1.Container) bool {
+			return isHelper(c) && c.Name != helper
+		})
+		// What a dry run returns has no resourceVersion, which the client needs for its consistency.
+		return r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency) == nil
+	}
+	for i, helper := range slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
+		return !isHelper(c)
+	}) {
+		if i == 0 && !accepts("") {
+			return err
+		}
+		if !accepts(helper.Name) {
+			refused.Err = fmt.Errorf("%w; the API server accepts the pod without its container %q, which the controller adds: %s",
+				refused.Err, helper.Name, r.remedy(helper))
+			return err
+		}
+	}
+	return err
+}
+
+// remedy returns what to do about a container that the controller adds and that the API server refuses.
+func (r *Reconciler[J]) remedy(helper corev1.Container) string {
+	allow := fmt.Sprintf("an administrator can allow its image %s", helper.Image)
+	switch {
+	case helper.Name == framework.ProgressContainer:
+		return allow + ", or change its CPU and memory by --helper-resources of the controller; without " +
+			"spec.progress.enabled, the job needs no such container"
+	case equality.Semantic.DeepEqual(helper.Resources.Requests, r.options.HelperResources): // the template has no requests
+		return allow + "; it gets the CPU and memory that the template requests for the main container"
+	}
+	return allow
+}
