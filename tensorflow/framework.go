@@ -11,6 +11,7 @@ import (
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
@@ -99,8 +100,8 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 	}
 	if size := len(envConfig) + len("=") + len(value) + 1; size > maxVariable {
 		return "", fmt.Errorf(
-			"%s for %d replicas has %d bytes, but Linux allows at most %d bytes: use fewer replicas or a shorter name",
-			envConfig, len(gang.Members), size, maxVariable)
+			"%s for %s has %d bytes, but Linux allows at most %d bytes: use fewer replicas or a shorter name",
+			envConfig, report.Count(len(gang.Members), "replica"), size, maxVariable)
 	}
 	return string(value), nil
 }

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"tensorstack.dev/jobs/cli/printable"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // File is a file of the code.
@@ -246,7 +246,7 @@ func (f *Folder) largest() string {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.size, a.size) })
 	var names []string
 	for _, p := range parts[:min(3, len(parts))] {
-		names = append(names, fmt.Sprintf("%s (%s, %s)", p.name, printable.Count(p.n, "file"), Bytes(p.size)))
+		names = append(names, fmt.Sprintf("%s (%s, %s)", p.name, report.Count(p.n, "file"), Bytes(p.size)))
 	}
 	return strings.Join(names, ", ")
 }

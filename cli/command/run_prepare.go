@@ -20,6 +20,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // preparation creates the objects of a training. The job is created first, paused, and owns all other objects. When the
@@ -62,7 +63,7 @@ func (p *preparation) run(ctx context.Context) error {
 	}
 	p.objects.SetOwner()
 	p.screen.message("%s is created with %s of %s (%s)",
-		p.objects.Job.Ref(), printable.Count(len(p.folder.Files), "file"), p.folder.Path, code.Bytes(p.folder.Size()))
+		p.objects.Job.Ref(), report.Count(len(p.folder.Files), "file"), p.folder.Path, code.Bytes(p.folder.Size()))
 	err := p.provideCode(ctx)
 	if err == nil && ctx.Err() == nil {
 		if err = p.start(ctx); err == nil {

@@ -14,6 +14,7 @@ import (
 	"tensorstack.dev/jobs/cli/preview"
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // printManifest prints the objects that the command would create, without a cluster or as the API server would store
@@ -108,7 +109,7 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 	switch {
 	case objects.Upload != nil:
 		line("The code of %s has %s and %s, which is too large for a ConfigMap. It is not in this file.",
-			folder.Path, printable.Count(len(folder.Files), "file"), code.Bytes(folder.Size()))
+			folder.Path, report.Count(len(folder.Files), "file"), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets

@@ -18,8 +18,8 @@ import (
 
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // upload brings the code into the claim, through a pod that mounts the claim.
@@ -131,7 +131,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 // send sends the code to the pod. The program in the pod compares the checksum.
 func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	digest := p.objects.Digest
-	what := fmt.Sprintf("%s (%s) to the claim %s", printable.Count(len(p.folder.Files), "file"), code.Bytes(digest.Size),
+	what := fmt.Sprintf("%s (%s) to the claim %s", report.Count(len(p.folder.Files), "file"), code.Bytes(digest.Size),
 		pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	p.screen.message("Uploading %s", what)
 	defer p.screen.setStatus("")

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/common/report"
 )
 
 func newScale(e *environment) *cobra.Command {
@@ -50,7 +51,7 @@ job gets the replicas when it is resumed.`,
 					}
 					return ""
 				},
-				done: fmt.Sprintf("the job is being scaled to %d replicas", replicas),
+				done: "the job is being scaled to " + report.Count(int(replicas), "replica"),
 			})
 		},
 	}

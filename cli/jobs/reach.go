@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Goal is a state that a job should reach. It returns an empty text if the job is in the state, and otherwise what the
@@ -118,8 +119,8 @@ func HasReplicas(n int32) Goal {
 			return "", fmt.Errorf("%s was scaled to another number of replicas meanwhile", job.Ref())
 		}
 		if spec.RunMode.Pausing() {
-			return "", fmt.Errorf("%s was paused meanwhile: it gets %d replicas when you resume it with kubectl train resume %s",
-				job.Ref(), n, job.Typed())
+			return "", fmt.Errorf("%s was paused meanwhile: it gets %s when you resume it with kubectl train resume %s",
+				job.Ref(), report.Count(int(n), "replica"), job.Typed())
 		}
 		if waits := job.unobserved(); waits != "" {
 			return waits, nil
@@ -192,8 +193,8 @@ func CheckScale(job Job, n int32) error {
 		return fmt.Errorf("%s is not elastic, so it cannot be scaled while it runs: pause it, change its replicas with "+
 			"kubectl edit, and resume it, or create a job with spec.elastic", job.Ref())
 	case n < elastic.Least() || n > elastic.Most():
-		return fmt.Errorf("%s can have %d to %d replicas, as its spec.elastic specifies, and not %d",
-			job.Ref(), elastic.Least(), elastic.Most(), n)
+		return fmt.Errorf("%s can have %d to %s, as its spec.elastic specifies, and not %d",
+			job.Ref(), elastic.Least(), report.Count(int(elastic.Most()), "replica"), n)
 	}
 	return nil
 }

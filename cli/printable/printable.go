@@ -3,7 +3,6 @@
 package printable
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -77,14 +76,6 @@ func Quoted(word string) string {
 func isSpecial(r rune) bool {
 	isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	return !isLetter && (r < '0' || r > '9') && !strings.ContainsRune("._/:=@%+,-", r)
-}
-
-// Count returns a number of things, such as "1 file" or "2 files".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Shortened returns a text of at most the given number of characters. It ends in "..." if it was longer.

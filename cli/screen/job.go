@@ -15,6 +15,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 const (
@@ -331,7 +332,7 @@ func (s Snapshot) replicaSummary(types []replicasOf) string {
 	}
 	text := strings.Join(texts, ", ")
 	if nodes := nodesOf(types); nodes > 0 {
-		text += quiet.Render(fmt.Sprintf("  on %s", printable.Count(nodes, "node")))
+		text += quiet.Render(fmt.Sprintf("  on %s", report.Count(nodes, "node")))
 	}
 	if e := s.Job.Spec().Elastic; e != nil {
 		text += quiet.Render(fmt.Sprintf("  elastic: %d to %d", e.Least(), e.Most()))
@@ -358,10 +359,10 @@ func (s Snapshot) restarts() string {
 	}
 	text += quiet.Render(fmt.Sprintf("  attempt %d", status.Attempt))
 	if status.Pauses > 0 {
-		text += quiet.Render("  paused " + printable.Count(int(status.Pauses), "time"))
+		text += quiet.Render("  paused " + report.Count(int(status.Pauses), "time"))
 	}
 	if status.Evictions > 0 {
-		text += quiet.Render("  evicted " + printable.Count(int(status.Evictions), "time"))
+		text += quiet.Render("  evicted " + report.Count(int(status.Evictions), "time"))
 	}
 	return text
 }
@@ -377,7 +378,7 @@ func (q Queue) summary() string {
 	case q.Place > 0:
 		text += fmt.Sprintf(", place %d", q.Place)
 	case q.Waiting > 0:
-		text += fmt.Sprintf(", %s", printable.Count(q.Waiting, "job")) + " waiting"
+		text += fmt.Sprintf(", %s", report.Count(q.Waiting, "job")) + " waiting"
 	}
 	if q.Within != "" && !q.Admitted && cmp.Or(q.Place, q.Waiting) > 0 {
 		text += " " + printable.Line(q.Within)
@@ -402,7 +403,7 @@ func (s Snapshot) avoided(now time.Time) []string {
 		lines = append(lines, line)
 	}
 	if more := len(nodes) - most; more > 0 {
-		lines = append(lines, quiet.Render(fmt.Sprintf("and %s more", printable.Count(more, "node"))))
+		lines = append(lines, quiet.Render(fmt.Sprintf("and %s more", report.Count(more, "node"))))
 	}
 	return lines
 }

@@ -296,7 +296,7 @@ Read more: docs/troubleshooting.md#pending
 `,
 		},
 		"a pod waits for the host names of its peers": {
-			status: waiting("Pending", "1 of 2 replicas are not running yet: digits-worker-1 is starting"),
+			status: waiting("Pending", "1 of 2 replicas is not running yet: digits-worker-1 is starting"),
 			change: func(t *testing.T, facts *Facts) {
 				p := waitingPod(t, "digits-worker-1", "PodInitializing", "")
 				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{

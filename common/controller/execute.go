@@ -337,7 +337,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 	}
 	r.tell(ctx, job, d.Status, d.Status.Phase, []report.Event{{
 		Type: corev1.EventTypeNormal, Reason: batchv1beta1.EventCreated, Action: "Create",
-		Message: fmt.Sprintf("created %d replicas", len(d.Creates)), Facts: []any{"replicas", len(d.Creates)},
+		Message: "created " + report.Count(len(d.Creates), "replica"), Facts: []any{"replicas", len(d.Creates)},
 	}})
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -35,16 +34,7 @@ func (r *Reconciler[J]) reportRefusal(
 	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
 ) error {
 	status := *decided.DeepCopy()
-	status.Reason = refused.Reason
-	changed := meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type:               batchv1beta1.ConditionInitialized,
-		Status:             metav1.ConditionFalse,
-		Reason:             refused.Reason,
-		Message:            report.Truncated(refused.Error(), report.MaxMessage),
-		ObservedGeneration: job.GetGeneration(),
-		LastTransitionTime: metav1.NewTime(r.options.Clock.Now()),
-	})
-	if !changed {
+	if !plan.Refuse(&status, refused, job.GetGeneration(), r.options.Clock.Now()) {
 		return nil
 	}
 	tensorBoard := dependents.TensorBoardOf(job).Status
@@ -62,25 +52,24 @@ func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) 
 		strings.Contains(err.Error(), "exceeded quota") { // a dry run reserves no quota
 		return err
 	}
-	isHelper := func(c corev1.Container) bool { return c.Image == r.options.Image }
+	isTemplate := func(c corev1.Container) bool { return c.Image != r.options.Image }
+	helpers := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), isTemplate)
 	accepts := func(helper string) bool { // reports whether the API server accepts the pod with only this helper
 		tried := pod.DeepCopy()
 		tried.Spec.InitContainers = slices.DeleteFunc(tried.Spec.InitContainers, func(c corev1.Container) bool {
-			return isHelper(c) && c.Name != helper
+			return !isTemplate(c) && c.Name != helper
 		})
-		// What a dry run returns has no resourceVersion, which the client needs for its consistency.
+		// The result of a dry run has no resourceVersion, which the client needs for reads after its writes.
 		return r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency) == nil
 	}
-	for i, helper := range slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
-		return !isHelper(c)
-	}) {
-		if i == 0 && !accepts("") {
-			return err
-		}
+	if len(helpers) == 0 || !accepts("") {
+		return err
+	}
+	for _, helper := range helpers {
 		if !accepts(helper.Name) {
-			refused.Err = fmt.Errorf("%w; the API server accepts the pod without its container %q, which the controller adds: %s",
-				refused.Err, helper.Name, r.remedy(helper))
-			return err
+			refused.Err = fmt.Errorf("%w; the API server accepts the pod without its container %q, which the controller "+
+				"adds: %s", refused.Err, helper.Name, r.remedy(helper))
+			break
 		}
 	}
 	return err

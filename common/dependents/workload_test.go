@@ -181,13 +181,13 @@ func TestPlanWorkload(t *testing.T) {
 		},
 		"a job creates only the replicas that are admitted": {
 			view: seenWorkload(workload(admittedFor(1))), wantCreates: both[:1], wantStarted: true,
-			wantMessage: "Kueue has admitted 1 replicas of type worker, and the job has 2: pause and resume the job to " +
+			wantMessage: "Kueue has admitted 1 replica of type worker, and the job has 2: pause and resume the job to " +
 				"request the admission of more",
 		},
 		"a job that runs with the replicas that are admitted is reported as ready": {
 			job:  job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(1)), run()[:1]...)),
 			view: seenWorkload(workload(admittedFor(1))), pods: run()[:1], wantStarted: true,
-			wantChange: "Update PodsReady=True Started", wantMessage: "Kueue has admitted 1 replicas of type worker",
+			wantChange: "Update PodsReady=True Started", wantMessage: "Kueue has admitted 1 replica of type worker",
 		},
 		"a job that runs is reported as ready": {
 			job: ran(), view: seenWorkload(workload(admittedFor(2))), pods: run(), wantStarted: true,

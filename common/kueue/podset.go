@@ -14,6 +14,7 @@ import (
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
@@ -120,8 +121,8 @@ func Admitted(workload *kueuev1beta2.Workload) map[string]int32 {
 func Exceeding(admitted map[string]int32, roles []framework.Role) string {
 	for _, role := range roles {
 		if n := admitted[role.Type]; role.Replicas > n {
-			return fmt.Sprintf("Kueue has admitted %d replicas of type %s, and the job has %d: pause and resume the job to "+
-				"request the admission of more", n, role.Type, role.Replicas)
+			return fmt.Sprintf("Kueue has admitted %s of type %s, and the job has %d: pause and resume the job to "+
+				"request the admission of more", report.Count(int(n), "replica"), role.Type, role.Replicas)
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // presentRoles returns the roles with the current replicas of the job. grows reports whether an elastic job gets new
@@ -115,7 +116,8 @@ func (s *steps) announceScale() {
 	}
 	if recorded > 0 && recorded != len(s.replicas) {
 		s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventScaled, "Scale",
-			fmt.Sprintf("scaled from %d to %d replicas", recorded, len(s.replicas)), "from", recorded, "to", len(s.replicas))
+			fmt.Sprintf("scaled from %d to %s", recorded, report.Count(len(s.replicas), "replica")),
+			"from", recorded, "to", len(s.replicas))
 	}
 }
 

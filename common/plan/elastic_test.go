@@ -158,7 +158,7 @@ func TestScaledEvent(t *testing.T) {
 	diff(t, "events of a new job", []report.Event(nil), scaled(job(role("worker", 0)).Elastic(1, 3), pods...))
 	diff(t, "events when it scales", []report.Event{
 		{
-			Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replicas",
+			Type: "Normal", Reason: "Scaled", Action: "Scale", Message: "scaled from 3 to 1 replica",
 			Facts: []any{"from", 3, "to", 1},
 		},
 	},
@@ -287,7 +287,7 @@ func TestElasticJobTrainsWithTheReplicasThatRun(t *testing.T) {
 			wantPhase: phasePending,
 			want: condition{
 				metav1.ConditionFalse, "Unschedulable",
-				"1 of 3 replicas are not running yet: job-worker-0 cannot be scheduled: 0/3 nodes are available",
+				"1 of 3 replicas is not running yet: job-worker-0 cannot be scheduled: 0/3 nodes are available",
 			},
 		},
 	} {

@@ -34,6 +34,9 @@ func (s *steps) restartAll(root replicaFailure) {
 	}
 	s.view = s.inNewAttempt(jobAttempt(s.Status), s.restartDue(root.failure, s.Status.Attempt))
 	message := fmt.Sprintf("restarting all %d replicas: %s", len(s.replicas), root)
+	if len(s.replicas) == 1 {
+		message = fmt.Sprintf("restarting the replica: %s", root)
+	}
 	if root.isStall() {
 		message += ": " + root.failure.Message
 	}

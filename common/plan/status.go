@@ -40,14 +40,19 @@ func (s *steps) setStatus() {
 	case waiting == 0:
 		reason = batchv1beta1.ReasonReplicasRunning
 		message = fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
+		if len(s.replicas) == 1 {
+			message = "the replica runs or has ended"
+		}
 		s.setRunning(reason, message)
 	case s.trainsWithLess():
 		reason = batchv1beta1.ReasonPartiallyRunning
 		message = fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
 			len(s.replicas)-waiting, len(s.replicas), elastic.Least(), message)
 		s.setRunning(reason, message)
+	case IsCreateFailure(reason):
+		s.setWaiting(reason, message)
 	default:
-		s.setWaiting(reason, fmt.Sprintf("%d of %d replicas are not running yet: %s", waiting, len(s.replicas), message))
+		s.setWaiting(reason, notRunning(waiting, len(s.replicas))+": "+message)
 	}
 	//mutant:a status is written although nothing changes => s.setReason(reason + s.now.Format("150405"))
 	s.setReason(reason)
@@ -55,6 +60,18 @@ func (s *steps) setStatus() {
 		s.Status.Phase = batchv1beta1.JobPhaseUnknown
 	}
 	s.announceWait(reason)
+}
+
+// notRunning returns how many replicas of a job do not run, as a part of a message.
+func notRunning(waiting, all int) string {
+	switch {
+	case all == 1:
+		return "the replica is not running yet"
+	case waiting == 1:
+		return fmt.Sprintf("1 of %d replicas is not running yet", all)
+	default:
+		return fmt.Sprintf("%d of %d replicas are not running yet", waiting, all)
+	}
 }
 
 // setReason sets the reason of the status. A problem that Initialized reports takes precedence.
@@ -117,6 +134,29 @@ func (s *steps) refuse(reason, message string) {
 	s.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
 }
 
+// Refuse reports in a status that an object of the job could not be created: in the condition Initialized, and in the
+// condition Running of a job that waits, whose message kubectl get shows. It reports whether the status changes.
+func Refuse(status *batchv1beta1.JobStatus, refused *report.RefusedError, generation int64, now time.Time) bool {
+	condition := metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: refused.Reason, Message: report.Truncated(refused.Error(), report.MaxMessage),
+		ObservedGeneration: generation, LastTransitionTime: *stored(now),
+	}
+	status.Reason = refused.Reason
+	condition.Type = batchv1beta1.ConditionInitialized
+	changed := meta.SetStatusCondition(&status.Conditions, condition)
+	if meta.IsStatusConditionFalse(status.Conditions, batchv1beta1.ConditionRunning) {
+		condition.Type = batchv1beta1.ConditionRunning
+		changed = meta.SetStatusCondition(&status.Conditions, condition) || changed
+	}
+	return changed
+}
+
+// isRefused reports whether an object of the job could not be created, and nothing has changed this since.
+func (s *steps) isRefused() bool {
+	c := initialized(s.Status)
+	return c != nil && c.Status == metav1.ConditionFalse && IsCreateFailure(c.Reason)
+}
+
 // setInitialized sets the condition Initialized. It keeps a rejection by the API server until nothing is left to
 // create.
 func (s *steps) setInitialized() {
@@ -127,7 +167,7 @@ func (s *steps) setInitialized() {
 	isMissing := func(r *replica) bool { return !r.isCurrent() && !r.done }
 	isTried := s.CreateService || s.EnsureNetworkPolicy || s.Admission.Action != "" || s.isAdmissionUnknown()
 	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
-		if c := initialized(s.Status); c != nil && IsCreateFailure(c.Reason) {
+		if s.isRefused() {
 			return
 		}
 	}
@@ -228,6 +268,8 @@ func (s *steps) explain(r *replica) (reason, message string) {
 			r.member.Name, r.recorded.RestartTime.UTC().Format("15:04:05 MST"))
 	case r.pod == nil && s.waitsFor != nil:
 		return s.waitsFor.Reason, s.waitsFor.Message
+	case r.pod == nil && s.isRefused():
+		return initialized(s.Status).Reason, initialized(s.Status).Message
 	case r.pod == nil && isRestarted:
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being recreated", r.member.Name)
 	case r.pod == nil:

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -56,11 +57,20 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			},
 			wantReady: "0/2",
 		},
+		"the job waits for its only pod to be created": {
+			job:       job(role("worker", 1)),
+			wantPhase: batchv1beta1.JobPhasePending,
+			want: condition{
+				metav1.ConditionFalse, batchv1beta1.ReasonCreating,
+				"the replica is not running yet: job-worker-0 is being created",
+			},
+			wantReady: "0/1",
+		},
 		"the job waits for containers to start": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1")},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas are not running yet: job-worker-1 is starting",
+				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas is not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
@@ -68,7 +78,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", sidecarRunning)},
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
-				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas are not running yet: job-worker-1 is starting",
+				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas is not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
@@ -96,7 +106,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas are not running yet: job-worker-1 is being replaced",
+				"1 of 2 replicas is not running yet: job-worker-1 is being replaced",
 			},
 			wantReady: "1/2",
 		},
@@ -108,7 +118,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas are not running yet: job-worker-1 restarts at 12:00:10 UTC",
+				"1 of 2 replicas is not running yet: job-worker-1 restarts at 12:00:10 UTC",
 			},
 			wantReady: "1/2",
 		},
@@ -120,7 +130,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas are not running yet: job-worker-1 is being recreated",
+				"1 of 2 replicas is not running yet: job-worker-1 is being recreated",
 			},
 			wantReady: "1/2",
 		},
@@ -132,7 +142,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas are not running yet: job-worker-1 is starting",
+				"1 of 2 replicas is not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
 		},
@@ -143,7 +153,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonRestarting,
-				"1 of 2 replicas are not running yet: job-worker-1 is being recreated",
+				"1 of 2 replicas is not running yet: job-worker-1 is being recreated",
 			},
 			wantReady: "1/2",
 		},
@@ -152,7 +162,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhasePending,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas are not running yet: the state of job-worker-1 cannot be obtained",
+				"1 of 2 replicas is not running yet: the state of job-worker-1 cannot be obtained",
 			},
 			wantReady: "1/2",
 		},
@@ -161,7 +171,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			wantPhase: batchv1beta1.JobPhaseUnknown,
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending,
-				"1 of 2 replicas are not running yet: the state of job-worker-0 cannot be obtained",
+				"1 of 2 replicas is not running yet: the state of job-worker-0 cannot be obtained",
 			},
 			wantReady: "1/2",
 		},
@@ -324,6 +334,35 @@ func TestRejectionStaysUntilTheCreationSucceeds(t *testing.T) {
 	}
 }
 
+// kubectl get shows the message of Running. So this is where a job reports that the API server rejects an object.
+func TestARejectionIsTheMessageOfAJobThatWaits(t *testing.T) {
+	t.Parallel()
+	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("exceeded quota: few")}
+	want := condition{metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed, "exceeded quota: few"}
+	j := job(role("worker", 2)).Saw(time.Minute)
+	one := seeing(pod("job-worker-0", running))
+
+	d := plan.Decide(j.Job, one, now)
+	if !plan.Refuse(&d.Status, refused, 1, now) {
+		t.Error("the first rejection changes nothing")
+	}
+	diff(t, "Running", want, conditionOf(d, batchv1beta1.ConditionRunning))
+	diff(t, "Initialized", want, conditionOf(d, batchv1beta1.ConditionInitialized))
+	if plan.Refuse(&d.Status, refused, 1, now.Add(time.Minute)) {
+		t.Error("the same rejection changes the status again")
+	}
+
+	j.Status = d.Status
+	next := plan.Decide(j.Job, one, now)
+	diff(t, "the status of the next reconcile", d.Status, next.Status)
+
+	j.Status = next.Status
+	running := plan.Decide(j.Job, seeing(pod("job-worker-0", running), pod("job-worker-1", running)), now)
+	diff(t, "Running when the pod exists",
+		condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
+		conditionOf(running, batchv1beta1.ConditionRunning))
+}
+
 // A condition has the time of its last transition and the generation of the spec that it is about.
 func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	t.Parallel()
@@ -332,7 +371,7 @@ func TestConditionsKeepTheirTransitionTime(t *testing.T) {
 	j.Generation = 2
 	diff(t, "Running", &metav1.Condition{
 		Type: batchv1beta1.ConditionRunning, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonReplicasRunning,
-		Message: "all 1 replicas run or have ended", ObservedGeneration: 2, LastTransitionTime: ago(time.Hour),
+		Message: "the replica runs or has ended", ObservedGeneration: 2, LastTransitionTime: ago(time.Hour),
 	}, meta.FindStatusCondition(j.Sees(pods...).Status.Conditions, batchv1beta1.ConditionRunning))
 }
 
@@ -348,7 +387,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			job:  job(role("worker", 1)).Saw(time.Minute),
 			pods: []*corev1.Pod{pod("job-worker-0", running)},
 			want: []report.Event{
-				{Type: "Normal", Reason: "Running", Action: "Observe", Message: "all 1 replicas run or have ended"},
+				{Type: "Normal", Reason: "Running", Action: "Observe", Message: "the replica runs or has ended"},
 			},
 		},
 		"an event is emitted when the job restarts": {

@@ -28,6 +28,14 @@ func Truncated(message string, most int) string {
 	return strings.ToValidUTF8(message[:most-3], "") + "..."
 }
 
+// Count returns a number of things, such as "1 file" or "2 files".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Event is something that happened to an object. Users see it as a Kubernetes event, administrators as a log line.
 type Event struct {
 	// Type, Reason and Action are those of the Kubernetes event. The reason is also the message of the log line.

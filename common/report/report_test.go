@@ -43,6 +43,15 @@ func TestNameConflictNamesTheController(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 replicas", 1: "1 replica", 2: "2 replicas"} {
+		if got := Count(n, "replica"); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

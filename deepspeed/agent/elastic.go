@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"tensorstack.dev/jobs/common/report"
 )
 
 // runElastic runs the launcher with the available workers. It starts the launcher again when the workers change.
@@ -19,7 +21,7 @@ func (l *launching) runElastic(ctx context.Context) error {
 		if err := l.writeHostfile(workers); err != nil {
 			return err
 		}
-		l.log.Printf("launching with %d workers: %s", len(workers), l.names(workers))
+		l.log.Printf("launching with %s: %s", report.Count(len(workers), "worker"), l.names(workers))
 		attempt, stop := context.WithCancel(ctx)
 		changed := make(chan bool, 1)
 		go func() {

@@ -15,6 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // launching runs the command that starts the training.
@@ -100,7 +101,7 @@ func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 // await returns true when all workers accept ssh, and false if the context is canceled before. It has no timeout. Only
 // the deadline of the job limits the wait.
 func (l *launching) await(ctx context.Context, missing []int) bool {
-	l.log.Printf("waiting for %d workers to accept ssh", len(missing))
+	l.log.Printf("waiting for %s to accept ssh", report.Count(len(missing), "worker"))
 	for reminded := time.Now(); ; {
 		var still []int
 		var last error
@@ -115,7 +116,8 @@ func (l *launching) await(ctx context.Context, missing []int) bool {
 		missing = still
 		if time.Since(reminded) >= l.timing.remind {
 			reminded = time.Now()
-			l.log.Printf("still waiting for %d workers: %s; last error: %v", len(missing), l.names(missing), last)
+			l.log.Printf("still waiting for %s: %s; last error: %v",
+				report.Count(len(missing), "worker"), l.names(missing), last)
 		}
 		if !pause(ctx, l.timing.retry) {
 			return false

@@ -218,6 +218,9 @@ spec:
 		Expect(
 			integration.Condition(job, batchv1beta1.ConditionInitialized).Message,
 		).To(ContainSubstring("exceeded quota: few"))
+		Expect(
+			integration.Condition(job, batchv1beta1.ConditionRunning).Message,
+		).To(ContainSubstring("exceeded quota: few"), "the message that kubectl get shows")
 
 		Expect(cluster.Client.Delete(ctx, quota)).To(Succeed())
 		Eventually(ctx, cluster.Pods(ctx, job)).Should(HaveLen(2))
