@@ -81,7 +81,7 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 			}
 			Eventually(ctx, n.output(ctx, "get", kind, "fails", "-o",
 				`jsonpath={range .status.failures[*]}{.rank}: {.rankSignal}{.rankExitCode}{"\n"}{end}`)).
-				Should(Equal("3: 3\n3: SIGKILL\n3: 138\n"), "the latest failure is the first")
+				Should(Equal("3: 3\n3: SIGKILL\n3: 138"), "the latest failure is the first")
 			Eventually(ctx, status("backoffCount")).Should(Equal("2"))
 			Eventually(ctx, status("reason")).Should(Equal("PermanentFailure"))
 			Eventually(ctx, status("conditions[?(@.type=='Failed')].message")).Should(
