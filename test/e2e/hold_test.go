@@ -133,7 +133,5 @@ func (n namespace) leaderEnds(ctx context.Context) {
 // drainLeader evicts the leader's pod, as kubectl drain does.
 func (n namespace) drainLeader(ctx context.Context) {
 	GinkgoHelper()
-	const eviction = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "alone-worker-0"}}`
-	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/alone-worker-0/eviction", n)
-	n.kubectlWith(ctx, eviction, "create", "--raw", path, "-f", "-")
+	Expect(n.evict(ctx, "alone-worker-0")).To(Succeed())
 }

@@ -59,8 +59,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			}, 0, "digits-worker-0 Deleted counted=false"),
 		Entry("after a pod is evicted by the eviction API, without counting the restart", "plain.yaml",
 			func(ctx context.Context, n namespace) {
-				n.kubectlWith(ctx, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "digits-worker-1"}}`,
-					"create", "--raw", "/api/v1/namespaces/"+string(n)+"/pods/digits-worker-1/eviction", "-f", "-")
+				Expect(n.evict(ctx, "digits-worker-1")).To(Succeed())
 			}, 0, "digits-worker-1 Evicted counted=false"),
 	)
 

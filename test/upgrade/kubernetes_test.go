@@ -56,6 +56,7 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 		without string
 	}{
 		{folder: "deploy/all", needsPolicies: true},
+		{folder: "deploy/scaling", needsPolicies: true},
 		{folder: "deploy/scheduler/volcano/conf"},
 		{folder: "deploy/monitoring", without: "PrometheusRule"},
 		{folder: "examples/install/monitored", without: "ServiceMonitor"},

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("A PodDisruptionBudget", Label("pytorch", "elastic"), func() {
+	DescribeTable("with a number for minAvailable protects the replicas of a job that is not elastic",
+		func(ctx context.Context, manifest string) {
+			n := newNamespace(ctx)
+			n.kubectlWith(ctx, manifest, "apply", "-f", "-")
+			n.budget(ctx, "minAvailable: 2")
+			n.allowsDisruptions(ctx, 0)
+			Expect(n.evict(ctx, "steady-worker-1")).To(MatchError(ContainSubstring("violate the pod's disruption budget")))
+
+			n.kubectl(ctx, "patch", "pdb", "steady", "--type=merge", "-p", `{"spec": {"minAvailable": 1}}`)
+			n.allowsDisruptions(ctx, 1)
+			Expect(n.evict(ctx, "steady-worker-1")).To(Succeed())
+			kind := strings.Fields(manifest)[3]
+			Eventually(ctx, n.failures(ctx, kind+"/steady")).
+				Should(ConsistOf(HavePrefix("steady-worker-1 Evicted counted=false")))
+		},
+		Entry("a PyTorchTrainingJob", steady("PyTorchTrainingJob", `
+  replicaSpecs:
+    - type: worker
+      replicas: 2`)),
+		Entry("a TensorFlowTrainingJob", steady("TensorFlowTrainingJob", `
+  replicaSpecs:
+    - type: worker
+      replicas: 2`)),
+		Entry("a DeepSpeedJob", steady("DeepSpeedJob", `
+  config: {customCommand: sleep 3600}
+  worker:
+      replicas: 2`)),
+	)
+
+	It("with maxUnavailable protects the replicas of an elastic job without expectedReplicas, with deploy/scaling",
+		func(ctx context.Context) {
+			kinds, err := kubectl(ctx, "api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
+			Expect(err).NotTo(HaveOccurred())
+			if !strings.Contains(kinds, "mutatingadmissionpolicies") {
+				Skip("this Kubernetes has no MutatingAdmissionPolicies")
+			}
+			_, err = kubectl(ctx, "apply", "-k", "deploy/scaling")
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx context.Context) {
+				_, err := kubectl(ctx, "delete", "-k", "deploy/scaling")
+				Expect(err).NotTo(HaveOccurred())
+			})
+			n := newNamespace(ctx)
+			elastic := steady("PyTorchTrainingJob", `
+  elastic: {enabled: true, minReplicas: 2, maxReplicas: 3}
+  torchrunConfig: {enabled: true, maxRestarts: 3}
+  replicaSpecs:
+    - type: worker`)
+			Eventually(ctx, func() (string, error) { // the API server applies a new policy with a delay
+				return kubectlWith(ctx, elastic, "-n", string(n), "apply", "--dry-run=server", "-f", "-",
+					"-o", "jsonpath={.spec.elastic.expectedReplicas}")
+			}).Should(Equal("2"))
+			n.kubectlWith(ctx, elastic, "apply", "-f", "-")
+			n.budget(ctx, "maxUnavailable: 1")
+			n.allowsDisruptions(ctx, 1)
+			Expect(n.evict(ctx, "steady-worker-1")).To(Succeed())
+			n.kubectl(ctx, "scale", "ptjob/steady", "--replicas=3")
+			n.allowsDisruptions(ctx, 1)
+		})
+
+	It("is used as docs/elastic.md shows", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.follow(ctx, "docs/elastic.md", "Disruption budgets")
+	})
+})
+
+// steady returns the manifest of a job of a kind whose replicas run until they are deleted. The YAML is its spec up to
+// the template of the replicas.
+func steady(kind, spec string) string {
+	command := "\n              command: [sh, -c, 'sleep 3600']"
+	if kind == "DeepSpeedJob" {
+		command = "" // the launcher has one
+	}
+	return fmt.Sprintf(`
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: %s
+metadata:
+  name: steady
+spec:%s
+      restartPolicy: OnFailure
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers:
+            - name: main
+              image: tensorstack/pytorch-example:2.6.0%s
+`, kind, spec, command)
+}
+
+// budget creates the PodDisruptionBudget of the job steady with a field of its spec.
+func (n namespace) budget(ctx context.Context, field string) {
+	GinkgoHelper()
+	n.kubectlWith(ctx, fmt.Sprintf(`
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: steady
+spec:
+  %s
+  selector:
+    matchLabels: {batch.tensorstack.dev/job-name: steady}
+`, field), "apply", "-f", "-")
+}
+
+// allowsDisruptions waits until the PodDisruptionBudget allows the eviction of the given number of pods, and all
+// replicas are healthy.
+func (n namespace) allowsDisruptions(ctx context.Context, pods int) {
+	GinkgoHelper()
+	Eventually(ctx, n.output(ctx, "get", "pdb", "steady", "-o",
+		`jsonpath={.status.conditions[?(@.type=="DisruptionAllowed")].reason} {.status.disruptionsAllowed} of `+
+			`{.status.currentHealthy}`)).Should(MatchRegexp(`^(SufficientPods|InsufficientPods) %d of [23]$`, pods))
+}
+
+// evict evicts a pod, as kubectl drain does.
+func (n namespace) evict(ctx context.Context, pod string) error {
+	eviction := fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q}}`, pod)
+	_, err := kubectlWith(ctx, eviction, "create", "--raw",
+		fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/eviction", n, pod), "-f", "-")
+	return err
+}
