@@ -79,7 +79,7 @@ func launchOf(main *corev1.Container) (*launch, error) {
 }
 
 // procPerNode matches the numbers of processes that torchrunConfig.procPerNode can have.
-var procPerNode = regexp.MustCompile(`^([1-9][0-9]*|gpu|cpu|auto)$`)
+var procPerNode = regexp.MustCompile(`^([1-9][0-9]*|cpu|gpu|xpu|npu|auto)$`)
 
 // setTorchrun sets torchrunConfig and elastic from the flags of torchrun and from the spec. Flags override the spec,
 // which Kubeflow passes to torchrun in variables.

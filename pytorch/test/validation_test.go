@@ -63,7 +63,7 @@ var _ = Describe("A new job", func() {
 		Entry("negative maxRestarts", `spec: {torchrunConfig: {enabled: true, maxRestarts: -1}}`,
 			"spec.torchrunConfig.maxRestarts", "should be greater than or equal to 0"),
 		Entry("a procPerNode that torchrun does not support", `spec: {torchrunConfig: {enabled: true, procPerNode: all}}`,
-			"spec.torchrunConfig.procPerNode", "procPerNode must be a positive integer, gpu, cpu or auto"),
+			"spec.torchrunConfig.procPerNode", "procPerNode must be a positive integer, cpu, gpu, xpu, npu or auto"),
 		Entry("another rendezvous backend without an endpoint",
 			`spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2}}`,
 			"spec.torchrunConfig.rdzvBackend", "add --rdzv_endpoint=<host>:<port> to extraOptions"),
@@ -85,6 +85,8 @@ var _ = Describe("A new job", func() {
 			`spec: {elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}, torchrunConfig: {enabled: true, maxRestarts: 1}}`),
 		Entry("a disabled elastic", `spec: {elastic: {enabled: false}}`),
 		Entry("procPerNode gpu", `spec: {torchrunConfig: {enabled: true, procPerNode: gpu}}`),
+		Entry("procPerNode xpu", `spec: {torchrunConfig: {enabled: true, procPerNode: xpu}}`),
+		Entry("procPerNode npu", `spec: {torchrunConfig: {enabled: true, procPerNode: npu}}`),
 		Entry("another rendezvous backend with an endpoint",
 			`spec: {torchrunConfig: {enabled: true, rdzvBackend: etcd-v2, extraOptions: ["--rdzv_endpoint=etcd:2379"]}}`),
 	)

@@ -198,12 +198,13 @@ type TorchrunConfig struct {
 	// +kubebuilder:validation:Minimum=0
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 
-	// Number of processes to start in each replica: a positive integer, gpu, cpu or auto. At most 16 characters. If unset,
-	// torchrun's default of 1 is used.
+	// Number of processes to start in each replica: a positive integer, or cpu, gpu, xpu, npu or auto for one process for
+	// each device of this type. torchrun refuses a type that its version does not know. For another type, set the option
+	// --nproc_per_node in extraOptions. At most 16 characters. If unset, torchrun's default of 1 is used.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*|gpu|cpu|auto)$')",message="procPerNode must be a positive integer, gpu, cpu or auto"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*|cpu|gpu|xpu|npu|auto)$')",message="procPerNode must be a positive integer, cpu, gpu, xpu, npu or auto"
 	ProcPerNode string `json:"procPerNode,omitempty"`
 
 	// Rendezvous backend of torchrun, from 1 to 64 characters. Defaults to c10d, which the leader hosts. Any other backend
