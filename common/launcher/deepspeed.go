@@ -54,7 +54,7 @@ func readRanks(lines []string) (failures []failure) {
 		rank, _ := strconv.Atoi(m[1])
 		code, _ := strconv.Atoi(m[2])
 		if code != 0 {
-			f := failure{rank: number(rank), exitCode: number(code), lines: []string{line}, isListed: true}
+			f := failure{rank: number(rank), exitCode: number(code), isListed: true}
 			f.kind = kindOf(f.exitCode, nil)
 			failures = []failure{f}
 		}

@@ -56,6 +56,9 @@ func Read(output string) Report {
 			}
 		}
 		report.Text = strings.Join(first.lines, "\n")
+		if report.Text == "" { // the agent of a DeepSpeed job names a rank, and the output of its worker is before that
+			report.Text = strings.Join(slices.DeleteFunc(lines, rankReport.MatchString), "\n")
+		}
 	}
 	if Tells(report.ExitCode) {
 		report.LostPeers = false

@@ -197,6 +197,10 @@ func TestReadOfText(t *testing.T) {
 			}
 		})
 	}
+	text := Read(AgentReport("train-worker-1.train", 1, 1, "step 7\nno labels\n"+RankReport(3, 1))).Text
+	if diff := cmp.Diff("step 7\nno labels", text); diff != "" {
+		t.Errorf("unexpected text of a rank that raised no exception (-want +got):\n%s", diff)
+	}
 	got := Read(AgentReport("train-worker-1.train", 3, 1, "no labels")).Host
 	if diff := cmp.Diff("train-worker-1.train", got); diff != "" {
 		t.Errorf("unexpected host (-want +got):\n%s", diff)

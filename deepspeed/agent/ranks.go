@@ -106,7 +106,11 @@ func (r *ranks) look() {
 		if !ok || p.group != r.group || p.state != "Z" {
 			continue
 		}
-		if code := waitCode(syscall.WaitStatus(p.exit)); code != 0 {
+		code := waitCode(syscall.WaitStatus(p.exit))
+		if code == -int(syscall.SIGTERM) && len(r.found) < r.slots {
+			continue // DeepSpeed's launcher stops its ranks when one has failed, perhaps one that was never found
+		}
+		if code != 0 {
 			r.first = launcher.RankReport(rank, code)
 			return
 		}

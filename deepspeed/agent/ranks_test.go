@@ -65,6 +65,24 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 	}
 }
 
+// A rank that ends before it is found can be the one that failed first. Then DeepSpeed's launcher stops the others.
+func TestStoppedRankIsNotTheFirstIfAnotherIsUnknown(t *testing.T) {
+	for slots, want := range map[int]string{1: launcher.RankReport(2, -15), 2: ""} {
+		stopped := rank(t, 0, 2, "exit 1")
+		r := &ranks{group: stopped.Process.Pid, slots: slots, found: map[int]int{}}
+		t.Cleanup(r.close)
+		r.search()
+		if err := stopped.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitEnd(time.Hour)
+		r.look()
+		if diff := cmp.Diff(want, r.first); diff != "" {
+			t.Errorf("unexpected report about one of %d ranks (-want +got):\n%s", slots, diff)
+		}
+	}
+}
+
 // DeepSpeed's launcher can wait for a rank soon after its end. Then nothing shows the exit code any more.
 func TestRanksAreCheckedWhenOneEnds(t *testing.T) {
 	victim := rank(t, 0, 2, "exit 1")

@@ -89,8 +89,7 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 			Eventually(ctx, n.output(ctx, "get", "dsjob", "digits-zero", "-o",
 				"jsonpath={.status.conditions[?(@.type=='Failed')].message}")).Should(And(
 				HavePrefix("replica digits-zero-worker-0 failed with exit code 1 (Error)"),
-				MatchRegexp(`the training failed on digits-zero-worker-1\..*: exit code 1 .*; what it printed last:\n`+
-					`(.*\n)*the data has no labels$`)))
+				ContainSubstring("digits-zero-worker-1"), HaveSuffix("\nthe data has no labels")))
 		})
 
 	It("reports the programs that its image lacks", func(ctx context.Context) {
