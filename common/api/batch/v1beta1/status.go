@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// JobPhase is a simple, high-level summary of where the job is in its lifecycle.
+// JobPhase is a simple, high-level summary of where the job is in its lifecycle: Pending, Running, Paused, Resuming,
+// Succeeded, Failed or Unknown. Later versions can add phases. At most 32 characters.
 //
-// +kubebuilder:validation:Enum=Pending;Running;Paused;Resuming;Succeeded;Failed;Unknown
+// +kubebuilder:validation:MaxLength=32
 type JobPhase string
 
 // Phases of a job.
@@ -32,9 +33,10 @@ const (
 	JobPhaseUnknown JobPhase = "Unknown"
 )
 
-// ReplicaPhase is where one replica is in its lifecycle.
+// ReplicaPhase is where one replica is in its lifecycle: Creating, Pending, Running, Succeeded, Failed, Unknown or
+// Deleted. Later versions can add phases. At most 32 characters.
 //
-// +kubebuilder:validation:Enum=Creating;Pending;Running;Succeeded;Failed;Unknown;Deleted
+// +kubebuilder:validation:MaxLength=32
 type ReplicaPhase string
 
 // Phases of a replica.
@@ -252,9 +254,10 @@ type ReplicaStatus struct {
 	Containers []ContainerStatus `json:"containers,omitempty"`
 }
 
-// ContainerState is the state of a container.
+// ContainerState is the state of a container: Waiting, Running or Terminated. Later versions can add states. At most 32
+// characters.
 //
-// +kubebuilder:validation:Enum=Waiting;Running;Terminated
+// +kubebuilder:validation:MaxLength=32
 type ContainerState string
 
 const (

@@ -40,9 +40,10 @@ type TensorBoardList struct {
 	Items           []TensorBoard `json:"items"`
 }
 
-// TensorBoardPhase is a simple, high-level summary of where a TensorBoard is in its lifecycle.
+// TensorBoardPhase is a simple, high-level summary of where a TensorBoard is in its lifecycle: Pending, Running,
+// Suspended or Failed. Later versions can add phases. At most 32 characters.
 //
-// +kubebuilder:validation:Enum=Pending;Running;Suspended;Failed
+// +kubebuilder:validation:MaxLength=32
 type TensorBoardPhase string
 
 // Phases of a TensorBoard. None is final.
