@@ -112,7 +112,7 @@ func tableOf(list []jobs.Job, withNamespace bool, now time.Time) *metav1.Table {
 	if withNamespace {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Namespace"})
 	}
-	for _, name := range []string{"Name", "Phase", "Ready", "Progress", "Restarts", "Age"} {
+	for _, name := range []string{"Name", "Phase", "Ready", "Progress", "Restarts", "Disruptions", "Age"} {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
 	for _, name := range []string{"Queue", "Reason", "Message"} {
@@ -122,7 +122,7 @@ func tableOf(list []jobs.Job, withNamespace bool, now time.Time) *metav1.Table {
 	for _, job := range list {
 		status := job.JobStatus()
 		cells := []any{
-			job.Ref(), status.Phase, status.Ready, progressOf(job), status.BackoffCount,
+			job.Ref(), status.Phase, status.Ready, progressOf(job), status.BackoffCount, status.Disruptions,
 			duration.HumanDuration(now.Sub(job.GetCreationTimestamp().Time)), queueOf(job), status.Reason, messageOf(job),
 		}
 		if withNamespace {

@@ -358,6 +358,9 @@ func (s Snapshot) restarts() string {
 		text = waits.Render(text)
 	}
 	text += quiet.Render(fmt.Sprintf("  attempt %d", status.Attempt))
+	if status.Disruptions > 0 {
+		text += quiet.Render("  disrupted " + report.Count(int(status.Disruptions), "time"))
+	}
 	if status.Pauses > 0 {
 		text += quiet.Render("  paused " + report.Count(int(status.Pauses), "time"))
 	}

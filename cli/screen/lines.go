@@ -12,6 +12,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // Changes returns a line for each difference between two snapshots of a job: the time in UTC, the name, the topic, and
@@ -32,9 +33,13 @@ func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []str
 		}
 		c.add("failure", text)
 	}
-	if was.BackoffCount != is.BackoffCount || was.Attempt != is.Attempt {
+	if was.BackoffCount != is.BackoffCount || was.Disruptions != is.Disruptions || was.Attempt != is.Attempt {
 		limit := ptr.Deref(after.Job.Spec().RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
-		c.add("restarts", fmt.Sprintf("%d of %d, attempt %d", is.BackoffCount, limit, is.Attempt))
+		text := fmt.Sprintf("%d of %d, attempt %d", is.BackoffCount, limit, is.Attempt)
+		if is.Disruptions > 0 {
+			text += fmt.Sprintf(", %s", report.Count(int(is.Disruptions), "disruption"))
+		}
+		c.add("restarts", text)
 	}
 	c.addIfNew("replicas", before.replicaLine(), after.replicaLine())
 	if text := progressLine(is.Progress); text != progressLine(was.Progress) && text != "" {

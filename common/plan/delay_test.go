@@ -62,6 +62,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		},
 		"reason is written immediately":       {func(s *batchv1beta1.JobStatus) { s.Reason = "ImagePull" }, false},
 		"backoffCount is written immediately": {func(s *batchv1beta1.JobStatus) { s.BackoffCount = 1 }, false},
+		"disruptions are written immediately": {func(s *batchv1beta1.JobStatus) { s.Disruptions = 1 }, false},
 		"pauses is written immediately":       {func(s *batchv1beta1.JobStatus) { s.Pauses = 1 }, false},
 		"attempt is written immediately":      {func(s *batchv1beta1.JobStatus) { s.Attempt = 1 }, false},
 		"a failure is written immediately": {

@@ -100,6 +100,8 @@ func (s *steps) countFailure(f replicaFailure) {
 	//mutant:an ignored failure counts => if true {
 	if !f.failure.Ignored {
 		s.Status.BackoffCount++
+	} else {
+		s.Status.Disruptions++
 	}
 	restart := Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored}
 	//equivalent:always pod != nil => the reason of a failure without a pod is that of a container, or Deleted

@@ -420,6 +420,7 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 	meta.FindStatusCondition(j.Status.Conditions,
 		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(2 * time.Second)
 	diff(t, "backoffCount after its window", int32(2), j.Sees(again...).Status.BackoffCount)
+	diff(t, "disruptions", int32(0), j.Sees(again...).Status.Disruptions)
 	meta.FindStatusCondition(j.Status.Conditions,
 		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
 	diff(t, "backoffCount after a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
@@ -465,6 +466,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 			d = j.Sees(pod("job-worker-0", running))
 			diff(t, "creations after the pod is gone", []string{created("job-worker-1", "0.1")}, summarize(d).Creates)
 			diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
+			diff(t, "disruptions", int32(1), d.Status.Disruptions)
 		})
 	}
 }

@@ -36,7 +36,8 @@ func DescribeCRD() bool {
 			Expect(unlimited("spec", spec)).To(BeEmpty())
 		})
 
-		It("accepts new words in the status, because an old CRD would refuse each write of a new controller otherwise", func() {
+		// Otherwise an old CRD would refuse each write of a new controller.
+		It("accepts new words in the status", func() {
 			var crd apiextensionsv1.CustomResourceDefinition
 			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
 			Expect(enums("status", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"])).To(BeEmpty())
@@ -51,8 +52,8 @@ func DescribeCRD() bool {
 	})
 }
 
-// enums returns the fields from a schema on that accept only some words, except the status of conditions, whose words are
-// fixed.
+// enums returns the fields from a schema on that accept only some words, except the status of conditions, whose words
+// are fixed.
 func enums(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	if len(schema.Enum) > 0 && path != "status.conditions[].status" {

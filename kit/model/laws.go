@@ -273,11 +273,19 @@ func AttemptLabel(pod *corev1.Pod) string { return pod.Labels[batchv1beta1.Label
 
 func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
-	if after.BackoffCount < before.BackoffCount || after.Attempt < before.Attempt || after.Pauses < before.Pauses ||
-		after.Evictions < before.Evictions {
-		t.Errorf("backoffCount, attempt, pauses or evictions decreases: from %d, %d, %d, %d to %d, %d, %d, %d",
-			before.BackoffCount, before.Attempt, before.Pauses, before.Evictions,
-			after.BackoffCount, after.Attempt, after.Pauses, after.Evictions)
+	for _, count := range []struct {
+		name          string
+		before, after int32
+	}{
+		{"backoffCount", before.BackoffCount, after.BackoffCount},
+		{"disruptions", before.Disruptions, after.Disruptions},
+		{"attempt", before.Attempt, after.Attempt},
+		{"pauses", before.Pauses, after.Pauses},
+		{"evictions", before.Evictions, after.Evictions},
+	} {
+		if count.after < count.before {
+			t.Errorf("%s decreases from %d to %d", count.name, count.before, count.after)
+		}
 	}
 	if after.ObservedGeneration > 0 && (after.Phase == "" || after.Reason == "" ||
 		meta.FindStatusCondition(after.Conditions, batchv1beta1.ConditionInitialized) == nil ||
@@ -293,7 +301,8 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 			t.Errorf("the status lists %d replicas, but its aggregate adds up to %d", replicas, sum)
 		}
 	}
-	if counted := after.BackoffCount - before.BackoffCount; counted > countRestarts(after)-countRestarts(before) {
+	if counted := after.BackoffCount + after.Disruptions - before.BackoffCount - before.Disruptions; counted >
+		countRestarts(after)-countRestarts(before) {
 		t.Errorf("%d failures are counted, but fewer replicas are restarted: from %+v to %+v", counted, before, after)
 	}
 	if before.Decided() && !before.Finished() {
@@ -330,7 +339,8 @@ func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 		}
 	}
 	if diff := gocmp.Diff(before.Failures, after.Failures); diff != "" || before.BackoffCount != after.BackoffCount ||
-		before.Attempt != after.Attempt || before.Pauses != after.Pauses || before.Evictions != after.Evictions {
+		before.Disruptions != after.Disruptions || before.Attempt != after.Attempt || before.Pauses != after.Pauses ||
+		before.Evictions != after.Evictions {
 		t.Errorf("a count changes after the end of the job is decided: from %+v to %+v", before, after)
 	}
 }

@@ -19,8 +19,8 @@ var _ = Describe("kubectl train list", func() {
 			return out, err
 		}
 		Eventually(ctx, list).Should(And(
-			MatchRegexp(`(?m)^NAME +PHASE +READY +PROGRESS +RESTARTS +AGE`),
-			MatchRegexp(`(?m)^dsjob/words +Running +2/2 +- +0 `), MatchRegexp(`(?m)^ptjob/digits +`),
+			MatchRegexp(`(?m)^NAME +PHASE +READY +PROGRESS +RESTARTS +DISRUPTIONS +AGE`),
+			MatchRegexp(`(?m)^dsjob/words +Running +2/2 +- +0 +0 `), MatchRegexp(`(?m)^ptjob/digits +`),
 			MatchRegexp(`(?m)^tfjob/digits +`),
 		))
 	})
