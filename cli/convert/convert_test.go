@@ -99,6 +99,59 @@ func TestJobsThatCannotBeConverted(t *testing.T) {
 	}
 }
 
+func TestFieldsInAnotherPlace(t *testing.T) {
+	t.Parallel()
+	const replicas = "pytorchReplicaSpecs: {Master: {template: " + container + "}, Worker: {template: {spec: {" +
+		"initContainers: [{name: data, image: data}], containers: [{name: a, image: a}, {name: pytorch, image: training"
+	const worker = "spec.pytorchReplicaSpecs.Worker"
+	const nowhere = "Neither Kubeflow nor Kubernetes has this field."
+	elsewhere := func(place string) string {
+		return "Neither Kubeflow nor Kubernetes has this field here. The closest field of this name is " + place + "."
+	}
+	for name, tc := range map[string]struct{ spec, field, want string }{
+		"a field of a container that is beside the containers names the place of the first one": {
+			replicas + "}], imagePullPolicy: Always}}}}",
+			worker + ".template.spec.imagePullPolicy", elsewhere(worker + ".template.spec.containers[0].imagePullPolicy"),
+		},
+		"a field of a pod that is in a container names the pod of the container": {
+			replicas + ", nodeSelector: {a: b}}]}}}}",
+			worker + ".template.spec.containers[1].nodeSelector", elsewhere(worker + ".template.spec.nodeSelector"),
+		},
+		"a field of a struct that is not set names its place in this struct": {
+			replicas + ", runAsUser: 1000}]}}}}",
+			worker + ".template.spec.containers[1].runAsUser",
+			elsewhere(worker + ".template.spec.containers[1].securityContext.runAsUser"),
+		},
+		"a field of Kubeflow that is in a template names the place outside of it": {
+			replicas + "}]}, replicas: 2}}}",
+			worker + ".template.replicas", elsewhere(worker + ".replicas"),
+		},
+		"a field that exists nowhere is only unknown": {
+			replicas + ", envs: []}]}}}}", worker + ".template.spec.containers[1].envs", nowhere,
+		},
+		"a field of a struct within a struct that is not set is only unknown": {
+			replicas + ", port: 22}]}}}}", worker + ".template.spec.containers[1].port", nowhere,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects, err := Manifest([]byte(pyTorchJob(tc.spec)), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, remark := range objects[0].Remarks {
+				if remark.Effect == NotMapped {
+					got[remark.Field] = remark.Text
+				}
+			}
+			if diff := cmp.Diff(map[string]string{tc.field: tc.want}, got); diff != "" {
+				t.Errorf("unexpected remarks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // numbered returns fields with different names.
 func numbered(count int) []string {
 	fields := make([]string, 0, count)

@@ -91,8 +91,8 @@ type mpiJobSpec struct {
 // maxUnknown is the number of unknown fields up to which the JSON decoder lists them.
 const maxUnknown = 100
 
-// decode reads an object of Kubeflow. It also returns the paths of the fields that the types do not have.
-func decode[S any](content []byte) (job kubeflowJob[S], unknown []string, err error) {
+// decode reads an object of Kubeflow. It also returns the fields that the types do not have.
+func decode[S any](content []byte) (job kubeflowJob[S], unknown []unknownField, err error) {
 	document, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
 		return job, nil, err
@@ -109,7 +109,7 @@ func decode[S any](content []byte) (job kubeflowJob[S], unknown []string, err er
 		if !errors.As(problem, &field) {
 			return job, nil, fmt.Errorf("the object cannot be read: %w", problem)
 		}
-		unknown = append(unknown, field.FieldPath())
+		unknown = append(unknown, newUnknownField(job, field.FieldPath()))
 	}
 	return job, unknown, nil
 }

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"tensorstack.dev/jobs/cli/printable"
 )
 
@@ -101,27 +99,6 @@ func (c *conversion) move(field, result string) {
 		c.moved = map[string]string{}
 	}
 	c.moved[result] = field
-}
-
-// unknown records the fields of an object that Kubeflow's types do not have.
-func (c *conversion) unknown(content []byte, fields []string) error {
-	if len(fields) == 0 {
-		return nil
-	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		return err
-	}
-	for _, field := range fields {
-		var value any
-		if _, node := find(document.Content[0], field); node != nil {
-			if err := node.Decode(&value); err != nil {
-				return err
-			}
-		}
-		c.notMapped(field, value, c.resultOf(field), "Neither Kubeflow nor Kubernetes has this field.")
-	}
-	return nil
 }
 
 // resultOf returns the path in the result of a field of the manifest that belongs to a field that has moved.

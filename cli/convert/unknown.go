@@ -1,0 +1,105 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// unknownField is a field of an object that Kubeflow's types do not have.
+type unknownField struct {
+	path string
+	// closest is the closest path at which the types have a field of this name. Empty if they have none.
+	closest string
+}
+
+// unknown records the fields of an object that Kubeflow's types do not have.
+func (c *conversion) unknown(content []byte, fields []unknownField) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return err
+	}
+	for _, field := range fields {
+		var value any
+		if _, node := find(document.Content[0], field.path); node != nil {
+			if err := node.Decode(&value); err != nil {
+				return err
+			}
+		}
+		text := "Neither Kubeflow nor Kubernetes has this field."
+		if field.closest != "" {
+			text = "Neither Kubeflow nor Kubernetes has this field here. The closest field of this name is " +
+				field.closest + "."
+		}
+		c.notMapped(field.path, value, c.resultOf(field.path), text)
+	}
+	return nil
+}
+
+// newUnknownField returns the field at a path that the types of an object do not have.
+func newUnknownField(object any, path string) unknownField {
+	from := steps(path)
+	places := placesOf(path[strings.LastIndexByte(path, '.')+1:], reflect.ValueOf(object), "", true)
+	if len(places) == 0 {
+		return unknownField{path: path}
+	}
+	shared := func(to []string) int {
+		count := 0
+		for count < min(len(from), len(to)) && from[count] == to[count] {
+			count++
+		}
+		return count
+	}
+	return unknownField{path, slices.MinFunc(places, func(a, b string) int {
+		toA, toB := steps(a), steps(b)
+		return cmp.Or(shared(toB)-shared(toA), len(toA)-len(toB), strings.Compare(a, b))
+	})}
+}
+
+// placesOf returns the paths at which a value at a path has fields of a name. If the value is set, these can be in
+// structs that are not set, since the user can set them. Structs within such a struct do not count.
+func placesOf(name string, value reflect.Value, path string, isSet bool) []string {
+	var places []string
+	switch value.Kind() {
+	default: // a scalar has no fields
+	case reflect.Pointer:
+		switch {
+		case !value.IsNil():
+			return placesOf(name, value.Elem(), path, isSet)
+		case isSet:
+			return placesOf(name, reflect.Zero(value.Type().Elem()), path, false)
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			places = append(places, placesOf(name, value.Index(i), fmt.Sprintf("%s[%d]", path, i), isSet)...)
+		}
+	case reflect.Map:
+		for key, item := range value.Seq2() {
+			places = append(places, placesOf(name, item, path+"."+key.String(), isSet)...)
+		}
+	case reflect.Struct:
+		for field, item := range value.Fields() {
+			tag, hasTag := field.Tag.Lookup("json")
+			fieldName, _, _ := strings.Cut(tag, ",")
+			at := path // the fields of an embedded struct belong to the struct around it
+			if fieldName != "" {
+				at = strings.TrimPrefix(path+"."+fieldName, ".")
+			}
+			switch {
+			case !hasTag: // the struct has another form in JSON
+				continue
+			case fieldName == name:
+				places = append(places, at)
+			}
+			places = append(places, placesOf(name, item, at, isSet)...)
+		}
+	}
+	return places
+}
