@@ -76,7 +76,12 @@ func TestJobsThatCannotBeConverted(t *testing.T) {
 			mpiJob("command: [mpirun, --new, python, train.py]"), "mpirun has the flag --new, which is not known",
 		},
 		"an MPIJob with a script that runs mpirun": {
-			mpiJob(`command: [sh, -c, "cd /code; mpirun python ds.py"]`), "more than a plain command",
+			mpiJob(`command: [sh, -c, "cd /code; mpirun python ds.py"]`),
+			"more than a plain command. If it trains with DeepSpeed, write a DeepSpeedJob whose config.run has the program",
+		},
+		"an MPIJob with a script of NCCL tests": {
+			mpiJob(`command: [sh, -c, "mpirun -np 2 ./all_reduce_perf && mpirun -np 2 ./all_gather_perf"]`),
+			"Other MPI programs, such as NCCL tests, have no counterpart: let mpi-operator run them",
 		},
 		"an MPIJob without a launcher": {
 			strings.ReplaceAll(mpiJob("args: [mpirun, a]"), "Launcher", "Worker2"), "Worker2 is a type that",

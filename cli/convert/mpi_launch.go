@@ -96,8 +96,9 @@ const customHostfile = "/t9k/hostfile"
 // setScript makes a shell script of the launcher the custom command of the job.
 func (m *mpi) setScript(words []string, script string) error {
 	if otherLaunchers.MatchString(script) || !strings.Contains(script, "deepspeed") {
-		return fmt.Errorf("its launcher runs a shell script that is more than a plain command: write a DeepSpeedJob whose "+
-			"config.run has the program, without mpirun and its flags; %s", mpiGuide)
+		return fmt.Errorf("its launcher runs a shell script that is more than a plain command. If it trains with "+
+			"DeepSpeed, write a DeepSpeedJob whose config.run has the program, without mpirun and its flags. Other MPI "+
+			"programs, such as NCCL tests, have no counterpart: let mpi-operator run them; %s", mpiGuide)
 	}
 	if path.Base(words[0]) != "sh" || words[1] != "-c" {
 		script = quoted(words)
