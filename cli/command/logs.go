@@ -230,8 +230,8 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: kubectl train why %s explains the "+
 			"state of the job", replica.Name, job.Ref(), job.Typed())
 	}
-	described := printable.Text(describeFailure(failure, time.Now()))
-	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s.\n", described)
+	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s, %s ago.\n",
+		printable.Text(describeFailure(failure)), duration.HumanDuration(time.Since(failure.Time.Time)))
 	if err != nil || failure.Message == "" {
 		return err
 	}
@@ -240,7 +240,7 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 }
 
 // describeFailure describes a failure in one line.
-func describeFailure(failure batchv1beta1.ReplicaFailure, now time.Time) string {
+func describeFailure(failure batchv1beta1.ReplicaFailure) string {
 	text := failure.Replica + " failed"
 	if failure.ExitCode != nil {
 		text += fmt.Sprintf(" with exit code %d", *failure.ExitCode)
@@ -252,7 +252,7 @@ func describeFailure(failure batchv1beta1.ReplicaFailure, now time.Time) string 
 	if failure.Node != "" {
 		text += " on node " + failure.Node
 	}
-	return text + ", " + duration.HumanDuration(now.Sub(failure.Time.Time)) + " ago"
+	return text
 }
 
 // podOf returns the pod of a replica, or nil. A pod of an earlier job of the same name can still have the name.

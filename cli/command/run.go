@@ -21,7 +21,8 @@ func newRun(e *environment) *cobra.Command {
 
 The command creates a job whose pods have the folder at /code, read-only, as their working directory. PROGRAM is a Python
 file of the folder, or -m and a module. ARGS are its arguments. Then the command prints the log of the leader until the job
-ends. Messages go to stderr, and the log goes to stdout.
+ends. If another replica fails, it also prints the last output of that replica. Messages go to stderr, and the log goes to
+stdout.
 
 Code: the folder without the files that .gitignore and .trainignore name. Both have the syntax of .gitignore, and
 .trainignore has priority. Files that probably have credentials, such as .env and private keys, are left out: everybody who

@@ -78,9 +78,13 @@ type runFollower struct {
 
 	// last is the last message about the state of the job.
 	last string
-	// logged is the UID of the last leader whose log is printed, and logs is closed at the end of its log.
-	logged types.UID
-	logs   chan struct{}
+	// logged is the UID of the last leader whose log is printed, and logs is closed at the end of its log. Then isLogged
+	// reports whether the log could be read, and had lines.
+	logged   types.UID
+	logs     chan struct{}
+	isLogged bool
+	// failures are the failures whose output is shown.
+	failures []batchv1beta1.ReplicaFailure
 }
 
 // logDelay is how long the end of a log can come after the end of the job.
@@ -104,9 +108,11 @@ func (f *runFollower) run(ctx context.Context) error {
 	case isDeleted:
 		return fmt.Errorf("%s was deleted", ref)
 	}
+	isLogged := false
 	if f.logs != nil {
 		select {
 		case <-f.logs:
+			isLogged = f.isLogged
 		case <-time.After(logDelay):
 			f.screen.message("The end of the log is missing. To read it: kubectl train logs %s", f.job.Typed())
 		}
@@ -116,15 +122,49 @@ func (f *runFollower) run(ctx context.Context) error {
 		f.screen.message("%s has succeeded after %s", ref, durationOf(final))
 		return nil
 	}
-	message := ""
-	if failed := meta.FindStatusCondition(final.JobStatus().Conditions, batchv1beta1.ConditionFailed); failed != nil {
-		message = failed.Message
-	}
-	return failure{code: exitJobFailed, error: fmt.Errorf("%s has failed after %s: %s\nTo see why: kubectl train why %s",
-		ref, durationOf(final), printable.Text(message), f.job.Typed())}
+	return f.failed(final, isLogged)
 }
 
-// see shows a state of the job. It prints the log of each new leader.
+// failed returns the error about a job that has failed. It has the output of the replica that failed, unless this has
+// been shown before. The parameter isLogged reports whether the log of the leader has been shown.
+func (f *runFollower) failed(job jobs.Job, isLogged bool) error {
+	message := ""
+	if failed := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionFailed); failed != nil {
+		message = failed.Message
+	}
+	if last, ok := job.LastFailure(); ok && (f.hasShown(last) || isLogged && isInLog(job, last)) {
+		message = jobs.WithoutOutput(message)
+	}
+	return failure{code: exitJobFailed, error: fmt.Errorf("%s has failed after %s: %s\nTo see why: kubectl train why %s",
+		job.Ref(), durationOf(job), printable.Text(message), f.job.Typed())}
+}
+
+// isInLog reports whether the log of the leader has the output of a replica that failed.
+func isInLog(job jobs.Job, failure batchv1beta1.ReplicaFailure) bool {
+	leader, err := job.Leader()
+	return err == nil && (failure.Replica == leader.Name || job.Spec().HasLauncher)
+}
+
+// showFailures shows the output of the replicas that have failed since the last call, except for output that is in the
+// log of the leader.
+func (f *runFollower) showFailures(job jobs.Job) {
+	for _, failure := range slices.Backward(job.JobStatus().Failures) { // the oldest first
+		if f.hasShown(failure) || isInLog(job, failure) || failure.ExitCode == nil || failure.Message == "" {
+			continue
+		}
+		f.failures = append(f.failures, failure)
+		f.screen.message("%s:\n%s", printable.Line(describeFailure(failure)), printable.Text(failure.Message))
+	}
+}
+
+// hasShown reports whether showFailures has shown the output of a failure.
+func (f *runFollower) hasShown(failure batchv1beta1.ReplicaFailure) bool {
+	return slices.ContainsFunc(f.failures, func(shown batchv1beta1.ReplicaFailure) bool {
+		return shown.Replica == failure.Replica && shown.Time.Equal(&failure.Time)
+	})
+}
+
+// see shows a state of the job. It prints the log of each new leader, and the output of other replicas that fail.
 func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 	status := job.JobStatus()
 	if status.ObservedGeneration < job.GetGeneration() {
@@ -134,6 +174,7 @@ func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 		f.last = message
 		f.screen.message("%s", message)
 	}
+	f.showFailures(job)
 	f.screen.setStatus(f.statusLine(job))
 	leader, pod, isStarted := leaderOf(job)
 	if !isStarted || pod.UID == f.logged {
@@ -147,10 +188,13 @@ func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 		if before != nil {
 			<-before
 		}
+		hasLines := false
 		err := f.reader.print(ctx, pod, leader.MainContainer, func(line []byte) error {
+			hasLines = true
 			f.screen.log(string(bytes.TrimSuffix(line, []byte("\n"))))
 			return nil
 		}, true)
+		f.isLogged = hasLines && err == nil
 		if err != nil && ctx.Err() == nil {
 			f.screen.message("The log of %s cannot be read: %v", pod.Name, err)
 		}

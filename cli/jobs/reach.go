@@ -36,12 +36,17 @@ func (e *EndError) Error() string {
 		batchv1beta1.ConditionCompleted, batchv1beta1.ConditionSuccessCriteriaMet,
 	} {
 		if c := meta.FindStatusCondition(status.Conditions, condition); c != nil && c.Message != "" {
-			first, _, _ := strings.Cut(c.Message, "\n")
-			first = strings.TrimSuffix(first, "; its last output:")
+			first, _, _ := strings.Cut(WithoutOutput(c.Message), "\n")
 			return fmt.Sprintf("%s %s (%s: %s)", e.job.Ref(), how, c.Reason, first)
 		}
 	}
 	return e.job.Ref() + " " + how
+}
+
+// WithoutOutput returns the message of a condition without the output of the replica that failed.
+func WithoutOutput(message string) string {
+	message, _, _ = strings.Cut(message, "; its last output:\n")
+	return message
 }
 
 // Is reports whether the target is ErrFailed and the job has failed.

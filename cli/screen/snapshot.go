@@ -114,8 +114,7 @@ func (s Snapshot) message() string {
 			break
 		}
 	}
-	message, _, _ = strings.Cut(message, "; its last output:")
-	return message
+	return jobs.WithoutOutput(message)
 }
 
 // replica is a replica of a job as a screen shows it.
