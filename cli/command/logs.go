@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,6 +221,11 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 	if o.failed {
 		failure, ok = job.LastFailure()
 	}
+	hint := ""
+	if last, hasFailed := job.LastFailure(); hasFailed && !o.all && !o.failed && last.Replica != replica.Name {
+		hint = fmt.Sprintf("kubectl train logs %s --failed prints the output of %s, which failed first", job.Typed(),
+			printable.Line(last.Replica))
+	}
 	switch {
 	case !ok && jobs.CheckPods(job) != nil:
 		return jobs.CheckPods(job)
@@ -227,11 +233,14 @@ func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOpti
 		_, err := fmt.Fprintf(e.ErrOut, "%s has no pod, and status.failures has no output of it.\n", replica.Name)
 		return err
 	case !ok:
-		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: kubectl train why %s explains the "+
-			"state of the job", replica.Name, job.Ref(), job.Typed())
+		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: %s", replica.Name, job.Ref(),
+			cmp.Or(hint, "kubectl train why "+job.Typed()+" explains the state of the job"))
 	}
 	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s, %s ago.\n",
 		printable.Text(describeFailure(failure)), duration.HumanDuration(time.Since(failure.Time.Time)))
+	if err == nil && hint != "" {
+		_, err = fmt.Fprintln(e.ErrOut, hint+".")
+	}
 	if err != nil || failure.Message == "" {
 		return err
 	}

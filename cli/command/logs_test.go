@@ -3,11 +3,15 @@ package command
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -60,6 +64,65 @@ func TestLogsInATerminalCannotControlIt(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
 				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLogsOfAPodThatIsGonePointToTheReplicaThatFailedFirst(t *testing.T) {
+	t.Parallel()
+	leader := batchv1beta1.ReplicaFailure{Replica: "digits-worker-0", Reason: "Error", Message: "no peer"}
+	peer := batchv1beta1.ReplicaFailure{Replica: "digits-worker-1", Reason: "Error", Message: "no data"}
+	const none = "digits-worker-0 has no pod, and status.failures of ptjob/digits has no output of it: "
+	const kept = "The pod is gone. status.failures has kept the end of its output: "
+	for name, tc := range map[string]struct {
+		failures         []batchv1beta1.ReplicaFailure // the newest first
+		options          logOptions
+		out, errOut, err string
+	}{
+		"without a failure, only the state of the job helps": {
+			err: none + "kubectl train why ptjob/digits explains the state of the job",
+		},
+		"a replica without output points to the one that failed first": {
+			failures: []batchv1beta1.ReplicaFailure{peer},
+			err: none + "kubectl train logs ptjob/digits --failed prints the output of digits-worker-1, which failed " +
+				"first",
+		},
+		"a replica that failed later points to the one that failed first": {
+			failures: []batchv1beta1.ReplicaFailure{peer, leader}, out: "no peer\n",
+			errOut: kept + "digits-worker-0 failed (Error), 60m ago.\n" +
+				"kubectl train logs ptjob/digits --failed prints the output of digits-worker-1, which failed first.\n",
+		},
+		"the replica that failed first points to no other": {
+			failures: []batchv1beta1.ReplicaFailure{leader, peer}, out: "no peer\n",
+			errOut: kept + "digits-worker-0 failed (Error), 60m ago.\n",
+		},
+		"the output of the replica that failed first points to no other": {
+			failures: []batchv1beta1.ReplicaFailure{peer}, options: logOptions{failed: true}, out: "no data\n",
+			errOut: kept + "digits-worker-1 failed (Error), 60m ago.\n",
+		},
+		"the output of all replicas points to no other": {
+			failures: []batchv1beta1.ReplicaFailure{peer}, options: logOptions{all: true},
+			errOut: "digits-worker-0 has no pod, and status.failures has no output of it.\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := jobs.Job{Kind: jobs.Kinds[0], Job: jobs.Kinds[0].New()}
+			job.SetName("digits")
+			for _, failure := range tc.failures {
+				failure.Time = metav1.NewTime(time.Now().Add(-time.Hour))
+				job.JobStatus().Failures = append(job.JobStatus().Failures, failure)
+			}
+			var out, errOut bytes.Buffer
+			e := &environment{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}
+			err := e.printFailure(job, jobs.Replica{Name: "digits-worker-0"}, tc.options)
+			got := [...]string{out.String(), errOut.String(), ""}
+			if err != nil {
+				got[2] = err.Error()
+			}
+			if diff := cmp.Diff([...]string{tc.out, tc.errOut, tc.err}, got); diff != "" {
+				t.Errorf("unexpected output, messages and error (-want +got):\n%s", diff)
 			}
 		})
 	}
