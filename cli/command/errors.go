@@ -50,7 +50,8 @@ func (e *environment) explainErrors(root *cobra.Command) {
 }
 
 // explain replaces the errors by which a cluster cannot be used with one that describes what was tried and what to do,
-// and the errors of requests that a signal has canceled. It returns all other errors as they are.
+// and the errors of requests that a signal has canceled. It returns all other errors with the messages that they have,
+// without "<nil>" where an error of the API server names no field.
 func (e *environment) explain(err error) error {
 	if err == nil {
 		return nil
@@ -80,7 +81,18 @@ func (e *environment) explain(err error) error {
 			return explained{message: strings.Replace(each.Error(), unreachable.Error(), text, 1), cause: err}
 		}
 	}
-	return withForbiddenExplained(err)
+	return withoutNoField(withForbiddenExplained(err))
+}
+
+// noField matches how the API server begins the message of a rule that names no field of an object.
+var noField = regexp.MustCompile(`<nil>: Invalid value: (null: |"object": )?`)
+
+// withoutNoField removes from the message of an error that a rule names no field.
+func withoutNoField(err error) error {
+	if message := noField.ReplaceAllString(err.Error(), ""); message != err.Error() {
+		return explained{message: message, cause: err}
+	}
+	return err
 }
 
 // flattened returns the errors that an error consists of. errors.As does not look into aggregates.

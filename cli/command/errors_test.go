@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
@@ -52,6 +53,20 @@ func TestExplain(t *testing.T) {
 		"an interrupted command keeps its words": {
 			err:  failure{error: fmt.Errorf("the job goes on: %w", context.Canceled), code: exitInterrupted},
 			want: "the job goes on: context canceled", code: exitInterrupted,
+		},
+		"an invalid object shows no field that the API server does not name": {
+			err: failure{error: fmt.Errorf("digits.yaml: %w", apierrors.NewInvalid(
+				schema.GroupKind{Kind: "PyTorchTrainingJob"}, "digits", field.ErrorList{
+					field.Required(field.NewPath("spec"), ""), field.Invalid(nil, nil, "some rules were not checked"),
+				})), code: exitInterrupted},
+			want: `digits.yaml: PyTorchTrainingJob "digits" is invalid: [spec: Required value, some rules were not checked]`,
+			code: exitInterrupted,
+		},
+		"an invalid object shows no field that an old API server does not name": {
+			err: apierrors.NewInvalid(schema.GroupKind{Kind: "TensorBoard"}, "digits", field.ErrorList{
+				field.Invalid(nil, "object", "metadata.name must be short"),
+			}),
+			want: `TensorBoard "digits" is invalid: metadata.name must be short`, code: exitError,
 		},
 		"another error stays as it is": {err: errors.New("no such job"), want: "no such job", code: exitError},
 	} {

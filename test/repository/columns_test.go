@@ -17,20 +17,8 @@ import (
 // columns of the CRDs.
 func TestDocumentsShowTheColumnsOfTheKinds(t *testing.T) {
 	t.Parallel()
-	manifests, err := filepath.Glob(filepath.Join(root, "*/config/crd/*tensorstack.dev_*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	kinds := map[string][]apiextensionsv1.CustomResourceColumnDefinition{} // by the names that users type
-	for _, manifest := range manifests {
-		content, err := os.ReadFile(manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(content, &crd); err != nil {
-			t.Fatal(err)
-		}
+	for _, crd := range definitions(t) {
 		names := crd.Spec.Names
 		for _, name := range append(names.ShortNames, names.Plural, names.Singular, crd.Name) {
 			kinds[name] = crd.Spec.Versions[0].AdditionalPrinterColumns
@@ -67,4 +55,24 @@ func TestDocumentsShowTheColumnsOfTheKinds(t *testing.T) {
 	if compared < 6 {
 		t.Errorf("%d commands were compared, want at least 6", compared)
 	}
+}
+
+// definitions returns the CRDs of all controllers.
+func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	manifests, err := filepath.Glob(filepath.Join(root, "*/config/crd/*tensorstack.dev_*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := make([]apiextensionsv1.CustomResourceDefinition, len(manifests))
+	for i, manifest := range manifests {
+		content, err := os.ReadFile(manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(content, &crds[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return crds
 }

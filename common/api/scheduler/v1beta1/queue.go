@@ -9,7 +9,7 @@ import (
 
 // Queue is a share of the cluster that PodGroups are scheduled from. The name of a new Queue has at most 63 characters.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must have at most 63 characters, since the name is a label of the pods of the Queue"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",optionalOldSelf=true,message="metadata.name must have at most 63 characters, since the name is a label of the pods of the Queue",fieldPath=".metadata"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=training

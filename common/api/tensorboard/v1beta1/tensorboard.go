@@ -16,7 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Idle",type=string,JSONPath=`.status.conditions[?(@.type=="Idle")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 60",message="metadata.name must be a DNS-1035 label of at most 60 characters, since the Service is named <name>-tb: lower case letters, digits and '-', beginning with a letter and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 60",message="metadata.name must be a DNS-1035 label of at most 60 characters, since the Service is named <name>-tb: lower case letters, digits and '-', beginning with a letter and ending with a letter or digit",fieldPath=".metadata"
 type TensorBoard struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
