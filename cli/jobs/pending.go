@@ -1,6 +1,10 @@
 package jobs
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/policy"
+)
 
 // WhyPending returns why a pod is Pending: a reason in one word or a few, and the message of the scheduler or of the
 // kubelet. Both are empty if the pod is not Pending, or if nobody has given a reason yet. The message alone can be
@@ -11,7 +15,7 @@ func WhyPending(pod *corev1.Pod) (reason, message string) {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, c.Message
+			return c.Reason, policy.SchedulerMessage(c.Message)
 		}
 	}
 	for _, c := range pod.Status.InitContainerStatuses {

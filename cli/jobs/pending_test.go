@@ -37,6 +37,13 @@ func TestWhyPending(t *testing.T) {
 			}}},
 			want: why{"Unschedulable", "0/3 nodes are available"},
 		},
+		"the scheduler does not find the state of a plugin": {
+			status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+				Message: `0/3 nodes are available: persistentvolumeclaim "data" not found. not found`,
+			}}},
+			want: why{"Unschedulable", `0/3 nodes are available: persistentvolumeclaim "data" not found.`},
+		},
 		"the image of an init container cannot be pulled": {
 			status: corev1.PodStatus{
 				Phase: corev1.PodPending, InitContainerStatuses: waiting("ImagePullBackOff", "not found"),

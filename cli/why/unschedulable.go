@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // unschedulable returns the entry of pods that fit on no node.
@@ -156,7 +157,7 @@ var taint = regexp.MustCompile(`^node\(s\) had untolerated taint(?:\(s\))?(?: \{
 // schedulerWords returns the message of a scheduler about a pod in plain words. It returns the message itself, without
 // the part about preemption, if it has another form.
 func schedulerWords(message string) string {
-	message = clean(message)
+	message = policy.SchedulerMessage(clean(message))
 	if message == "" {
 		return "The scheduler reports no reason."
 	}

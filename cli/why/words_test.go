@@ -42,6 +42,10 @@ func TestSchedulerWords(t *testing.T) {
 			"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes are available.",
 			"The scheduler reports: pod has unbound immediate PersistentVolumeClaims.",
 		},
+		"the words of a scheduler that does not find the state of a plugin are left out": {
+			"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+			"The scheduler reports: pod has unbound immediate PersistentVolumeClaims.",
+		},
 		"the number of pods of a gang is left out": {
 			"0 of 3 pods are on nodes: 0/2 nodes are available: 2 Too many pods.",
 			"All 2 nodes have no room for another pod.",

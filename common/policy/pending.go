@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,13 +22,23 @@ var waitingReasons = map[string]string{
 	"RunContainerError":          batchv1beta1.ReasonContainerConfig,
 }
 
+// SchedulerMessage returns the message of a scheduler about a pod without its words about its own plugins. If a plugin
+// of kube-scheduler rejects a pod early, for example because a claim does not exist, the plugin for devices finds no
+// state of its own and adds "not found".
+func SchedulerMessage(message string) string {
+	if without, isDoubled := strings.CutSuffix(message, ". not found"); isDoubled {
+		return without + "."
+	}
+	return message
+}
+
 // WhyPending returns the reason and the message of a condition for a pod that does not run yet. It truncates quoted
 // messages to report.MaxNote.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return batchv1beta1.ReasonUnschedulable,
-				fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(c.Message, report.MaxNote))
+				fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(SchedulerMessage(c.Message), report.MaxNote))
 		}
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

@@ -41,6 +41,15 @@ func TestWhyPending(t *testing.T) {
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
+		"a pod whose claim is missing is unschedulable": {
+			pod: func() *corev1.Pod {
+				pod := scheduled(podIn(corev1.PodPending), corev1.ConditionFalse)
+				pod.Status.Conditions[0].Message = `0/3 nodes are available: persistentvolumeclaim "data" not found. not found`
+				return pod
+			}(),
+			wantReason:  batchv1beta1.ReasonUnschedulable,
+			wantMessage: `pod cannot be scheduled: 0/3 nodes are available: persistentvolumeclaim "data" not found.`,
+		},
 		"a pod that fits on no node is unschedulable": {
 			pod:         scheduled(podIn(corev1.PodPending), corev1.ConditionFalse),
 			wantReason:  batchv1beta1.ReasonUnschedulable,
