@@ -112,12 +112,18 @@ func (j Job) RankNote() string {
 	if j.Spec().HasLauncher {
 		return "Worker 0 launches the processes of all ranks, and its log has the output of all of them."
 	}
-	job, ok := j.Job.(*pytorchv1beta1.PyTorchTrainingJob)
-	if ok && job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled {
+	if j.RunsTorchrun() {
 		return "Torchrun starts the processes of a replica and numbers them itself, and the log of a replica has the " +
 			"output of all its processes."
 	}
 	return ""
+}
+
+// RunsTorchrun reports whether the controller runs torchrun in the replicas of the job, instead of the command of the
+// template.
+func (j Job) RunsTorchrun() bool {
+	job, ok := j.Job.(*pytorchv1beta1.PyTorchTrainingJob)
+	return ok && job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled
 }
 
 // LastFailure returns the last failure that the status records, and false if there is none. It is the root cause of

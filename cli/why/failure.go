@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -90,7 +91,28 @@ func failedWithError(v view, _ condition) entry {
 		code = *failure.RankExitCode
 	}
 	e.cause = fmt.Sprintf("{who} ended with exit code %d%s.", code, meaningOfCode(code))
+	e.do = v.doAboutProgram(failure.Message, "")
 	return e
+}
+
+// notFound matches the message about a program that is not in the PATH of a container.
+var notFound = regexp.MustCompile(`exec: "([^"]+)": executable file not found in \$PATH`)
+
+// doAboutProgram adds to the advice about a program that cannot run what to do if it is not in the PATH of the
+// container. Torchrun can be a program that only the controller names.
+func (v view) doAboutProgram(message, do string) string {
+	const entrypoint = "The entrypoint of the image does not run, so a PATH that only it sets has no effect."
+	found := notFound.FindStringSubmatch(message)
+	switch {
+	case found == nil:
+		return do
+	case found[1] == "torchrun" && v.Job.RunsTorchrun():
+		return "The controller runs torchrun, so the command in the template is not the cause. The image must have torchrun " +
+			"in the PATH of its environment (ENV). " + entrypoint + " Or remove torchrunConfig, and set the command in the " +
+			"template."
+	default:
+		return sentences(do, entrypoint)
+	}
 }
 
 // signals have the meaning of signals that often end a training, by their number.
@@ -255,7 +277,7 @@ func (v view) otherFailure() entry {
 	if neverRan(v.lastFailure().Reason) {
 		e.cause = "{who} could not start its program: " + startWords(firstLine(v.lastFailure().Message)) + "."
 		e.next = []step{podEventsOf}
-		e.do = "Check the command in the template, and whether the image has it."
+		e.do = v.doAboutProgram(v.lastFailure().Message, "Check the command in the template, and whether the image has it.")
 		e.fix = "correct the command"
 	}
 	return e

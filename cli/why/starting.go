@@ -56,7 +56,7 @@ func containerConfig(v view, c condition) entry {
 	if needs := missingObject(message); needs != nil {
 		return *needs
 	}
-	e.do = "Check the command of the container, and whether the image has it."
+	e.do = v.doAboutProgram(message, "Check the command of the container, and whether the image has it.")
 	e.fix = "correct the container"
 	return e
 }

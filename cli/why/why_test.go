@@ -242,7 +242,8 @@ Read more: docs/troubleshooting.md#pending
 			want: `
 ptjob/digits waits: 0 of 2 replicas run. Container main in pod digits-worker-0
 cannot start: exec: "trian.py": executable file not found in $PATH. Check the
-command of the container, and whether the image has it.
+command of the container, and whether the image has it. The entrypoint of the
+image does not run, so a PATH that only it sets has no effect.
 
 Next:
   # Read the whole message, and the events of the pod
@@ -805,9 +806,10 @@ Read more: docs/troubleshooting.md#failed
 			want: `
 ptjob/digits failed 5m ago, after 7m. Replica digits-worker-0 could not start
 its program: exec: "trian.py": executable file not found in $PATH. Check the
-command in the template, and whether the image has it. No restart is left,
-because runPolicy.backoffLimit is 3. Fix the cause, delete the job, and create
-it again.
+command in the template, and whether the image has it. The entrypoint of the
+image does not run, so a PATH that only it sets has no effect. No restart is
+left, because runPolicy.backoffLimit is 3. Fix the cause, delete the job, and
+create it again.
 
 Next:
   # Read the events of the pod
@@ -816,6 +818,30 @@ Next:
   kubectl train delete ptjob/digits
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
+
+Read more: docs/troubleshooting.md#failed
+`,
+		},
+		"a supervisor that does not find torchrun has failed": {
+			spec:   "torchrunConfig: {enabled: true},",
+			status: failed("BackoffLimitExceeded", `{replica: digits-worker-0, exitCode: 127, reason: Error, counted: true, time: "2026-11-26T13:57:00Z", message: "exec: \"torchrun\": executable file not found in $PATH"}`),
+			want: `
+ptjob/digits failed 5m ago, after 7m. Replica digits-worker-0 ended with exit
+code 127: the command of the container is not in the image. The controller runs
+torchrun, so the command in the template is not the cause. The image must have
+torchrun in the PATH of its environment (ENV). The entrypoint of the image does
+not run, so a PATH that only it sets has no effect. Or remove torchrunConfig,
+and set the command in the template. No restart is left, because
+runPolicy.backoffLimit is 3. Fix the cause, delete the job, and create it again.
+
+Its last output:
+  | exec: "torchrun": executable file not found in $PATH
+
+Next:
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Delete the job, to create it again
+  kubectl train delete ptjob/digits
 
 Read more: docs/troubleshooting.md#failed
 `,

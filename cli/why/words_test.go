@@ -262,6 +262,38 @@ func TestMeaningOfCode(t *testing.T) {
 	}
 }
 
+func TestDoAboutProgram(t *testing.T) {
+	t.Parallel()
+	const torchrun = "torchrunConfig: {enabled: true},"
+	const notFound = `: executable file not found in $PATH`
+	const entrypoint = "The entrypoint of the image does not run, so a PATH that only it sets has no effect."
+	for name, tc := range map[string]struct{ spec, message, want string }{
+		"torchrun of the controller is not a command of the template": {
+			torchrun, `exec: "torchrun"` + notFound,
+			"The controller runs torchrun, so the command in the template is not the cause. The image must have torchrun in " +
+				"the PATH of its environment (ENV). " + entrypoint + " Or remove torchrunConfig, and set the command in the " +
+				"template.",
+		},
+		"torchrun of the user is a command of the template": {
+			"", `exec: "torchrun"` + notFound, "Check the command. " + entrypoint,
+		},
+		"another program is a command of the template": {
+			torchrun, `exec: "trian.py"` + notFound, "Check the command. " + entrypoint,
+		},
+		"a program that is no file of the PATH has no other advice": {
+			torchrun, `exec: "/train": permission denied`, "Check the command.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := newView(factsAbout(t, tc.spec, "")).doAboutProgram(tc.message, "Check the command.")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected advice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestSentence(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
