@@ -91,8 +91,30 @@ func failedWithError(v view, _ condition) entry {
 		code = *failure.RankExitCode
 	}
 	e.cause = fmt.Sprintf("{who} ended with exit code %d%s.", code, meaningOfCode(code))
-	e.do = v.doAboutProgram(failure.Message, "")
+	e.do = v.doAboutProgram(failure.Message, v.doAboutMesh(*failure))
 	return e
+}
+
+// proxies are the containers of service meshes, with what keeps a pod out of the mesh.
+var proxies = map[string]string{
+	"istio-proxy":   `label sidecar.istio.io/inject: "false"`,
+	"linkerd-proxy": "annotation linkerd.io/inject: disabled",
+}
+
+// doAboutMesh returns what to do about a replica whose connections were reset although its pod is in a service mesh. It
+// is empty for all other failures.
+func (v view) doAboutMesh(failure batchv1beta1.ReplicaFailure) string {
+	pod := v.pod(failure.Replica)
+	if pod == nil || !strings.Contains(strings.ToLower(failure.Message), "connection reset by peer") {
+		return ""
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if exclusion, isProxy := proxies[c.Name]; isProxy {
+			return fmt.Sprintf("The pod has the proxy %s of a service mesh, which can reset connections between replicas. "+
+				"If no other replica failed before, keep the pods out of the mesh: give the template the %s.", c.Name, exclusion)
+		}
+	}
+	return ""
 }
 
 // notFound matches the message about a program that is not in the PATH of a container.
@@ -107,9 +129,9 @@ func (v view) doAboutProgram(message, do string) string {
 	case found == nil:
 		return do
 	case found[1] == "torchrun" && v.Job.RunsTorchrun():
-		return "The controller runs torchrun, so the command in the template is not the cause. The image must have torchrun " +
-			"in the PATH of its environment (ENV). " + entrypoint + " Or remove torchrunConfig, and set the command in the " +
-			"template."
+		return "The controller runs torchrun, so the command in the template is not the cause. The image must have " +
+			"torchrun in the PATH of its environment (ENV). " + entrypoint +
+			" Or remove torchrunConfig, and set the command in the template."
 	default:
 		return sentences(do, entrypoint)
 	}

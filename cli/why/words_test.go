@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestSchedulerWords(t *testing.T) {
@@ -270,9 +271,9 @@ func TestDoAboutProgram(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, message, want string }{
 		"torchrun of the controller is not a command of the template": {
 			torchrun, `exec: "torchrun"` + notFound,
-			"The controller runs torchrun, so the command in the template is not the cause. The image must have torchrun in " +
-				"the PATH of its environment (ENV). " + entrypoint + " Or remove torchrunConfig, and set the command in the " +
-				"template.",
+			"The controller runs torchrun, so the command in the template is not the cause. The image must have " +
+				"torchrun in the PATH of its environment (ENV). " + entrypoint +
+				" Or remove torchrunConfig, and set the command in the template.",
 		},
 		"torchrun of the user is a command of the template": {
 			"", `exec: "torchrun"` + notFound, "Check the command. " + entrypoint,
@@ -288,6 +289,51 @@ func TestDoAboutProgram(t *testing.T) {
 			t.Parallel()
 			got := newView(factsAbout(t, tc.spec, "")).doAboutProgram(tc.message, "Check the command.")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected advice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDoAboutMesh(t *testing.T) {
+	t.Parallel()
+	const reset = "RuntimeError: [1] is setting up NCCL communicator: Connection reset by peer"
+	const istio = "The pod has the proxy istio-proxy of a service mesh, which can reset connections between replicas. " +
+		"If no other replica failed before, keep the pods out of the mesh: give the template the label " +
+		`sidecar.istio.io/inject: "false".`
+	for name, tc := range map[string]struct {
+		message          string
+		containers, init []string
+		want             string
+	}{
+		"a proxy of Istio can reset connections": {reset, []string{"main", "istio-proxy"}, nil, istio},
+		"a proxy can be an init container":       {reset, []string{"main"}, []string{"istio-init", "istio-proxy"}, istio},
+		"a proxy of Linkerd can reset connections": {
+			reset,
+			[]string{"linkerd-proxy", "main"},
+			nil,
+			"The pod has the proxy linkerd-proxy of a service mesh, which can reset connections between replicas. If no " +
+				"other replica failed before, keep the pods out of the mesh: give the template the annotation " +
+				"linkerd.io/inject: disabled.",
+		},
+		"without a proxy, there is no advice":      {reset, []string{"main"}, nil, ""},
+		"a proxy does not explain another failure": {"ValueError: no data", []string{"main", "istio-proxy"}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := factsAbout(t, "", failed("BackoffLimitExceeded", `{replica: digits-worker-0, exitCode: 1, reason: Error, `+
+				`time: "2026-11-26T13:57:00Z", message: "`+tc.message+`"}`))
+			p := pod(t, "digits-worker-0", "{phase: Failed}")
+			p.Spec.Containers = nil
+			for _, name := range tc.containers {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: name})
+			}
+			for _, name := range tc.init {
+				p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: name})
+			}
+			facts.Pods = []corev1.Pod{p}
+			v := newView(facts)
+			if diff := cmp.Diff(tc.want, failedWithError(v, condition{}).do); diff != "" {
 				t.Errorf("unexpected advice (-want +got):\n%s", diff)
 			}
 		})
