@@ -74,7 +74,7 @@ func (p pytorch) Wire(
 		// torchrun could not tell apart replicas on the same node.
 		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
 	}
-	if usesTorchrun(job) {
+	if job.RunsTorchrun() {
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else {

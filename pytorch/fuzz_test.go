@@ -55,7 +55,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 			envMasterPort: func(value string) bool { return value == masterPort },
 			envUnbuffered: func(value string) bool { return value == "1" },
 		}
-		if !usesTorchrun(begun.Job) {
+		if !begun.Job.RunsTorchrun() {
 			want[envWorldSize] = func(value string) bool { return value == strconv.Itoa(len(begun.Pods)) }
 			want[envRank] = func(value string) bool {
 				rank, err := strconv.Atoi(value)

@@ -12,15 +12,10 @@ import (
 // leaderType is the replica type that leads every job that has it.
 const leaderType = "master"
 
-// usesTorchrun reports whether the training is launched with torchrun.
-func usesTorchrun(job *v1beta1.PyTorchTrainingJob) bool {
-	return job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled
-}
-
 // elasticOf returns the elastic configuration of the job, or nil if the job is not elastic. Elastic training needs
 // torchrun.
 func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
-	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled && usesTorchrun(job) {
+	if elastic := job.Spec.Elastic; elastic != nil && elastic.Enabled && job.RunsTorchrun() {
 		return elastic
 	}
 	return nil
@@ -29,7 +24,7 @@ func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
 // firstProcess returns where the process of rank 0 runs. Without torchrunConfig, the command of the user might still
 // run torchrun, whose default is the backend c10d.
 func firstProcess(job *v1beta1.PyTorchTrainingJob) framework.FirstProcess {
-	if usesTorchrun(job) && rendezvousBackend(*job.Spec.TorchrunConfig) != c10d {
+	if job.RunsTorchrun() && rendezvousBackend(*job.Spec.TorchrunConfig) != c10d {
 		return framework.FirstProcessAnywhere
 	}
 	return framework.FirstProcessByName
@@ -51,7 +46,7 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	spec := framework.JobSpec{
 		RunPolicy:           job.Spec.RunPolicy,
 		DefaultRestartScope: batchv1beta1.RestartScopeJob,
-		RanksAreReplicas:    !usesTorchrun(job),
+		RanksAreReplicas:    !job.RunsTorchrun(),
 		RunMode:             job.Spec.RunMode,
 		Elastic:             elasticOf(job),
 		Scheduler:           job.Spec.Scheduler,

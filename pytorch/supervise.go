@@ -25,7 +25,7 @@ const (
 // never continue without the leader. If the member can report the progress of the training, the supervisor reports when
 // torchrun starts the training again.
 func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member) []string {
-	if !usesTorchrun(job) || job.Spec.RunMode.Debugging() {
+	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
 	}
 	switch spec := (pytorch{}).JobSpec(job); {

@@ -119,11 +119,10 @@ func (j Job) RankNote() string {
 	return ""
 }
 
-// RunsTorchrun reports whether the controller runs torchrun in the replicas of the job, instead of the command of the
-// template.
+// RunsTorchrun reports whether the job is a PyTorchTrainingJob whose replicas run torchrun.
 func (j Job) RunsTorchrun() bool {
 	job, ok := j.Job.(*pytorchv1beta1.PyTorchTrainingJob)
-	return ok && job.Spec.TorchrunConfig != nil && job.Spec.TorchrunConfig.Enabled
+	return ok && job.RunsTorchrun()
 }
 
 // LastFailure returns the last failure that the status records, and false if there is none. It is the root cause of

@@ -3,7 +3,6 @@ package upgrade
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -311,11 +310,9 @@ func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
 }
 
 // content returns the spec and the status of an object without empty values. For all fields of this API, an empty value
-// means the same as an unset field. This is also true of a count of 0 in the status, which can be a default of the CRD.
+// means the same as an unset field.
 func content(object *unstructured.Unstructured) map[string]any {
-	status, _ := pruned(object.Object["status"]).(map[string]any)
-	maps.DeleteFunc(status, func(_ string, value any) bool { return value == int64(0) })
-	return map[string]any{"spec": pruned(object.Object["spec"]), "status": status}
+	return map[string]any{"spec": pruned(object.Object["spec"]), "status": pruned(object.Object["status"])}
 }
 
 func pruned(value any) any {

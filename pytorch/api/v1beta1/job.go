@@ -10,6 +10,12 @@ func (j *PyTorchTrainingJob) JobStatus() *batchv1beta1.JobStatus {
 	return &j.Status.JobStatus
 }
 
+// RunsTorchrun reports whether the controller runs torchrun in the replicas of the job, instead of the command of the
+// template.
+func (j *PyTorchTrainingJob) RunsTorchrun() bool {
+	return j.Spec.TorchrunConfig != nil && j.Spec.TorchrunConfig.Enabled
+}
+
 // TensorBoardSpec implements framework.TensorBoardJob.
 func (j *PyTorchTrainingJob) TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec {
 	return j.Spec.TensorBoardSpec

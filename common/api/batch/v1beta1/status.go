@@ -79,11 +79,10 @@ type JobStatus struct {
 	BackoffCount int32 `json:"backoffCount"`
 
 	// The number of restarts that did not count towards runPolicy.backoffLimit, because the program did not cause them:
-	// after a preemption, an eviction, the loss of a node, a fault of a device, or the deletion of a pod.
+	// after a preemption, an eviction, the loss of a node, a fault of a device, or the deletion of a pod. Unset: none.
 	//
 	// +optional
-	// +kubebuilder:default=0
-	Disruptions int32 `json:"disruptions"`
+	Disruptions int32 `json:"disruptions,omitempty"`
 
 	// The latest available observations of the job's state. The condition types are Initialized, Running, Stalled,
 	// ReplicaFailure, Paused, SuccessCriteriaMet, FailureTarget, Completed and Failed.
