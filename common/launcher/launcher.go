@@ -57,13 +57,23 @@ func Read(output string) Report {
 		}
 		report.Text = strings.Join(first.lines, "\n")
 		if report.Text == "" { // the agent of a DeepSpeed job names a rank, and the output of its worker is before that
-			report.Text = strings.Join(slices.DeleteFunc(lines, rankReport.MatchString), "\n")
+			report.Text = strings.Join(withoutPeers(lines, all), "\n")
 		}
 	}
 	if Tells(report.ExitCode) {
 		report.LostPeers = false
 	}
 	return report
+}
+
+// withoutPeers returns the output of a worker without the report about its first rank, and without the exceptions of
+// processes that only lost their peers.
+func withoutPeers(lines []string, all []failure) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return rankReport.MatchString(line) || slices.ContainsFunc(all, func(f failure) bool {
+			return f.kind == lostPeers && slices.Contains(f.lines, line)
+		})
+	})
 }
 
 // Tells reports whether the exit code shows that the process did not only lose its peers. A process that lost its peers
