@@ -24,6 +24,7 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	go.uber.org/zap v1.28.0 // indirect
 	k8s.io/apiserver v0.37.1 // indirect
+	k8s.io/component-helpers v0.37.1 // indirect
 )
 
 require (

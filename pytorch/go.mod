@@ -18,6 +18,8 @@ require (
 	tensorstack.dev/jobs/common v0.1.0
 )
 
+require k8s.io/component-helpers v0.37.1 // indirect
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/Masterminds/semver/v3 v3.4.0 // indirect

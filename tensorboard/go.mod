@@ -22,6 +22,8 @@ require (
 	tensorstack.dev/jobs/common v0.1.0
 )
 
+require k8s.io/component-helpers v0.37.1 // indirect
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

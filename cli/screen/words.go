@@ -17,6 +17,7 @@ var words = map[string]string{
 	batchv1beta1.ReasonInvalidTemplate:           "no valid pod can be created from the template",
 	batchv1beta1.ReasonNameConflict:              "an object has a name that the job needs",
 	batchv1beta1.ReasonCreateFailed:              "the API server rejects an object of the job",
+	batchv1beta1.ReasonResourceQuotaExceeded:     "a ResourceQuota has no room for the pods",
 	batchv1beta1.ReasonAdmissionChangedPod:       "an admission policy changes labels of the pods",
 	batchv1beta1.ReasonReplicasRunning:           "every replica runs",
 	batchv1beta1.ReasonPartiallyRunning:          "enough replicas run",

@@ -7,6 +7,7 @@ import (
 // Sections of the documentation.
 const (
 	seePending     = "docs/troubleshooting.md#pending"
+	seeQuotas      = "docs/scheduling.md#resourcequotas"
 	seeRunning     = "docs/troubleshooting.md#running"
 	seeStalled     = "docs/troubleshooting.md#stalled"
 	seePaused      = "docs/troubleshooting.md#paused"
@@ -45,12 +46,13 @@ var initialized = map[string]entry{
 		cause: "No pod can be made from the template of the job: {message}.",
 		next:  []step{describeJob}, fix: "correct the template as the message describes", see: seePending,
 	},
-	batchv1beta1.ReasonNameConflict: {choose: nameConflict},
-	batchv1beta1.ReasonCreateFailed: {choose: createFailed},
-	batchv1beta1.ReasonUpdateFailed: notPermitted,
-	batchv1beta1.ReasonReadFailed:   notPermitted,
-	batchv1beta1.ReasonNotInstalled: {choose: notInstalled},
-	batchv1beta1.ReasonDeleteFailed: notPermitted,
+	batchv1beta1.ReasonNameConflict:          {choose: nameConflict},
+	batchv1beta1.ReasonCreateFailed:          {choose: createFailed},
+	batchv1beta1.ReasonResourceQuotaExceeded: {choose: quotaRefuses},
+	batchv1beta1.ReasonUpdateFailed:          notPermitted,
+	batchv1beta1.ReasonReadFailed:            notPermitted,
+	batchv1beta1.ReasonNotInstalled:          {choose: notInstalled},
+	batchv1beta1.ReasonDeleteFailed:          notPermitted,
 	batchv1beta1.ReasonAdmissionChangedPod: {
 		cause: "A webhook or a policy of the cluster changes labels that the controllers need: {message}.",
 		do: "Ask an administrator to leave these labels alone, or to exempt the namespace {namespace}. " +

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"tensorstack.dev/jobs/common/quota"
 )
 
 // needed matches the object that a job needs in the message of a name conflict.
@@ -61,34 +63,41 @@ func notInstalled(v view, _ condition) entry {
 	}
 }
 
-// exceeded matches the message of the API server about a ResourceQuota that has no room.
-var exceeded = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
-
 // unspecified matches the message of the API server about a ResourceQuota that requires requests or limits.
 var unspecified = regexp.MustCompile(`failed quota: (\S+): must specify (.+)`)
 
+// quotaRefuses returns the entry of a job that waits for a ResourceQuota.
+func quotaRefuses(_ view, c condition) entry {
+	e := entry{
+		cause: "The job waits for a ResourceQuota of the namespace {namespace}: {message}.",
+		do: "Wait until other jobs of the namespace end, request less, or ask an administrator for a larger quota. " +
+			"The job continues automatically when there is room for all of its pods.",
+		next: []step{
+			{purpose: "See what the quota allows, and how much of it is in use", line: "kubectl describe resourcequotas"},
+			{purpose: "See the jobs of the namespace", line: "kubectl train list"},
+		},
+		fix: "request less", see: seeQuotas,
+	}
+	if refusal, ok := quota.ParseRefusal(clean(c.message)); ok {
+		e.cause = fmt.Sprintf("The ResourceQuota %s of the namespace {namespace} has no room for another pod: %s.",
+			refusal.Quota, quotaWords(refusal.Requested, refusal.Used, refusal.Limited))
+		if isName(refusal.Quota) {
+			e.next[0].line = "kubectl describe resourcequota " + refusal.Quota
+		}
+	}
+	return e
+}
+
 // createFailed returns the entry of an object that the API server rejects.
-func createFailed(_ view, c condition) entry {
+func createFailed(v view, c condition) entry {
 	e := entry{
 		cause: "The API server rejects an object that the job needs: {message}.",
 		do:    "The controller tries it again at least every minute.",
 		next:  []step{describeJob}, see: seePending,
 	}
 	message := clean(c.message)
-	if found := exceeded.FindStringSubmatch(message); found != nil {
-		quota := strings.TrimRight(found[1], ",")
-		e.cause = fmt.Sprintf("The ResourceQuota %s of the namespace {namespace} has no room for another pod: %s.", quota,
-			quotaWords(found[2], found[3], found[4]))
-		e.do = "Wait until other jobs of the namespace end, request less, or ask an administrator for a larger quota. " +
-			"The job continues automatically when there is room."
-		e.next = []step{{purpose: "See what the quota allows, and how much of it is in use", line: "kubectl describe " +
-			"resourcequotas"}}
-		if isName(quota) {
-			e.next[0].line = "kubectl describe resourcequota " + quota
-		}
-		e.next = append(e.next, step{purpose: "See the jobs of the namespace", line: "kubectl train list"})
-		e.fix = "request less"
-		return e
+	if _, ok := quota.ParseRefusal(message); ok {
+		return quotaRefuses(v, c)
 	}
 	if strings.Contains(message, "which the controller adds: ") {
 		e.do = "The template cannot change this container. Do what the end of the message describes."

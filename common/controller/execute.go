@@ -320,8 +320,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 			return err
 		}
 	}
-	if len(d.Creates) == 0 {
-		return nil
+	if err := r.awaitRoom(ctx, job, d); err != nil || len(d.Creates) == 0 {
+		return err
 	}
 	if err := r.createSecret(ctx, job, planned); err != nil {
 		return err
@@ -354,7 +354,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	}
 	setToken(pod, rand.Text)
 	asked := maps.Clone(pod.Labels)
-	err = r.blamed(ctx, pod, r.createOwned(ctx, job, pod))
+	err = r.blamed(ctx, pod, ofQuota(r.createOwned(ctx, job, pod)))
 	if r.isRelabelled(job, err) {
 		return cmp.Or(r.deleteRelabelled(ctx, job, pod.Name), errRelabelled)
 	}

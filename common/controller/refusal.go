@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +47,7 @@ func (r *Reconciler[J]) reportRefusal(
 // because policies of every kind can refuse a container, and their messages need not name it.
 func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) error {
 	var refused *report.RefusedError
-	if !errors.As(err, &refused) || refused.Reason != batchv1beta1.ReasonCreateFailed ||
-		strings.Contains(err.Error(), "exceeded quota") { // a dry run reserves no quota
+	if !errors.As(err, &refused) || refused.Reason != batchv1beta1.ReasonCreateFailed {
 		return err
 	}
 	isTemplate := func(c corev1.Container) bool { return c.Image != r.options.Image }

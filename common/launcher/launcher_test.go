@@ -201,7 +201,8 @@ func TestReadOfText(t *testing.T) {
 	if diff := cmp.Diff("step 7\nno labels", text); diff != "" {
 		t.Errorf("unexpected text of a rank that raised no exception (-want +got):\n%s", diff)
 	}
-	output := "rank 1 fails\n[rank0]: Traceback (most recent call last):\n[rank0]:   File \"train.py\", line 25, in <module>\n" +
+	output := "rank 1 fails\n" +
+		"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"train.py\", line 25, in <module>\n" +
 		"[rank0]:     work.wait()\n[rank0]:     ~~~~~~~~~^^\n" +
 		"[rank0]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.244.0.226]:20403\n"
 	text = Read(AgentReport("train-worker-0.train", 1, 1, output+RankReport(1, 3))).Text

@@ -161,6 +161,9 @@ func jobCache(
 				stripService(object, kind)
 			case *networkingv1.NetworkPolicy:
 				stripNetworkPolicy(object, kind, policies, reader)
+			case *corev1.ResourceQuota: // only the status counts
+				StripForeignMeta(&object.ObjectMeta)
+				object.Spec = corev1.ResourceQuotaSpec{}
 			}
 		}),
 	}

@@ -35,6 +35,9 @@ const (
 	// withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
 	// first pod is deleted.
 	withdraw
+	// giveBack: a ResourceQuota has no room for replicas that the job needs, and the others run or start in vain. The end
+	// of the attempt is recorded before the first pod is deleted.
+	giveBack
 	// run: replicas are restarted and created as needed.
 	run
 )
@@ -86,6 +89,9 @@ func (v *view) choose() choice {
 	}
 	if why := v.whyStop(); why != "" {
 		return choice{action: withdraw, why: why}
+	}
+	if due, ok := v.giveBackDue(); ok && !v.now.Before(due) {
+		return choice{action: giveBack}
 	}
 	return choice{action: run}
 }

@@ -36,7 +36,8 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 		return true
 	case s.Stall != "": // a cache might lack the failure that made the training hang
 		return true
-	case c.action == stop, c.action == withdraw: // earlier failures must be counted before the attempt ends
+	case c.action == stop, c.action == withdraw, c.action == giveBack:
+		// Earlier failures must be counted before the attempt ends.
 		return true
 	//mutant:a job is paused based on a cache that might lack pods => case false:
 	case c.action == pause && isPaused(s.Status) != isPaused(status):

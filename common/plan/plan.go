@@ -7,8 +7,8 @@
 //   - interpret determines the current replicas of the job and their states (interpret.go, replica.go, elastic.go);
 //   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
-//     finish.go, cleanup.go, elsewhere.go, and for pods that another controller admits, admission.go and withdraw.go)
-//     and the resulting status (status.go, tasks.go, progress.go, stall.go);
+//     finish.go, cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and
+//     withdraw.go) and the resulting status (status.go, tasks.go, progress.go, stall.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
@@ -66,6 +66,11 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 		s.begin()
 		s.restart()
 		s.withdraw(choice.why)
+		s.run()
+	case giveBack:
+		s.begin()
+		s.restart()
+		s.giveBack()
 		s.run()
 	case run:
 		s.begin()

@@ -34,6 +34,7 @@ func (s *steps) wakeAtDeadline() {
 // run creates the missing pods and deletes the pods of earlier attempts.
 func (s *steps) run() {
 	s.wakeAtDeadline()
+	s.wakeToGiveBack()
 	s.CreateService = !s.seen.HasService
 	s.EnsureNetworkPolicy = s.seen.NeedsNetworkPolicy
 	//mutant:the pods of an earlier attempt are not deleted =>

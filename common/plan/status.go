@@ -179,7 +179,7 @@ func (s *steps) setInitialized() {
 func IsCreateFailure(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
-		batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled:
+		batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled, batchv1beta1.ReasonResourceQuotaExceeded:
 		return true
 	default:
 		return false

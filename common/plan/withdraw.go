@@ -47,16 +47,21 @@ func (v *view) whyStop() string {
 	return ""
 }
 
-// withdraw stops all replicas of a job whose admission is withdrawn. As a pause, it begins a new attempt, so that all
-// pods belong to an earlier one and their failures are ignored. The status is written before the first pod is deleted.
-// The job waits for its next admission. why is why the pods must go.
+// withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. why is why
+// the pods must go.
 func (s *steps) withdraw(why string) {
-	//mutant:kueue: an eviction counts as a failure => s.Status.Evictions++; s.Status.BackoffCount++
-	s.Status.Evictions++
 	s.Status.StartTime = nil
-	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
+	s.evict(why)
 	if meta.IsStatusConditionTrue(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure) {
 		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, batchv1beta1.ReasonQueued, why)
 	}
+}
+
+// evict stops all replicas. As a pause, it begins a new attempt, so that all pods belong to an earlier one and their
+// failures are ignored. The status is written before the first pod is deleted.
+func (s *steps) evict(why string) {
+	//mutant:kueue: an eviction counts as a failure => s.Status.Evictions++; s.Status.BackoffCount++
+	s.Status.Evictions++
+	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
 	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", why)
 }

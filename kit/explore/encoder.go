@@ -83,6 +83,7 @@ func (e *encoder) digest(s *state) digest {
 	if !s.heldUntil.IsZero() {
 		e.tokens = append(e.tokens, token{text: "held"}, token{at: s.heldUntil.Unix()})
 	}
+	e.quota(s)
 	e.progress(s)
 	if s.late != nil {
 		e.late(s.late)
@@ -272,6 +273,8 @@ func (e *encoder) encode(object client.Object) string {
 		for _, c := range object.Status.Conditions {
 			fmt.Fprintf(&b, "%s %s %s %s ", c.Type, c.Status, c.Reason, c.Message)
 		}
+	case *corev1.ResourceQuota:
+		write(&b, object.Status)
 	case *schedulerv1beta1.PodGroup:
 		fmt.Fprintf(&b, "%d %v of generation %d ", object.Spec.MinMember, object.Spec.Roles, object.Status.ObservedGeneration)
 		for _, c := range object.Status.Conditions {

@@ -396,6 +396,18 @@ func explorations() []exploration {
 			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
 		},
 		{
+			name:     "a job that restarts as a whole gives back what a ResourceQuota keeps it from using",
+			shape:    model.UnderQuota(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)), 2),
+			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
+			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "an elastic job gives back what it cannot use of a ResourceQuota, and trains with less",
+			shape:    model.UnderQuota(model.Elastic(2, 3, "", model.Limit(1)), 3),
+			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
+			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
 			name: "a job of one replica restarts when its training hangs", added: true,
 			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
 			failures: []string{"hangs", "hangs at its start", "fails"}, edits: []edit{pauses, resumes},

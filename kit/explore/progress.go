@@ -123,10 +123,10 @@ func (m *machine) checkProgressPace(change model.Change) {
 // isPolled reports whether the job reports its progress, so that it is reconciled again and again while it runs.
 func (x *exploration) isPolled() bool { return x.shape.Progress.Reports() }
 
-// waitsForProgress reports whether a job is at rest, except that it is requeued to read its progress: the next
-// reconcile writes nothing and leads to the same state.
-func (x *exploration) waitsForProgress(m *machine, s *state) bool {
-	if !x.isPolled() || s.dirty || s.reconcile != nil {
+// onlyPolls reports whether a job is at rest, except that it is requeued to read its progress or a ResourceQuota: the
+// next reconcile writes nothing and leads to the same state.
+func (x *exploration) onlyPolls(m *machine, s *state) bool {
+	if !x.isPolled() && !waitsForQuota(s) || s.dirty || s.reconcile != nil {
 		return false
 	}
 	m.writes = 0

@@ -25,7 +25,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	job := live.Job()
 	if job == nil {
 		// Only an administrator can remove a pod of a deleted job from a lost node.
-		isLeft := func(o client.Object) bool { return !model.IsHeldByLostNode(o) }
+		isLeft := func(o client.Object) bool { return !model.IsHeldByLostNode(o) && !isQuota(o) }
 		if slices.ContainsFunc(slices.Collect(maps.Values(live)), isLeft) {
 			fail("the job is gone, but it left objects behind")
 		}
@@ -57,6 +57,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if hasGroup := live.PodGroup() != nil; hasGroup != wantsGroup {
 		fail("the job has a PodGroup: %t, want %t", hasGroup, wantsGroup)
 	}
+	for _, why := range s.checkQuota(spec) {
+		fail("%s", why)
+	}
 	for _, why := range model.CheckWorkload(live, job, spec.RunMode.Pausing()) {
 		fail("%s", why)
 	}
@@ -75,7 +78,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 				if r.Phase == batchv1beta1.ReplicaPhaseFailed {
 					failed++
 				}
-			case pod == nil && (s.closed || isBeyond):
+			case pod == nil && (s.closed || isBeyond || waitsForQuota(s)):
 				queued = true
 			case r.Phase != batchv1beta1.ReplicaPhaseRunning:
 				fail("replica %s is %s, want Running", r.Name, r.Phase)
@@ -109,6 +112,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
 			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
 		// The words of Kueue can be some minutes old.
+		isReported = isReported || waitsForQuota(s)
 		if live.Workload() != nil {
 			isReported = status.Reason == batchv1beta1.ReasonQueued || spec.Elastic != nil &&
 				status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, "Kueue has admitted")
@@ -176,7 +180,7 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 			m.state.dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		isRequeued := !next.requeueAt.IsZero() && !x.isPolled()
+		isRequeued := !next.requeueAt.IsZero() && !x.isPolled() && !waitsForQuota(s)
 		if m.writes > 0 || next.dirty || isRequeued || len(laws) > 0 {
 			wrong = append(wrong, fmt.Sprintf("the job is at rest, but a reconcile makes %d writes or requeues the job: "+
 				"first %s, then %s", m.writes, s, next))

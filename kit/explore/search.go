@@ -109,6 +109,9 @@ func (x *exploration) first(m *machine) *state {
 		shape: &x.shape, dirty: true,
 	}
 	next, _ := m.successor(s, action{do: func(m *machine) {
+		if x.shape.Quota > 0 {
+			m.must(func(c *model.Cluster) error { return c.Create(model.NewQuota(x.shape.Quota)) })
+		}
 		m.must(func(c *model.Cluster) error { return c.Create(m.kind.Job(x.shape)) })
 	}})
 	return next
@@ -153,7 +156,7 @@ func (s *search) expand(m *machine, from numbered) {
 			quiet, order = id, a.quiet
 		}
 	}
-	if order == timePasses && s.x.waitsForProgress(m, from.state) {
+	if order == timePasses && s.x.onlyPolls(m, from.state) {
 		order = 0
 	}
 	if order == timePasses && waitsTooLong(m.kind, from.state) {

@@ -85,6 +85,9 @@ func (r reader) Get(_ context.Context, name client.ObjectKey, into client.Object
 		if found == nil || r.cached && !isCached(found) {
 			return Answer{Err: notFound(kind, name.Name)}
 		}
+		if resourceOf(found) == ResourceQuotas {
+			found = from.Quota()
+		}
 		return Answer{Object: found}
 	})
 	if answer.Err != nil {

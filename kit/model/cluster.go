@@ -148,7 +148,7 @@ func (c *Cluster) ChangeTo(revision int) Change {
 }
 
 // Create stores a new object and sets the fields that the API server sets. It returns AlreadyExists if the name is
-// taken.
+// taken, and Forbidden if a ResourceQuota has no room for a pod.
 func (c *Cluster) Create(object client.Object) error {
 	key := c.keyOf(object)
 	if c.Live()[key] != nil {
@@ -166,6 +166,9 @@ func (c *Cluster) Create(object client.Object) error {
 		secret.Data = nil // the data is random: with it, no two states would be equal
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
+		if err := c.exceedsQuota(pod); err != nil {
+			return err
+		}
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		if c.admission != nil && owned(pod) {
 			asked := AttemptLabel(pod)

@@ -96,12 +96,14 @@ const (
 	Workloads
 	// Secrets are written by the controller but never read.
 	Secrets
+	// ResourceQuotas are read live, and never written by the controller.
+	ResourceQuotas
 )
 
 // String returns the kinds of the resources.
 func (r Resources) String() string {
 	var kinds []string
-	for resource := Jobs; resource <= Secrets; resource <<= 1 {
+	for resource := Jobs; resource <= ResourceQuotas; resource <<= 1 {
 		if r&resource != 0 {
 			kinds = append(kinds, cmp.Or(kindNames[resource], "Job"))
 		}
@@ -113,7 +115,7 @@ func (r Resources) String() string {
 const Cached = Jobs | Pods | Services | PodGroups | TensorBoards | NetworkPolicies | Workloads
 
 // All contains all resources.
-const All = Cached | Secrets
+const All = Cached | Secrets | ResourceQuotas
 
 func resourceOf(object client.Object) Resources {
 	switch object := object.(type) {
@@ -131,6 +133,8 @@ func resourceOf(object client.Object) Resources {
 		return Workloads
 	case *corev1.Secret:
 		return Secrets
+	case *corev1.ResourceQuota:
+		return ResourceQuotas
 	case *metav1.PartialObjectMetadata:
 		return resourceOfKind(object.Kind)
 	default:
@@ -147,10 +151,10 @@ func resourceOfKind(kind string) Resources {
 	return Jobs
 }
 
-// kindNames are the kinds of the objects that a job owns.
+// kindNames are the kinds of all objects except jobs.
 var kindNames = map[Resources]string{
 	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard",
-	NetworkPolicies: "NetworkPolicy", Workloads: "Workload", Secrets: "Secret",
+	NetworkPolicies: "NetworkPolicy", Workloads: "Workload", Secrets: "Secret", ResourceQuotas: "ResourceQuota",
 }
 
 // kindOf returns the kind of an object.

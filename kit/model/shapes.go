@@ -28,6 +28,8 @@ type Shape struct {
 	Scheduler *batchv1beta1.SchedulePolicy
 	// Kueue reports whether Kueue admits the job.
 	Kueue bool
+	// Quota is the number of pods that a ResourceQuota of the namespace allows. 0 means that there is none.
+	Quota int64
 	// Progress is how the training reports its progress. Nil means that it does not.
 	Progress *batchv1beta1.ProgressSpec
 }
@@ -87,6 +89,12 @@ func InQueue(s Shape) Shape {
 // InKueue returns the shape of a job that Kueue admits.
 func InKueue(s Shape) Shape {
 	s.Kueue = true
+	return s
+}
+
+// UnderQuota returns the shape of a job in a namespace whose ResourceQuota allows the given number of pods.
+func UnderQuota(s Shape, pods int64) Shape {
+	s.Quota = pods
 	return s
 }
 

@@ -47,8 +47,11 @@ const (
 	// ReasonNameConflict: an object with a name that the job needs already exists and does not belong to the job. The
 	// controller does not change that object.
 	ReasonNameConflict = "NameConflict"
-	// ReasonCreateFailed: the API server rejected an object of the job, for example because of a quota.
+	// ReasonCreateFailed: the API server rejected an object of the job, for example because of a policy.
 	ReasonCreateFailed = "CreateFailed"
+	// ReasonResourceQuotaExceeded: a ResourceQuota of the namespace has no room for the pods of the job. The job deletes
+	// the pods that it has if it cannot train with them, and continues when there is room for all of them.
+	ReasonResourceQuotaExceeded = "ResourceQuotaExceeded"
 	// ReasonAdmissionChangedPod: an admission webhook or policy changes or removes labels that the controllers need to
 	// identify the pods.
 	ReasonAdmissionChangedPod = "AdmissionChangedPod"

@@ -155,7 +155,8 @@ type JobStatus struct {
 	Pauses int32 `json:"pauses,omitempty"`
 
 	// The number of times that all replicas were stopped because the admission of the job was withdrawn, for example by
-	// a preemption in Kueue. This does not count towards runPolicy.backoffLimit.
+	// a preemption in Kueue, or because a ResourceQuota had no room for the others. This does not count towards
+	// runPolicy.backoffLimit.
 	//
 	// +optional
 	Evictions int32 `json:"evictions,omitempty"`

@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
+// together, and without them the other replicas only wait. It is 0 if the job has trained in this attempt, or might
+// train now:
+//
+//   - a replica is replaced alone, or has ended;
+//   - an elastic job has its minimum;
+//   - replicas of a job whose replicas restart alone run. They might not depend on each other.
+func (v *view) neededTogether() int {
+	missing, present := 0, 0
+	isCollective := v.job.Spec.Elastic != nil || policy.Scope(v.job.Spec) == batchv1beta1.RestartScopeJob
+	for _, r := range v.replicas {
+		hasStarted := r.isCurrent() && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
+		switch {
+		case r.done, r.recorded.Attempt > 0, hasStarted && !isCollective:
+			return 0
+		case r.isCurrent():
+			present++
+		default:
+			missing++
+		}
+	}
+	if elastic := v.job.Spec.Elastic; elastic != nil {
+		return max(0, min(missing, int(elastic.Least())-present))
+	}
+	return missing
+}
+
+// giveBackDue returns when the job gives its pods back, because a ResourceQuota refuses others that it needs. Jobs that
+// keep such pods can wait for each other forever. It returns false if the job has no such pods.
+func (v *view) giveBackDue() (time.Time, bool) {
+	c := initialized(v.job.Status)
+	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded || v.neededTogether() == 0 {
+		return time.Time{}, false
+	}
+	since, holds := c.LastTransitionTime.Time, false
+	for _, r := range v.replicas {
+		if r.isCurrent() {
+			holds = true
+			if created := r.pod.CreationTimestamp.Time; created.After(since) {
+				since = created
+			}
+		}
+	}
+	return since.Add(policy.QuotaPatience(v.job.Kind.Kind + "/" + v.job.Name)), holds
+}
+
+// wakeToGiveBack requeues a job that will give its pods back.
+func (s *steps) wakeToGiveBack() {
+	if due, ok := s.giveBackDue(); ok {
+		s.wakeAt(due)
+	}
+}
+
+// giveBack stops the replicas of a job that a ResourceQuota keeps from training. The job starts again when the quota
+// has room for all of them.
+func (s *steps) giveBack() {
+	s.evict("gave back the pods of the job: a ResourceQuota has no room for " +
+		report.Count(s.neededTogether(), "replica") + " that the job needs, too")
+}

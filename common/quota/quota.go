@@ -1,0 +1,100 @@
+// Package quota determines whether the pods of a job fit in a ResourceQuota, beside those of older jobs that wait.
+package quota
+
+import (
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Refusal describes a ResourceQuota that has no room for an object, as the API server reports it. The lists have the
+// form cpu=1,pods=2.
+type Refusal struct {
+	// Object is the name of the object, such as a pod, and Quota is the name of the ResourceQuota.
+	Object, Quota string
+	// Requested is what the object requests of the resources that have no room, and Used and Limited are their current use
+	// and their limits.
+	Requested, Used, Limited string
+}
+
+// exceeded matches the message of the API server about a ResourceQuota that has no room for an object.
+var exceeded = regexp.MustCompile(`"(\S+)" is forbidden: ` +
+	`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
+
+// ParseRefusal returns the refusal in a message of the API server. It returns false if the message has none.
+func ParseRefusal(message string) (Refusal, bool) {
+	found := exceeded.FindStringSubmatch(message)
+	if found == nil {
+		return Refusal{}, false
+	}
+	return Refusal{Object: found[1], Quota: found[2], Requested: found[3], Used: found[4], Limited: found[5]}, true
+}
+
+// Requests returns what the refused object requests of the resources that have no room.
+func (r Refusal) Requests() corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for pair := range strings.SplitSeq(r.Requested, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		if quantity, err := resource.ParseQuantity(value); err == nil {
+			list[corev1.ResourceName(name)] = quantity
+		}
+	}
+	return list
+}
+
+// UsageOf returns how much a pod uses of the resources that a ResourceQuota can limit, by their names in the quota.
+func UsageOf(pod *corev1.Pod) corev1.ResourceList {
+	one := *resource.NewQuantity(1, resource.DecimalSI)
+	usage := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one}
+	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		usage[name], usage["requests."+name] = quantity, quantity
+	}
+	for name, quantity := range resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{}) {
+		usage["limits."+name] = quantity
+	}
+	return usage
+}
+
+// Add adds the usage of one more pod to a sum. It adds at least the given requests, which contain what admission adds
+// to a pod, such as the defaults of a LimitRange.
+func Add(sum, usage, least corev1.ResourceList) {
+	add := func(name corev1.ResourceName, quantity resource.Quantity) {
+		total := sum[name]
+		total.Add(quantity)
+		sum[name] = total
+	}
+	for name, quantity := range usage {
+		if atLeast, ok := least[name]; ok && quantity.Cmp(atLeast) < 0 {
+			quantity = atLeast
+		}
+		add(name, quantity)
+	}
+	for name, quantity := range least {
+		if _, ok := usage[name]; !ok {
+			add(name, quantity)
+		}
+	}
+}
+
+// Free returns how much of the limits of a ResourceQuota is not in use.
+func Free(quota *corev1.ResourceQuota) corev1.ResourceList {
+	free := corev1.ResourceList{}
+	for name, limit := range quota.Status.Hard {
+		limit.Sub(quota.Status.Used[name])
+		free[name] = limit
+	}
+	return free
+}
+
+// fits reports whether the needs fit in what is free. A resource that is not listed as free is not limited.
+func fits(needs, free corev1.ResourceList) bool {
+	for name, left := range free {
+		if needed, ok := needs[name]; ok && needed.Cmp(left) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,84 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/kit/model"
+)
+
+var (
+	takesQuota = edit{
+		name: "lets another job take the room for a pod from the quota",
+		may: func(s *state) bool {
+			room, ok := s.live.Objects.Room()
+			return ok && room > 0
+		},
+		do: func(m *machine) { m.cluster(func(c *model.Cluster) { c.SetUsedByOthers(c.Live().UsedByOthers() + 1) }) },
+	}
+	freesQuota = edit{
+		name: "lets the other jobs end",
+		may:  func(s *state) bool { return s.live.Objects.UsedByOthers() > 0 },
+		do:   func(m *machine) { m.cluster(func(c *model.Cluster) { c.SetUsedByOthers(0) }) },
+	}
+)
+
+// isQuota reports whether an object is a ResourceQuota.
+func isQuota(object client.Object) bool {
+	_, ok := object.(*corev1.ResourceQuota)
+	return ok
+}
+
+// waitsForQuota reports whether the job reports that a ResourceQuota has no room for its pods.
+func waitsForQuota(s *state) bool {
+	job := s.live.Objects.Job()
+	if job == nil || job.JobStatus().Decided() {
+		return false
+	}
+	c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
+	return c != nil && c.Reason == batchv1beta1.ReasonResourceQuotaExceeded
+}
+
+// checkQuota returns what is wrong with a job at rest that waits for a ResourceQuota. Such a job keeps no pod that it
+// cannot use, and waits only if there is no room for the pods that it needs.
+func (s *state) checkQuota(spec framework.JobSpec) []string {
+	if !waitsForQuota(s) || spec.RunMode.Pausing() {
+		return nil
+	}
+	var wrong []string
+	needed, pods := model.CountReplicas(spec), len(s.live.Objects.Pods())
+	if spec.Elastic != nil {
+		needed = int(spec.Elastic.Least())
+	}
+	hasEnded := slices.ContainsFunc(s.live.Objects.Pods(), policy.Ended) // then the others do not wait for all
+	if pods > 0 && pods < needed && !hasEnded {
+		wrong = append(wrong, fmt.Sprintf("the job needs %d pods to train, and keeps %d while a ResourceQuota refuses others",
+			needed, pods))
+	}
+	if room, _ := s.live.Objects.Room(); int(room) >= model.CountReplicas(spec)-pods {
+		wrong = append(wrong, fmt.Sprintf("the job waits for a ResourceQuota that has room for %d pods", room))
+	}
+	return wrong
+}
+
+// quota adds when pods were created to the encoding of a state, because a job gives them back some time later.
+func (e *encoder) quota(s *state) {
+	if s.shape.Quota == 0 {
+		return
+	}
+	e.text("created ")
+	pods := slices.Concat(s.live.Objects.Pods(), s.cache.Shown().Pods())
+	for _, pod := range pods {
+		e.tokens = append(e.tokens, token{at: pod.CreationTimestamp.Unix(), past: quotaMatters})
+	}
+}
+
+// quotaMatters is for how many seconds the creation of a pod matters: a little longer than policy.QuotaPatience.
+const quotaMatters = 50

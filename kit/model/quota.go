@@ -1,0 +1,72 @@
+package model
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// countPods is the name in a ResourceQuota of the number of pods, whether they have ended or not.
+const countPods = corev1.ResourceName("count/pods")
+
+// NewQuota returns a ResourceQuota for the given number of pods. In the status of the stored object, only pods of other
+// jobs are in use.
+func NewQuota(pods int64) *corev1.ResourceQuota {
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: JobKey.Namespace, Name: "few"}}
+	quota.Status.Hard = corev1.ResourceList{countPods: *resource.NewQuantity(pods, resource.DecimalSI)}
+	return quota
+}
+
+// Quota returns the ResourceQuota as the API server shows it, or nil if there is none.
+func (o Objects) Quota() *corev1.ResourceQuota {
+	quotas := ListOf[*corev1.ResourceQuota](o)
+	if len(quotas) == 0 {
+		return nil
+	}
+	shown := quotas[0].DeepCopy()
+	used := shown.Status.Used[countPods]
+	used.Add(*resource.NewQuantity(int64(len(o.Pods())), resource.DecimalSI))
+	shown.Status.Used = corev1.ResourceList{countPods: used}
+	return shown
+}
+
+// Room returns how many more pods the ResourceQuota allows. It returns false if there is no ResourceQuota.
+func (o Objects) Room() (int64, bool) {
+	quota := o.Quota()
+	if quota == nil {
+		return 0, false
+	}
+	return quota.Status.Hard.Name(countPods, resource.DecimalSI).Value() -
+		quota.Status.Used.Name(countPods, resource.DecimalSI).Value(), true
+}
+
+// UsedByOthers returns how many pods of other jobs use the ResourceQuota.
+func (o Objects) UsedByOthers() int64 {
+	for _, quota := range ListOf[*corev1.ResourceQuota](o) {
+		return quota.Status.Used.Name(countPods, resource.DecimalSI).Value()
+	}
+	return 0
+}
+
+// SetUsedByOthers sets how many pods of other jobs use the ResourceQuota.
+func (c *Cluster) SetUsedByOthers(pods int64) {
+	quota := copyOf(ListOf[*corev1.ResourceQuota](c.Live())[0])
+	quota.Status.Used = corev1.ResourceList{countPods: *resource.NewQuantity(pods, resource.DecimalSI)}
+	c.Put(quota)
+}
+
+// exceedsQuota returns the error of the creation of a pod if the ResourceQuota has no room.
+func (c *Cluster) exceedsQuota(pod *corev1.Pod) error {
+	if room, ok := c.Live().Room(); !ok || room > 0 {
+		return nil
+	}
+	quota := c.Live().Quota()
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, pod.Name, fmt.Errorf(
+		"exceeded quota: %s, requested: count/pods=1, used: count/pods=%d, limited: count/pods=%d", quota.Name,
+		quota.Status.Used.Name(countPods, resource.DecimalSI).Value(),
+		quota.Status.Hard.Name(countPods, resource.DecimalSI).Value()))
+}
