@@ -48,6 +48,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 		if err != nil {
 			return err
 		}
+		//mutant:quota: a job creates its pods again without room for all => if !fits && name == "" {
 		if !fits {
 			if r.watchQuotas != nil {
 				if err := r.watchQuotas(); err != nil {

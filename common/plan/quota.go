@@ -51,6 +51,7 @@ func (v *view) giveBackDue() (time.Time, bool) {
 			}
 		}
 	}
+	//mutant:quota: a job keeps pods that it cannot use => return since, false
 	return since.Add(policy.QuotaPatience(v.job.Kind.Kind + "/" + v.job.Name)), holds
 }
 

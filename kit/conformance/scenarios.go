@@ -29,7 +29,7 @@ type scenario struct {
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
 	networkPolicyScenarios, polled(progressScenarios), admissionScenarios, ownerScenarios, awayScenarios,
-	holdScenarios, nodeScenarios,
+	holdScenarios, nodeScenarios, quotaScenarios,
 )
 
 // polled marks scenarios in which the controller reads the progress of a training, and might see it one interval later.

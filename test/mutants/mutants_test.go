@@ -32,6 +32,7 @@ var shownBy = map[string]string{
 	"progress":   "training",
 	"devices":    "device",
 	"nodes":      "avoids",
+	"quota":      "ResourceQuota",
 }
 
 func TestMarks(t *testing.T) {
