@@ -368,8 +368,8 @@ func TestQuotaRefuses(t *testing.T) {
 	t.Parallel()
 	v := newView(factsAbout(t, "", ""))
 	c := condition{message: "older jobs of the namespace wait for room in the ResourceQuota few"}
-	want := "The job waits for a ResourceQuota of the namespace vision: older jobs of the namespace wait for room in the " +
-		"ResourceQuota few."
+	want := "The job waits for a ResourceQuota of the namespace vision: older jobs of the namespace wait for room in " +
+		"the ResourceQuota few."
 	if diff := cmp.Diff(want, v.text(quotaRefuses(v, c).cause, c)); diff != "" {
 		t.Errorf("unexpected cause of a job behind others (-want +got):\n%s", diff)
 	}

@@ -49,7 +49,7 @@ func (p Pending) Write(root string) error {
 		return err
 	}
 	const comment = `# The stages that have not passed since a change touched what they test, and digests of the areas of stages.yaml, which show
-# what later changes touch. "make ci" runs the first of these stages, and "make pending" updates the file. After a conflict,
+# what later changes touch. "make ci" runs some of these stages, and "make pending" updates the file. After a conflict,
 # take the file of the other change, and run "make pending".
 `
 	return os.WriteFile(filepath.Join(root, PendingFile), append([]byte(comment), content...), 0o644)

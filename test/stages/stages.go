@@ -166,8 +166,9 @@ const (
 )
 
 // Due returns the stages of a run: the stages of each run, stages of Pending.Next as far as there is time, and other
-// stages that have failed and not passed since. If time is left, the hash of all files selects more stages. So the same
-// files do not get other stages when they are committed again. Commands come before end-to-end specs.
+// stages that have failed and not passed since. If time is left, the hash of all files selects more stages. The hash
+// also selects the first one of the pending stages. So the same files do not get other stages when they are committed
+// again. Commands come before end-to-end specs.
 func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	hash, err := hex.DecodeString(tree.Hash)
 	if err != nil || len(hash) < 8 {
@@ -184,6 +185,7 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 		}
 	}
 	touched, remembered := pending.Next(l, tree, records)
+	remembered = fromAnywhere(remembered, hash)
 	for i := range max(len(touched), len(remembered)) { // neither list waits for the other
 		if i < len(touched) {
 			add(touched[i], isTouched, i == 0)
@@ -192,9 +194,8 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 			add(remembered[i], isPending, i == 0)
 		}
 	}
-	for i := range l.InTurn {
-		first := binary.BigEndian.Uint64(hash[:8]) % uint64(len(l.InTurn))
-		add(l.InTurn[(int(first)+i)%len(l.InTurn)], isSelected, len(due) == 0)
+	for _, s := range fromAnywhere(l.InTurn, hash) {
+		add(s, isSelected, len(due) == 0)
 	}
 	for _, s := range slices.Concat(l.InTurn, l.Exhaustive) {
 		if records.Failed(s.Name) {
@@ -213,6 +214,16 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	}
 	slices.SortFunc(due, func(a, b Due) int { return order[a.Name] - order[b.Name] })
 	return due, nil
+}
+
+// fromAnywhere returns the stages in their order, but beginning with one that the hash selects. So runs on machines
+// without records of earlier runs do not all begin with the same stage.
+func fromAnywhere(stages []Stage, hash []byte) []Stage {
+	if len(stages) == 0 {
+		return nil
+	}
+	first := binary.BigEndian.Uint64(hash[:8]) % uint64(len(stages))
+	return slices.Concat(stages[first:], stages[:first])
 }
 
 // fitting returns the stages of a group that run after a run has taken the given time, and those that are left for

@@ -653,3 +653,20 @@ func TestPendingStagesAreWrittenAfterARun(t *testing.T) {
 		t.Errorf("error %v, want one that names the file", err)
 	}
 }
+
+func TestPendingStagesBeginAnywhere(t *testing.T) {
+	t.Parallel()
+	stages := []Stage{{Name: "x"}, {Name: "y"}, {Name: "z"}}
+	for last, want := range map[byte][]string{3: {"x", "y", "z"}, 4: {"y", "z", "x"}, 5: {"z", "x", "y"}} {
+		var got []string
+		for _, s := range fromAnywhere(stages, []byte{0, 0, 0, 0, 0, 0, 0, last}) {
+			got = append(got, s.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("unexpected order with a hash that ends with %d (-want +got):\n%s", last, diff)
+		}
+	}
+	if got := fromAnywhere(nil, make([]byte, 8)); got != nil {
+		t.Errorf("no stages become %v", got)
+	}
+}
