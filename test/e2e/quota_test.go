@@ -51,8 +51,8 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 	)
 })
 
-// collective returns the manifest of a job of four replicas that wait for each other and end. The YAML is a part of its
-// spec.
+// collective returns the manifest of a job of four replicas that end when all of them have met. The YAML is a part of
+// its spec.
 func collective(name, spec string) string {
 	return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -70,8 +70,21 @@ spec:%s
           containers:
             - name: pytorch
               image: tensorstack/pytorch-example:2.6.0
-              command: [python3, -c, 'import torch.distributed as dist; dist.init_process_group("gloo"); dist.barrier()']
-              env: [{name: OMP_NUM_THREADS, value: "1"}]
+              command: [python3, -c]
+              args:
+                - |
+                  import os, socket, time
+                  port = int(os.environ["MASTER_PORT"])
+                  if os.environ["RANK"] == "0":
+                      server = socket.create_server(("", port))
+                      peers = [server.accept()[0] for _ in range(3)]
+                  else:
+                      while True:
+                          try:
+                              socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1)
+                              break
+                          except OSError:
+                              time.sleep(0.2)
               resources: {requests: {cpu: 10m}}
 `, name, spec)
 }
