@@ -28,7 +28,7 @@ func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member fr
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
 	}
-	switch spec := (pytorch{}).JobSpec(job); {
+	switch spec := policy.WithDefaults((pytorch{}).JobSpec(job), job.Status.Defaults); {
 	case member.Rank != 0 && policy.Scope(spec) == batchv1beta1.RestartScopeReplica:
 		return []string{supervisor.Program}
 	case spec.MayReport(gang, member):

@@ -46,6 +46,10 @@ func TestTorchrunIsSupervisedIfItsReplicaCanLeaveOrReports(t *testing.T) {
 		job.Spec.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
 		return job
 	}
+	recorded := func(job *v1beta1.PyTorchTrainingJob, scope batchv1beta1.PolicyDefault) *v1beta1.PyTorchTrainingJob {
+		job.Status.Defaults = &batchv1beta1.PolicyDefaults{RestartScope: scope}
+		return job
+	}
 	debugged := reporting(elasticJob(2, training()))
 	debugged.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
 	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
@@ -58,18 +62,20 @@ func TestTorchrunIsSupervisedIfItsReplicaCanLeaveOrReports(t *testing.T) {
 		rank int
 		want string
 	}{
-		"a replica of an elastic job":               {elasticJob(2, training()), 1, leaves},
-		"not the leader, which all replicas need":   {elasticJob(2, training()), 0, ""},
-		"not if all replicas restart":               {with(elasticJob(2, training()), "Job"), 1, ""},
-		"not in debug mode, which runs no torchrun": {debugged, 1, ""},
-		"not if the job is not elastic":             {fixed(), 1, ""},
-		"a replica that restarts alone":             {with(fixed(), "Replica"), 1, leaves},
-		"not without torchrun":                      {with(plain, "Replica"), 1, ""},
-		"the leader of a job that reports":          {reporting(fixed()), 0, passesSignals},
-		"not a replica that does not report":        {reporting(fixed()), 1, ""},
-		"the leader of an elastic job that reports": {reporting(elasticJob(2, training())), 0, passesSignals},
-		"not a leader without torchrun":             {plain, 0, ""},
-		"not the leader in debug mode":              {debugged, 0, ""},
+		"a replica of an elastic job":                               {elasticJob(2, training()), 1, leaves},
+		"not the leader, which all replicas need":                   {elasticJob(2, training()), 0, ""},
+		"not if all replicas restart":                               {with(elasticJob(2, training()), "Job"), 1, ""},
+		"not if the status records that all replicas restart":       {recorded(elasticJob(2, training()), "Job"), 1, ""},
+		"a replica that restarts alone, as the status has recorded": {recorded(fixed(), "Replica"), 1, leaves},
+		"not in debug mode, which runs no torchrun":                 {debugged, 1, ""},
+		"not if the job is not elastic":                             {fixed(), 1, ""},
+		"a replica that restarts alone":                             {with(fixed(), "Replica"), 1, leaves},
+		"not without torchrun":                                      {with(plain, "Replica"), 1, ""},
+		"the leader of a job that reports":                          {reporting(fixed()), 0, passesSignals},
+		"not a replica that does not report":                        {reporting(fixed()), 1, ""},
+		"the leader of an elastic job that reports":                 {reporting(elasticJob(2, training())), 0, passesSignals},
+		"not a leader without torchrun":                             {plain, 0, ""},
+		"not the leader in debug mode":                              {debugged, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

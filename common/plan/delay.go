@@ -101,8 +101,9 @@ func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
 	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
 }
 
-// withoutReplicas returns a status without the fields that follow the replicas. It replaces the reason Creating by
-// Pending, because these reasons differ only in whether the replicas have pods yet.
+// withoutReplicas returns a status without the fields that follow the replicas, and without the defaults, which are
+// recorded together with any other change. It replaces the reason Creating by Pending, because these reasons differ
+// only in whether the replicas have pods yet.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	withoutPods := func(reason string) string {
 		if reason == batchv1beta1.ReasonCreating {
@@ -111,6 +112,7 @@ func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 		return reason
 	}
 	s.Tasks, s.Aggregate, s.Ready, s.Replicas, s.Reason = nil, nil, "", 0, withoutPods(s.Reason)
+	s.Defaults = nil
 	conditions := make([]metav1.Condition, len(s.Conditions))
 	copy(conditions, s.Conditions)
 	for i := range conditions {

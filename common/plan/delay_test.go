@@ -43,6 +43,9 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 		"aggregate can be batched": {
 			func(s *batchv1beta1.JobStatus) { s.Aggregate = &batchv1beta1.Aggregate{Running: 1} }, true,
 		},
+		"defaults can be batched": {
+			func(s *batchv1beta1.JobStatus) { s.Defaults = &batchv1beta1.PolicyDefaults{RestartScope: "Job"} }, true,
+		},
 		"ready can be batched":                            {func(s *batchv1beta1.JobStatus) { s.Ready = "1/2" }, true},
 		"the number of replicas with pods can be batched": {func(s *batchv1beta1.JobStatus) { s.Replicas = 1 }, true},
 		"the message of a condition can be batched": {

@@ -133,7 +133,7 @@ func TestNeedsLiveRead(t *testing.T) {
 			pods: []*corev1.Pod{worker0, another("job-worker-1")},
 		},
 		"an unrecorded pod of an elastic job that waits for a node requires no live read": {
-			job:  ran().Elastic(1, 2).Saw(0, worker0),
+			job:  job(role("worker", 2)).Elastic(1, 2).Saw(time.Minute, worker0, worker1).Saw(0, worker0),
 			pods: []*corev1.Pod{worker0, pod("job-worker-1")},
 		},
 		"a job that is being deleted requires no live read": {

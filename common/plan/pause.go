@@ -27,6 +27,7 @@ func (s *steps) stop() {
 // pause deletes the pods of a job that the user pauses. The job is Paused when the last pod is gone.
 func (s *steps) pause() {
 	s.identify()
+	s.Status.Defaults = nil // the user can change the parts of the spec that they depend on
 	s.setTasks()
 	s.accept("the job is accepted and its replicas are created when it is resumed")
 	//mutant:late: a pod that is created late stays in a paused job => if !isPaused(s.Status) { s.deleteAllBut(nil) }

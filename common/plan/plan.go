@@ -8,7 +8,7 @@
 //   - choose selects the action for the job: hold, pause, end, wait for reports, run, ... (choose.go);
 //   - the steps of that action fill in the decision (run.go, restart.go, reports.go, pause.go, hold.go, ending.go,
 //     finish.go, cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and
-//     withdraw.go) and the resulting status (status.go, tasks.go, progress.go, stall.go);
+//     withdraw.go) and the resulting status (status.go, tasks.go, progress.go, stall.go, defaults.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 package plan
@@ -28,6 +28,7 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	if !job.Spec.RunsHere() && !job.Spec.RunsElsewhere() {
 		return Decision{Status: job.Status} // another controller manages the job
 	}
+	job.Spec = policy.WithDefaults(job.Spec, job.Status.Defaults)
 	v := interpret(job, seen, now)
 	choice := v.choose()
 	if choice.action == expire {
@@ -85,6 +86,7 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	if s.hasSetTasks {
 		s.fit()
 	}
+	s.recordDefaults(job)
 	s.NeedsLiveRead = needsLiveRead(v, choice, s)
 	if s.recordsFailure {
 		s.Unclear = v.unclear()

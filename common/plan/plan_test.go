@@ -37,7 +37,10 @@ func TestFirstReconcileCreatesEverything(t *testing.T) {
 			{Type: "master", Replicas: []batchv1beta1.ReplicaStatus{creating("job-master-0")}},
 			{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{creating("job-worker-0"), creating("job-worker-1")}},
 		},
-		Aggregate:          &batchv1beta1.Aggregate{Creating: 3},
+		Aggregate: &batchv1beta1.Aggregate{Creating: 3},
+		Defaults: &batchv1beta1.PolicyDefaults{
+			RestartScope: batchv1beta1.DefaultScopeJob, ProgressPolicy: "Notify", BadNodePolicy: "Avoid",
+		},
 		Phase:              batchv1beta1.JobPhasePending,
 		Reason:             batchv1beta1.ReasonCreating,
 		StartTime:          &start,

@@ -305,6 +305,7 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 		countRestarts(after)-countRestarts(before) {
 		t.Errorf("%d failures are counted, but fewer replicas are restarted: from %+v to %+v", counted, before, after)
 	}
+	checkDefaults(t, before, after)
 	if before.Decided() && !before.Finished() {
 		checkDecided(t, before, after)
 	}
@@ -318,6 +319,22 @@ func checkStatus(t Reporter, before, after batchv1beta1.JobStatus) {
 	if diff := gocmp.Diff(before, after); diff != "" {
 		t.Errorf("the status of a finished job changes (-before +after):\n%s", diff)
 	}
+}
+
+// checkDefaults checks that a job records its defaults when it starts, and keeps them until it is paused.
+func checkDefaults(t Reporter, before, after batchv1beta1.JobStatus) {
+	t.Helper()
+	hasStarted := after.StartTime != nil && before.StartTime == nil
+	isKept := before.Defaults == nil || after.Pauses > before.Pauses || isPausing(after) ||
+		gocmp.Equal(before.Defaults, after.Defaults)
+	if hasStarted && after.Defaults == nil || !isKept {
+		t.Errorf("a job has started, and its defaults change from %+v to %+v", before.Defaults, after.Defaults)
+	}
+}
+
+// isPausing reports whether a job is paused, or is being paused.
+func isPausing(status batchv1beta1.JobStatus) bool {
+	return status.Reason == batchv1beta1.ReasonPaused || status.Reason == batchv1beta1.ReasonPausing
 }
 
 // countRestarts returns the number of restarts of all replicas. An eviction or a pause is no restart.

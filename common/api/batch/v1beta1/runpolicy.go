@@ -147,7 +147,7 @@ type RunPolicy struct {
 	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic
 	// training, and TensorFlow without parameter servers. Otherwise defaults to Replica. With elastic PyTorch training,
 	// the default is nevertheless Job for a failure that ends the rendezvous of torchrun: a failure of the leader, or a
-	// replica that exits with a code below 128.
+	// replica that exits with a code below 128. status.defaults shows the default that holds for a job that has started.
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`

@@ -110,6 +110,15 @@ type JobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
+	// The defaults of fields of spec.runPolicy that hold for this job. A field that is set in the spec takes precedence.
+	// They are recorded when the job starts, so that another version of the controller with other defaults does not change
+	// a job that has started. A pause removes them, and they are recorded again when the job is resumed. A job that an
+	// earlier version has started gets them together with its next change of the status. Unset: the defaults of the
+	// controller hold.
+	//
+	// +optional
+	Defaults *PolicyDefaults `json:"defaults,omitempty"`
+
 	// When the condition Running became True for the first time.
 	//
 	// +optional
@@ -203,6 +212,42 @@ func (s *JobStatus) Finished() bool {
 func (s *JobStatus) Decided() bool {
 	return s.Finished() || meta.IsStatusConditionTrue(s.Conditions, ConditionSuccessCriteriaMet) ||
 		meta.IsStatusConditionTrue(s.Conditions, ConditionFailureTarget)
+}
+
+// PolicyDefault is the default of a field of spec.runPolicy. Later versions can add values. At most 32 characters.
+//
+// +kubebuilder:validation:MaxLength=32
+type PolicyDefault string
+
+// Values of PolicyDefaults.RestartScope.
+const (
+	// DefaultScopeJob restarts all replicas after a failure, as RestartScopeJob does.
+	DefaultScopeJob = PolicyDefault(RestartScopeJob)
+	// DefaultScopeReplica restarts only the replica that failed, as RestartScopeReplica does.
+	DefaultScopeReplica = PolicyDefault(RestartScopeReplica)
+	// DefaultScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun, and only the
+	// replica that failed after any other failure. A spec cannot request it, since it is only a default.
+	DefaultScopeRendezvous PolicyDefault = "Rendezvous"
+)
+
+// PolicyDefaults are the defaults of those fields of spec.runPolicy that have no default in the schema.
+type PolicyDefaults struct {
+	// The default of restartScope: Job, Replica or Rendezvous. With Rendezvous, all replicas are restarted after a failure
+	// that ends the rendezvous of torchrun, and only the replica that failed after any other failure. Empty: the
+	// controller chooses, as the description of restartScope specifies.
+	//
+	// +optional
+	RestartScope PolicyDefault `json:"restartScope,omitempty"`
+
+	// The default of progressPolicy: Notify. Empty: the controller chooses.
+	//
+	// +optional
+	ProgressPolicy PolicyDefault `json:"progressPolicy,omitempty"`
+
+	// The default of badNodePolicy: Avoid. Empty: the controller chooses.
+	//
+	// +optional
+	BadNodePolicy PolicyDefault `json:"badNodePolicy,omitempty"`
 }
 
 // TaskStatus is the observed state of the replicas of one type.

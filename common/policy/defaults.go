@@ -1,0 +1,39 @@
+package policy
+
+import (
+	"cmp"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Defaults returns the defaults of this version for fields of the run policy of a job, whatever the run policy sets.
+func Defaults(spec framework.JobSpec) batchv1beta1.PolicyDefaults {
+	scope := batchv1beta1.PolicyDefault(spec.DefaultRestartScope)
+	if spec.Rendezvous && spec.DefaultRestartScope == batchv1beta1.RestartScopeReplica {
+		scope = batchv1beta1.DefaultScopeRendezvous
+	}
+	return batchv1beta1.PolicyDefaults{
+		RestartScope:   scope,
+		ProgressPolicy: batchv1beta1.PolicyDefault(batchv1beta1.ProgressPolicyNotify),
+		BadNodePolicy:  batchv1beta1.PolicyDefault(batchv1beta1.BadNodePolicyAvoid),
+	}
+}
+
+// WithDefaults returns the spec of a job with the defaults that its status has recorded. The defaults of this version
+// stay where nothing is recorded, and where only a later version knows the recorded word.
+func WithDefaults(spec framework.JobSpec, recorded *batchv1beta1.PolicyDefaults) framework.JobSpec {
+	if recorded == nil {
+		return spec
+	}
+	switch recorded.RestartScope {
+	case batchv1beta1.DefaultScopeJob, batchv1beta1.DefaultScopeReplica:
+		spec.DefaultRestartScope, spec.Rendezvous = batchv1beta1.RestartScope(recorded.RestartScope), false
+	case batchv1beta1.DefaultScopeRendezvous:
+		spec.DefaultRestartScope, spec.Rendezvous = batchv1beta1.RestartScopeReplica, true
+	}
+	run := &spec.RunPolicy
+	run.ProgressPolicy = cmp.Or(run.ProgressPolicy, batchv1beta1.ProgressPolicy(recorded.ProgressPolicy))
+	run.BadNodePolicy = cmp.Or(run.BadNodePolicy, batchv1beta1.BadNodePolicy(recorded.BadNodePolicy))
+	return spec
+}
