@@ -44,7 +44,8 @@ type TensorBoardSpec struct {
 	Image string `json:"image,omitempty"`
 
 	// Set to true to stop TensorBoard and keep its address. Set to false to start it again. The controller sets it to true
-	// when TensorBoard has received no request for a configured time. Defaults to false.
+	// when TensorBoard has received no request for a configured time. Leave it out of a manifest that is applied again and
+	// again: false would start TensorBoard each time. Defaults to false.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
