@@ -243,7 +243,9 @@ type Worker struct {
 	// have volumeMounts or volumeDevices at or below /t9k/agent, /t9k/ssh and /t9k/hostfile.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// When a worker is restarted after it ended: Always, OnFailure, Never or ExitCode. Defaults to OnFailure.
+	// When a worker is restarted after it ended: Always, OnFailure, Never or ExitCode. With Never, a worker whose pod is
+	// evicted (kubectl drain), preempted or lost with its node has failed, and is not restarted. If somebody deletes its
+	// pod, it is replaced, whatever the policy is. Defaults to OnFailure.
 	//
 	// +optional
 	// +kubebuilder:default=OnFailure

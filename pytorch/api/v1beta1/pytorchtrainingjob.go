@@ -174,7 +174,9 @@ type ReplicaSpec struct {
 	// The main container cannot have restartPolicy or restartPolicyRules.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// When a replica of this type is restarted after it ended: Always, OnFailure, Never or ExitCode. Defaults to Never.
+	// When a replica of this type is restarted after it ended: Always, OnFailure, Never or ExitCode. With Never, a replica
+	// whose pod is evicted (kubectl drain), preempted or lost with its node has failed, and is not restarted. If somebody
+	// deletes its pod, it is replaced, whatever the policy is. Defaults to Never.
 	//
 	// +optional
 	// +kubebuilder:default=Never

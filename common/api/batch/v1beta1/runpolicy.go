@@ -12,8 +12,8 @@ const (
 	RestartPolicyAlways RestartPolicy = "Always"
 	// RestartPolicyOnFailure restarts a replica that failed.
 	RestartPolicyOnFailure RestartPolicy = "OnFailure"
-	// RestartPolicyNever never restarts a replica that ended, not even after a disruption. A replica is only replaced if
-	// somebody deletes its pod.
+	// RestartPolicyNever never restarts a replica that ended, not even after a disruption, such as an eviction by kubectl
+	// drain. A replica is only replaced if somebody deletes its pod, which is a request for another pod.
 	RestartPolicyNever RestartPolicy = "Never"
 	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
 	// failure without an exit code. Any other failure is permanent. If torchrun or DeepSpeed reports which process failed
