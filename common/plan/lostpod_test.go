@@ -20,8 +20,8 @@ func endedBy(reason string) podOption {
 	}
 }
 
-// The rows are those of pytorch/README.md#a-pod-that-is-lost. Each is checked with every restart policy. A deletion is a
-// request to replace the pod. A disruption is an end of the replica, and the restart policy applies to it.
+// The rows are those of pytorch/README.md#a-pod-that-is-lost. Each is checked with every restart policy. A deletion is
+// a request to replace the pod. A disruption is an end of the replica, and the restart policy applies to it.
 func TestLostPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
