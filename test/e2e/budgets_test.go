@@ -39,7 +39,7 @@ var _ = Describe("A PodDisruptionBudget", Label("pytorch", "elastic"), func() {
       replicas: 2`)),
 	)
 
-	It("with maxUnavailable protects the replicas of an elastic job without expectedReplicas, with deploy/scaling",
+	It("with maxUnavailable counts the replicas of an elastic job without expectedReplicas, with deploy/scaling",
 		func(ctx context.Context) {
 			kinds, err := kubectl(ctx, "api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
 			Expect(err).NotTo(HaveOccurred())
@@ -66,7 +66,20 @@ var _ = Describe("A PodDisruptionBudget", Label("pytorch", "elastic"), func() {
 			n.budget(ctx, "maxUnavailable: 1")
 			n.allowsDisruptions(ctx, 1)
 			Expect(n.evict(ctx, "steady-worker-1")).To(Succeed())
-			n.kubectl(ctx, "scale", "ptjob/steady", "--replicas=3")
+
+			By("letting a HorizontalPodAutoscaler, which needs the scale subresource, too, set 3 replicas")
+			n.kubectlWith(ctx, `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: steady
+spec:
+  scaleTargetRef: {apiVersion: batch.tensorstack.dev/v1beta1, kind: PyTorchTrainingJob, name: steady}
+  minReplicas: 3
+  maxReplicas: 3
+`, "apply", "-f", "-")
+			Eventually(ctx, n.output(ctx, "get", "ptjob/steady", "-o", "jsonpath={.spec.elastic.expectedReplicas}")).
+				Should(Equal("3"))
 			n.allowsDisruptions(ctx, 1)
 		})
 
