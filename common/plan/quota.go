@@ -9,19 +9,19 @@ import (
 )
 
 // neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
-// together, and without them the other replicas only wait. It is 0 if the job has trained in this attempt, or might
-// train now:
+// together, and without them the other replicas only wait. It is 0 if somebody might use the replicas that exist:
 //
-//   - a replica is replaced alone, or has ended;
+//   - a replica is replaced alone, has ended, or has reported progress;
 //   - an elastic job has its minimum;
-//   - replicas of a job whose replicas restart alone run. They might not depend on each other.
+//   - replicas of a job whose replicas restart alone run. They might not depend on each other;
+//   - the job is in debug mode.
 func (v *view) neededTogether() int {
 	missing, present := 0, 0
 	isCollective := v.job.Spec.Elastic != nil || policy.Scope(v.job.Spec) == batchv1beta1.RestartScopeJob
 	for _, r := range v.replicas {
 		hasStarted := r.isCurrent() && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
 		switch {
-		case r.done, r.recorded.Attempt > 0, hasStarted && !isCollective:
+		case r.done, r.recorded.Attempt > 0, hasStarted && !isCollective, v.readingOf(r).Status != nil:
 			return 0
 		case r.isCurrent():
 			present++
@@ -29,7 +29,10 @@ func (v *view) neededTogether() int {
 			missing++
 		}
 	}
-	if elastic := v.job.Spec.Elastic; elastic != nil {
+	switch elastic := v.job.Spec.Elastic; {
+	case v.job.Spec.RunMode.Debugging():
+		return 0
+	case elastic != nil:
 		return max(0, min(missing, int(elastic.Least())-present))
 	}
 	return missing

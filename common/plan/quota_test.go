@@ -22,6 +22,12 @@ func refusedFor(j *jobBuilder, d time.Duration) *jobBuilder {
 	return j
 }
 
+// debugging returns the job in debug mode.
+func debugging(j *jobBuilder) *jobBuilder {
+	j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
+	return j
+}
+
 // patience is how long the job of these tests keeps pods that it cannot use.
 var patience = policy.QuotaPatience("TestJob/job")
 
@@ -36,6 +42,8 @@ func TestGiveBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
+		// reports are the reports of the pods.
+		reports readings
 		// want is true if the job gives its pods back.
 		want bool
 		// wantTogether is how many of the pods to create the job needs together.
@@ -73,6 +81,12 @@ func TestGiveBack(t *testing.T) {
 		"a replica that does not restart with the others might train without them": {
 			job: refusedFor(two().Scope(scopeReplica), long), pods: []*corev1.Pod{runs},
 		},
+		"a training that reports progress goes on": {
+			job: refusedFor(two(), long), pods: []*corev1.Pod{runs}, reports: readings{"job-worker-0": step(7, time.Second)},
+		},
+		"a user might work in the pods of a job in debug mode": {
+			job: refusedFor(debugging(two()), long), pods: []*corev1.Pod{runs},
+		},
 		"replicas that do not restart together are given back before they start": {
 			job: refusedFor(two().Scope(scopeReplica), long), pods: []*corev1.Pod{starting}, want: true,
 		},
@@ -86,7 +100,7 @@ func TestGiveBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := tc.job.Sees(tc.pods...)
+			d := tc.job.DecideAt(now, reading(tc.reports, tc.pods...))
 			evictions, deleted := int32(0), []string(nil)
 			if tc.want {
 				evictions, deleted = 1, []string{"job-worker-0"}
