@@ -66,6 +66,9 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		result = sooner(result, held)
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
+		if refused.Reason != batchv1beta1.ReasonResourceQuotaExceeded {
+			r.options.Memory.waiting.Leave(client.ObjectKeyFromObject(job)) // others need not wait for it
+		}
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return reconcile.Result{}, err
 		}

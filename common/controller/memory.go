@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/quota"
 )
 
 // Memory is everything that a Reconciler remembers between two reconciles. If the process ends, the loss of its Memory
@@ -27,6 +28,8 @@ type Memory struct {
 	words dependents.Words
 	// progress determines when statuses are written that report only progress.
 	progress progressBudget
+	// waiting are the jobs that wait for ResourceQuotas. After a restart, the first job that asks goes first.
+	waiting quota.Line
 	// written are the pods that the cache must catch up with.
 	written podNames
 	// left are the pods that left the cache while they were held.
@@ -125,6 +128,7 @@ func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.services.Delete(job)
 	m.held.Delete(job)
+	m.waiting.Leave(job)
 	m.tensorBoards.Forget(job)
 	m.ForgetWords(job)
 	m.progress.forget(job)

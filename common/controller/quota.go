@@ -4,16 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/quota"
 	"tensorstack.dev/jobs/common/report"
@@ -29,94 +36,164 @@ func ofQuota(err error) error {
 	return err
 }
 
-// awaitRoom returns a *report.RefusedError if the pods of a decision, which the job needs together, must not be created
-// yet because of a ResourceQuota. This concerns a job that the quota has refused before, and a job that is younger than
-// others that wait for the quota. Otherwise the API server decides.
+// awaitRoom returns a *report.RefusedError if the pods of a decision that the job needs together must not be created
+// yet because of a ResourceQuota. This concerns a job that the quota has rejected before, and a job that is younger
+// than others that wait for the quota. Otherwise the API server decides.
 func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) error {
-	key := client.ObjectKeyFromObject(job)
-	if d.Together == 0 {
-		r.waiting.Leave(key)
+	key, waiting := client.ObjectKeyFromObject(job), &r.options.Memory.waiting
+	last := ptr.Deref(meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized),
+		metav1.Condition{})
+	waits := last.Reason == batchv1beta1.ReasonResourceQuotaExceeded
+	pods := d.Creates[:min(d.Together, len(d.Creates))]
+	if len(pods) == 0 {
+		if !waits { // a job keeps its place while its earlier pods terminate
+			waiting.Leave(key)
+		}
 		return nil
 	}
-	refusal, message := lastRefusal(job)
+	refusal, wasRejected := quota.Refusal{}, false
+	if waits {
+		refusal, wasRejected = quota.ParseRefusal(last.Message)
+	}
 	names := []string{refusal.Quota}
-	if refusal.Quota == "" {
-		names = r.waiting.Quotas(key)
+	switch {
+	case wasRejected:
+	case !waits && plan.IsCreateFailure(last.Reason):
+		return nil // the job has another problem, and must not make others wait
+	default:
+		names = waiting.Quotas(key)
 	}
 	for _, name := range names {
-		fits, err := r.fits(ctx, job, d, name, refusal)
+		//mutant:quota: a job creates its pods again without room for all => fits, newest, err := true, "", error(nil)
+		fits, newest, err := r.fits(ctx, job, pods, name, refusal)
 		if err != nil {
 			return err
 		}
-		//mutant:quota: a job creates its pods again without room for all => if !fits && name == "" {
-		if !fits {
-			if r.watchQuotas != nil {
-				if err := r.watchQuotas(); err != nil {
-					return err
-				}
-			}
-			if message == "" {
-				message = "older jobs of the namespace wait for room in the ResourceQuota " + name
-			}
-			return &report.RefusedError{Reason: batchv1beta1.ReasonResourceQuotaExceeded, Err: errors.New(message)}
+		if fits {
+			continue
 		}
+		if r.watchQuotas != nil {
+			if err := r.watchQuotas(); err != nil {
+				return err
+			}
+		}
+		message := last.Message // so that the status does not change
+		switch {
+		case newest != "":
+			message = newest
+		case !waits:
+			message = "other jobs of the namespace wait for room in the ResourceQuota " + name
+		}
+		return &report.RefusedError{Reason: batchv1beta1.ReasonResourceQuotaExceeded, Err: errors.New(message)}
 	}
 	return nil
 }
 
-// lastRefusal returns how a ResourceQuota has refused a pod of the job, and the message that the status has about it.
-// They are empty if the job does not wait for a ResourceQuota. Only the refusal is empty if the job waits because it is
-// younger than others.
-func lastRefusal(job framework.Job) (quota.Refusal, string) {
-	c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized)
-	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded {
-		return quota.Refusal{}, ""
-	}
-	refusal, _ := quota.ParseRefusal(c.Message)
-	return refusal, c.Message
-}
-
 // fits reports whether a ResourceQuota has room for the pods that the job needs together, beside those of older jobs
-// that wait for it. refusal is the last refusal of a pod of the job, if any.
+// that wait for it. refusal is how it has rejected a pod of the job, if it has. newest is the message of a dry run, if
+// the pod requests something else by now.
 func (r *Reconciler[J]) fits(
-	ctx context.Context, job J, d plan.Decision, name string, refusal quota.Refusal,
-) (bool, error) {
+	ctx context.Context, job J, pods []plan.Creation, name string, refusal quota.Refusal,
+) (fits bool, newest string, err error) {
 	key := types.NamespacedName{Namespace: job.GetNamespace(), Name: name}
 	var limits corev1.ResourceQuota
-	if err := r.apiReader.Get(ctx, key, &limits); err != nil {
-		return true, client.IgnoreNotFound(fmt.Errorf("reading ResourceQuota %s: %w", name, err))
+	if err := r.apiReader.Get(ctx, key, &limits); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return true, "", nil
+	} else if err != nil {
+		return false, "", fmt.Errorf("reading ResourceQuota %s: %w", name, err)
 	}
-	needs := corev1.ResourceList{}
-	refused := slices.IndexFunc(d.Creates, func(c plan.Creation) bool { return c.Name == refusal.Object })
-	for _, c := range d.Creates[:d.Together] {
-		isLikeRefused := refused >= 0 && c.Type == d.Creates[refused].Type
-		if hasScopes(limits.Spec) && !isLikeRefused {
-			continue // the quota might not apply to this pod
+	needs, newest, err := r.needsOf(ctx, pods, refusal, len(limits.Spec.Scopes) > 0 || limits.Spec.ScopeSelector != nil)
+	if err != nil {
+		return false, "", err
+	}
+	fits = r.options.Memory.waiting.Ask(key, client.ObjectKeyFromObject(job), job.GetCreationTimestamp().Time, needs,
+		quota.Free(&limits), r.options.Clock.Now())
+	return fits, newest, nil
+}
+
+// needsOf returns how much pods use of a ResourceQuota together. It builds only the first and the last pod of each
+// type, because those in between are like the last one. For the type of the rejected pod, it counts what a dry run
+// shows, because admission can change requests, for example by the defaults of a LimitRange. A ResourceQuota with
+// scopes might not apply to other types, so they do not count. An error describes a fault of a template.
+func (r *Reconciler[J]) needsOf(
+	ctx context.Context, pods []plan.Creation, refusal quota.Refusal, hasScopes bool,
+) (needs corev1.ResourceList, newest string, err error) {
+	needs = corev1.ResourceList{}
+	for len(pods) > 0 {
+		isOther := func(c plan.Creation) bool { return c.Type != pods[0].Type }
+		n := slices.IndexFunc(pods, isOther)
+		if n < 0 {
+			n = len(pods)
 		}
-		pod, err := c.Build()
+		ofType := pods[:n]
+		pods = pods[n:]
+		isRejected := slices.ContainsFunc(ofType, func(c plan.Creation) bool { return c.Name == refusal.Object })
+		if hasScopes && !isRejected {
+			continue
+		}
+		first, err := ofType[0].Build()
 		if err != nil {
-			return false, err
+			return nil, "", err
 		}
-		var least corev1.ResourceList
-		if isLikeRefused {
-			least = refusal.Requests()
+		last, err := ofType[n-1].Build()
+		if err != nil {
+			return nil, "", err
 		}
-		quota.Add(needs, quota.UsageOf(pod), least)
+		usage, usageOfLast := quota.UsageOf(first), quota.UsageOf(last)
+		if isRejected {
+			var changed corev1.ResourceList
+			changed, newest = r.admittedUsage(ctx, last, refusal)
+			for name, quantity := range changed {
+				if was, ok := usageOfLast[name]; !ok || !was.Equal(quantity) {
+					usage[name], usageOfLast[name] = quantity, quantity
+				}
+			}
+		}
+		quota.Add(needs, usage, 1)
+		quota.Add(needs, usageOfLast, int64(n-1))
 	}
-	return r.waiting.Ask(key, client.ObjectKeyFromObject(job), job.GetCreationTimestamp().Time, needs,
-		quota.Free(&limits), r.options.Clock.Now()), nil
+	return needs, newest, nil
 }
 
-// jobsThatFit returns the jobs that waited for a ResourceQuota and fit now.
-func (r *Reconciler[J]) jobsThatFit(_ context.Context, limits *corev1.ResourceQuota) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, job := range r.waiting.Fitting(client.ObjectKeyFromObject(limits), quota.Free(limits), r.options.Clock.Now()) {
-		requests = append(requests, reconcile.Request{NamespacedName: job})
+// admittedUsage returns what a dry run shows of the usage of a pod. newest is the message of the API server if it
+// rejects the pod because of the same ResourceQuota, but other requests than before.
+func (r *Reconciler[J]) admittedUsage(
+	ctx context.Context, pod *corev1.Pod, before quota.Refusal,
+) (usage corev1.ResourceList, newest string) {
+	tried := pod.DeepCopy()
+	// The result of a dry run has no resourceVersion, which the client needs for reads after its writes.
+	err := r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency)
+	if err == nil {
+		return quota.UsageOf(tried), ""
 	}
-	return requests
+	refusal, ok := quota.ParseRefusal(err.Error())
+	switch {
+	case !ok: // for example, a webhook supports no dry run
+		return before.Requests(), ""
+	case refusal.Quota == before.Quota && refusal.Requested != before.Requested:
+		newest = fmt.Sprintf("creating pod %s: %s", pod.Name, err)
+	}
+	return refusal.Requests(), newest
 }
 
-// hasScopes reports whether a ResourceQuota applies only to some pods.
-func hasScopes(spec corev1.ResourceQuotaSpec) bool {
-	return len(spec.Scopes) > 0 || spec.ScopeSelector != nil
+// quotaEvents requeues the jobs that wait for a ResourceQuota and fit after it has changed. The controllers of other
+// kinds have jobs in lines of their own, so each job waits a little: if two jobs started at the same time, each could
+// get a part of its pods.
+func (r *Reconciler[J]) quotaEvents() handler.TypedEventHandler[*corev1.ResourceQuota, reconcile.Request] {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	const spread = 3 * time.Second
+	requeue := func(limits *corev1.ResourceQuota, free corev1.ResourceList, q queue) {
+		key := client.ObjectKeyFromObject(limits)
+		for _, job := range r.options.Memory.waiting.Fitting(key, free, r.options.Clock.Now()) {
+			q.AddAfter(reconcile.Request{NamespacedName: job}, rand.N(spread))
+		}
+	}
+	return handler.TypedFuncs[*corev1.ResourceQuota, reconcile.Request]{
+		UpdateFunc: func(_ context.Context, e ctrlevent.TypedUpdateEvent[*corev1.ResourceQuota], q queue) {
+			requeue(e.ObjectNew, quota.Free(e.ObjectNew), q)
+		},
+		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[*corev1.ResourceQuota], q queue) {
+			requeue(e.Object, nil, q) // nothing is limited anymore
+		},
+	}
 }

@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -24,10 +27,14 @@ import (
 type quotas struct {
 	client.Reader
 
-	only *corev1.ResourceQuota
+	only      *corev1.ResourceQuota
+	forbidden bool
 }
 
 func (q quotas) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if q.forbidden {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "resourcequotas"}, key.Name, errors.New("no right"))
+	}
 	if q.only == nil || q.only.Name != key.Name {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "resourcequotas"}, key.Name)
 	}
@@ -35,11 +42,42 @@ func (q quotas) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
+// dryRuns is a client that only tries to create pods.
+type dryRuns struct {
+	client.Client
+
+	// requests is what admission makes each container request. Nil means that it changes nothing.
+	requests corev1.ResourceList
+	// answer is the answer of the API server.
+	answer error
+}
+
+func (d dryRuns) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
+	var asked client.CreateOptions
+	if asked.ApplyOptions(options); len(asked.DryRun) == 0 {
+		return errors.New("the pod would be created")
+	}
+	if pod, ok := object.(*corev1.Pod); ok && d.requests != nil {
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				containers[i].Resources.Requests = d.requests
+			}
+		}
+	}
+	return d.answer
+}
+
 func TestAwaitRoom(t *testing.T) {
 	t.Parallel()
 	const exceeded = `creating pod job-worker-1: pods "job-worker-1" is forbidden: exceeded quota: few, requested: ` +
 		`cpu=2, used: cpu=6, limited: cpu=8`
-	const younger = "older jobs of the namespace wait for room in the ResourceQuota few"
+	const newer = `creating pod job-worker-1: pods "job-worker-1" is forbidden: exceeded quota: few, requested: ` +
+		`cpu=2.5, used: cpu=6, limited: cpu=8`
+	rejection := func(quota, cpu string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "job-worker-1", fmt.Errorf(
+			"exceeded quota: %s, requested: cpu=%s, used: cpu=6, limited: cpu=8", quota, cpu))
+	}
+	const younger = "other jobs of the namespace wait for room in the ResourceQuota few"
 	// list returns an amount of CPU, as a list.
 	list := func(amount string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
@@ -52,15 +90,20 @@ func TestAwaitRoom(t *testing.T) {
 	}
 	two := jobtest.Role("worker", 2)
 	two.Template.Spec.Containers[0].Resources.Requests = list("2")
-	unset := jobtest.Role("worker", 2)
 	for name, tc := range map[string]struct {
 		quota *corev1.ResourceQuota
 		// message is the message of the condition Initialized about a ResourceQuota. Empty means that there is none.
 		message string
 		// ahead is how many CPUs an older job needs that waits for the ResourceQuota. Empty means that there is none.
 		ahead string
-		// alone reports whether the job can use each pod alone, and unset whether its pods have no requests.
-		alone, unset bool
+		// alone reports whether the job can use each pod alone.
+		alone bool
+		// reason is the reason of the condition Initialized, if it is not that of a ResourceQuota.
+		reason string
+		// tried answers dry runs. The pods of the template request 2 CPUs.
+		tried dryRuns
+		// forbidden reports whether the controller cannot read ResourceQuotas.
+		forbidden bool
 		// want is the message of the refusal. Empty means that the pods are created.
 		want string
 	}{
@@ -71,8 +114,24 @@ func TestAwaitRoom(t *testing.T) {
 		"a job creates its pods when there is room for all": {quota: limited("4"), message: exceeded},
 		"a job creates its pods when the quota is gone":     {message: exceeded},
 		"a job that can use each pod creates what fits":     {quota: limited("7"), message: exceeded, alone: true},
-		"what admission adds to the refused pod counts": {
-			quota: limited("5"), message: exceeded, unset: true, want: exceeded,
+		"what admission makes of a pod counts": {
+			quota: limited("4"), message: exceeded, tried: dryRuns{requests: list("3")}, want: exceeded,
+		},
+		"what admission makes of a pod counts if it is less": {
+			quota: limited("6"), message: exceeded, tried: dryRuns{requests: list("1")},
+		},
+		"what the API server rejects counts": {
+			quota: limited("4"), message: exceeded, tried: dryRuns{answer: rejection("few", "2.5")}, want: newer,
+		},
+		"the message stays if the pod still requests the same": {
+			quota: limited("7"), message: exceeded, tried: dryRuns{answer: rejection("few", "2")}, want: exceeded,
+		},
+		"the last rejection counts if the API server cannot try the pod": {
+			quota: limited("5"), message: exceeded, tried: dryRuns{answer: errors.New("no dry run")}, want: exceeded,
+		},
+		"the API server decides if ResourceQuotas cannot be read": {quota: limited("7"), message: exceeded, forbidden: true},
+		"a job with another problem does not wait, and nobody waits for it": {
+			quota: limited("8"), message: "violates PodSecurity", reason: batchv1beta1.ReasonCreateFailed, ahead: "4",
 		},
 		"a new job waits behind an older one":                           {quota: limited("4"), ahead: "4", want: younger},
 		"a new job goes beside an older one":                            {quota: limited("0"), ahead: "4"},
@@ -90,26 +149,24 @@ func TestAwaitRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			role := two
-			if tc.unset {
-				role = unset
-			}
-			b := jobtest.NewJob(role)
-			d := b.Sees()
+			d := jobtest.NewJob(two).Sees()
 			if tc.alone {
 				d.Together = 0
 			}
-			r := &Reconciler[*testJob]{apiReader: quotas{only: tc.quota}, gvk: testKind}
-			r.options.Clock = testingclock.NewFakePassiveClock(now)
+			r := &Reconciler[*testJob]{
+				apiReader: quotas{only: tc.quota, forbidden: tc.forbidden}, client: tc.tried, gvk: testKind,
+			}
+			memory := &Memory{}
+			r.options.Clock, r.options.Memory = testingclock.NewFakePassiveClock(now), memory
 			if tc.ahead != "" {
-				r.waiting.Ask(types.NamespacedName{Namespace: "ns", Name: "few"},
+				memory.waiting.Ask(types.NamespacedName{Namespace: "ns", Name: "few"},
 					types.NamespacedName{Namespace: "ns", Name: "old"}, now.Add(-time.Hour), list(tc.ahead), list("0"), now)
 			}
 			status := batchv1beta1.JobStatus{}
 			if tc.message != "" {
 				status.Conditions = []metav1.Condition{{
 					Type: batchv1beta1.ConditionInitialized, Status: metav1.ConditionFalse,
-					Reason: batchv1beta1.ReasonResourceQuotaExceeded, Message: tc.message,
+					Reason: cmp.Or(tc.reason, batchv1beta1.ReasonResourceQuotaExceeded), Message: tc.message,
 				}}
 			}
 			job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -141,5 +198,27 @@ func TestOnlyTheRefusalByAQuotaHasItsReason(t *testing.T) {
 	}
 	if err := ofQuota(nil); err != nil {
 		t.Errorf("no error becomes %v", err)
+	}
+}
+
+// The pods of a decision can be fewer than those that the job needs: for example, they are not admitted yet.
+func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "job"}
+	for reason, want := range map[string][]string{
+		batchv1beta1.ReasonResourceQuotaExceeded: {"few"}, batchv1beta1.ReasonAccepted: nil,
+	} {
+		memory := &Memory{}
+		r := &Reconciler[*testJob]{gvk: testKind}
+		r.options.Memory = memory
+		memory.waiting.Ask(types.NamespacedName{Namespace: "ns", Name: "few"}, key, now, nil, nil, now)
+		job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}, batchv1beta1.JobStatus{
+			Conditions: []metav1.Condition{{Type: batchv1beta1.ConditionInitialized, Reason: reason}},
+		}}
+		if err := r.awaitRoom(t.Context(), job, plan.Decision{Together: 4}); err != nil {
+			t.Errorf("with reason %s, the job is rejected: %v", reason, err)
+		}
+		diff(t, "the quotas that others wait for", want,
+			memory.waiting.Quotas(types.NamespacedName{Namespace: "ns", Name: "other"}))
 	}
 }

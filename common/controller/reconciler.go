@@ -41,7 +41,6 @@ import (
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
-	"tensorstack.dev/jobs/common/quota"
 )
 
 // Options are the options of a Reconciler.
@@ -122,8 +121,6 @@ type Reconciler[J framework.Job] struct {
 	policies     network.Keeper
 	// progressed has events for jobs whose progress has changed in a way that does not wait for the next reconcile.
 	progressed chan ctrlevent.GenericEvent
-	// waiting are the jobs that wait for ResourceQuotas.
-	waiting quota.Line
 	// watchQuotas begins to watch ResourceQuotas, when the first job waits for one. Nil means that nothing watches them.
 	watchQuotas func() error
 	// jobs reads the jobs to reconcile.
@@ -227,8 +224,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		Clock:      r.options.Clock,
 	}
 	r.watchQuotas = sync.OnceValue(func() error {
-		return c.Watch(source.Kind(mgr.GetCache(), &corev1.ResourceQuota{},
-			handler.TypedEnqueueRequestsFromMapFunc(r.jobsThatFit)))
+		return c.Watch(source.Kind(mgr.GetCache(), &corev1.ResourceQuota{}, r.quotaEvents()))
 	})
 	r.podGroups.Watch(mgr, jobs)
 	r.workloads.Watch(mgr, jobs)
@@ -301,7 +297,6 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 			return reconcile.Result{}, err
 		}
 		r.options.Memory.forget(request.NamespacedName)
-		r.waiting.Leave(request.NamespacedName)
 		r.forgetProgress(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}

@@ -161,11 +161,29 @@ func jobCache(
 				stripService(object, kind)
 			case *networkingv1.NetworkPolicy:
 				stripNetworkPolicy(object, kind, policies, reader)
-			case *corev1.ResourceQuota: // only the status counts
-				StripForeignMeta(&object.ObjectMeta)
-				object.Spec = corev1.ResourceQuotaSpec{}
+			case *corev1.ResourceQuota:
+				stripQuota(object)
 			}
 		}),
+	}
+}
+
+// stripQuota strips a ResourceQuota to its status. If the status is unusually large, it strips the status, too: all
+// jobs that wait for the ResourceQuota then read it after each change.
+func stripQuota(quota *corev1.ResourceQuota) {
+	const maxResources, maxDigits = 64, 32
+	isLarge := func(list corev1.ResourceList) bool {
+		for _, quantity := range list {
+			if len(quantity.String()) > maxDigits {
+				return true
+			}
+		}
+		return len(list) > maxResources
+	}
+	StripForeignMeta(&quota.ObjectMeta)
+	quota.Spec = corev1.ResourceQuotaSpec{}
+	if isLarge(quota.Status.Hard) || isLarge(quota.Status.Used) {
+		quota.Status = corev1.ResourceQuotaStatus{}
 	}
 }
 

@@ -35,8 +35,8 @@ const (
 	// withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
 	// first pod is deleted.
 	withdraw
-	// giveBack: a ResourceQuota has no room for replicas that the job needs, and the others run or start in vain. The end
-	// of the attempt is recorded before the first pod is deleted.
+	// giveBack: a ResourceQuota has no room for replicas that the job needs, and the others only wait for them. The end of
+	// the attempt is recorded before the first pod is deleted.
 	giveBack
 	// run: replicas are restarted and created as needed.
 	run

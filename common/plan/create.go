@@ -64,7 +64,6 @@ func (s *steps) createMissing() {
 			build: func() (*corev1.Pod, error) { return s.newPod(r, awaited()) },
 		})
 	}
-	s.Together = min(s.neededTogether(), len(s.Creates))
 	if err := s.measureCreations(); err != nil {
 		s.Creates, s.refusal = nil, err
 	}

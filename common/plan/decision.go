@@ -33,8 +33,8 @@ type Decision struct {
 	ForceDeletes []*corev1.Pod
 	// Creates are the pods to create.
 	Creates []Creation
-	// Together is how many of the first Creates the job needs before it can train. If a ResourceQuota has refused a pod of
-	// the job, none of them is created until the quota has room for all of them. 0 means that each pod is of use.
+	// Together is how many of the first Creates the job needs before it can train. If a ResourceQuota has rejected a pod
+	// of the job, none of them is created until the quota has room for all of them. 0 means that each pod is of use.
 	Together int
 	// CreateService reports whether to create the headless Service of the job.
 	CreateService bool

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -11,17 +12,23 @@ import (
 // neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
 // together, and without them the other replicas only wait. It is 0 if somebody might use the replicas that exist:
 //
-//   - a replica is replaced alone, has ended, or has reported progress;
 //   - an elastic job has its minimum;
-//   - replicas of a job whose replicas restart alone run. They might not depend on each other;
+//   - a replica of another job is replaced alone, or has reported a step;
+//   - a replica has ended;
+//   - the replicas might not depend on each other, because a failure of one does not restart the others;
 //   - the job is in debug mode.
 func (v *view) neededTogether() int {
+	elastic := v.job.Spec.Elastic
+	isCollective := elastic != nil || v.gang.AllOrNothing || policy.Scope(v.job.Spec) == batchv1beta1.RestartScopeJob
+	if !isCollective || v.job.Spec.RunMode.Debugging() {
+		return 0
+	}
 	missing, present := 0, 0
-	isCollective := v.job.Spec.Elastic != nil || policy.Scope(v.job.Spec) == batchv1beta1.RestartScopeJob
 	for _, r := range v.replicas {
-		hasStarted := r.isCurrent() && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
+		report := v.readingOf(r).Status
+		trains := r.recorded.Attempt > 0 || report != nil && report.Step != nil
 		switch {
-		case r.done, r.recorded.Attempt > 0, hasStarted && !isCollective, v.readingOf(r).Status != nil:
+		case r.done, r.succeeded(), trains && elastic == nil:
 			return 0
 		case r.isCurrent():
 			present++
@@ -29,16 +36,13 @@ func (v *view) neededTogether() int {
 			missing++
 		}
 	}
-	switch elastic := v.job.Spec.Elastic; {
-	case v.job.Spec.RunMode.Debugging():
-		return 0
-	case elastic != nil:
+	if elastic != nil {
 		return max(0, min(missing, int(elastic.Least())-present))
 	}
 	return missing
 }
 
-// giveBackDue returns when the job gives its pods back, because a ResourceQuota refuses others that it needs. Jobs that
+// giveBackDue returns when the job gives its pods back, because a ResourceQuota rejects others that it needs. Jobs that
 // keep such pods can wait for each other forever. It returns false if the job has no such pods.
 func (v *view) giveBackDue() (time.Time, bool) {
 	c := initialized(v.job.Status)
@@ -55,7 +59,7 @@ func (v *view) giveBackDue() (time.Time, bool) {
 		}
 	}
 	//mutant:quota: a job keeps pods that it cannot use => return since, false
-	return since.Add(policy.QuotaPatience(v.job.Kind.Kind + "/" + v.job.Name)), holds
+	return since.Add(policy.QuotaPatience), holds
 }
 
 // wakeToGiveBack requeues a job that will give its pods back.
@@ -68,6 +72,6 @@ func (s *steps) wakeToGiveBack() {
 // giveBack stops the replicas of a job that a ResourceQuota keeps from training. The job starts again when the quota
 // has room for all of them.
 func (s *steps) giveBack() {
-	s.evict("gave back the pods of the job: a ResourceQuota has no room for " +
-		report.Count(s.neededTogether(), "replica") + " that the job needs, too")
+	s.evict(fmt.Sprintf("deleted the pods of the job, because a ResourceQuota has no room for %s that it needs together "+
+		"with them", report.Count(s.neededTogether(), "replica")))
 }

@@ -28,8 +28,8 @@ func debugging(j *jobBuilder) *jobBuilder {
 	return j
 }
 
-// patience is how long the job of these tests keeps pods that it cannot use.
-var patience = policy.QuotaPatience("TestJob/job")
+// patience is a short name.
+const patience = policy.QuotaPatience
 
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
@@ -87,8 +87,15 @@ func TestGiveBack(t *testing.T) {
 		"a user might work in the pods of a job in debug mode": {
 			job: refusedFor(debugging(two()), long), pods: []*corev1.Pod{runs},
 		},
-		"replicas that do not restart together are given back before they start": {
-			job: refusedFor(two().Scope(scopeReplica), long), pods: []*corev1.Pod{starting}, want: true,
+		"replicas that do not restart together might train without the others when they start": {
+			job: refusedFor(two().Scope(scopeReplica), long), pods: []*corev1.Pod{starting},
+		},
+		"a gang does not train without all its replicas": {
+			job: refusedFor(two().Scope(scopeReplica).InQueue(), long), pods: []*corev1.Pod{starting}, want: true,
+		},
+		"an elastic job gives back fewer pods than its minimum, although a replica was replaced and it has trained": {
+			job:  refusedFor(elastic().Saw(long, runs, pod("job-worker-1", exited(1))), long),
+			pods: []*corev1.Pod{runs}, reports: readings{"job-worker-0": step(7, time.Hour)}, want: true,
 		},
 		"an elastic job gives back fewer pods than its minimum": {
 			job: refusedFor(elastic(), long), pods: []*corev1.Pod{runs}, want: true,
@@ -122,7 +129,8 @@ func TestAJobThatHasGivenBackItsPodsWaits(t *testing.T) {
 	d := j.Sees(held)
 	diff(t, "event", []report.Event{{
 		Type: corev1.EventTypeNormal, Reason: batchv1beta1.EventStopped, Action: "Stop",
-		Message: "gave back the pods of the job: a ResourceQuota has no room for 1 replica that the job needs, too",
+		Message: "deleted the pods of the job, because a ResourceQuota has no room for 1 replica that it needs " +
+			"together with them",
 	}}, d.Events)
 
 	j.Status = d.Status

@@ -42,6 +42,7 @@ func (s *steps) run() {
 	s.allowNodes()
 	s.createMissing()
 	s.seekAdmission()
+	s.Together = min(s.neededTogether(), len(s.Creates))
 	s.setStatus()
 }
 

@@ -148,6 +148,9 @@ func shortenMessages(s *steps) {
 	status := &s.Status
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
+		if c.Reason == batchv1beta1.ReasonResourceQuotaExceeded {
+			continue // the controller reads it
+		}
 		c.Message = report.Truncated(c.Message, shortMessage)
 	}
 	for i := range status.Failures {

@@ -166,7 +166,7 @@ func (s *steps) setInitialized() {
 	}
 	isMissing := func(r *replica) bool { return !r.isCurrent() && !r.done }
 	isTried := s.CreateService || s.EnsureNetworkPolicy || s.Admission.Action != "" || s.isAdmissionUnknown()
-	if isTried || s.waitsFor == nil && slices.ContainsFunc(s.replicas, isMissing) {
+	if isTried || (s.waitsFor == nil || len(s.Creates) > 0) && slices.ContainsFunc(s.replicas, isMissing) {
 		if s.isRefused() {
 			return
 		}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"hash/fnv"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -18,26 +17,16 @@ const (
 
 	firstRefusalDelay = time.Second
 	maxRefusalDelay   = time.Minute
-
-	minQuotaPatience = 30 * time.Second
-	maxQuotaPatience = 45 * time.Second
 )
+
+// QuotaPatience is how long a job keeps pods that it cannot use, because a ResourceQuota rejects the others.
+const QuotaPatience = 30 * time.Second
 
 // RefusalDelay returns how long to wait before the next attempt to create an object that has been rejected for the
 // given time, because of a quota or because its name is taken. The delay equals that time, but is at least 1 s and at
 // most 1 min. So a job loses at most 1 min after the cause is gone.
 func RefusalDelay(lasted time.Duration) time.Duration {
 	return min(max(lasted, firstRefusalDelay), maxRefusalDelay)
-}
-
-// QuotaPatience returns how long a job keeps pods that it cannot use, because a ResourceQuota refuses the others. The
-// time is between 30 s and 45 s and differs between jobs by their kind and name: jobs of two kinds that give their pods
-// back at the same time would also start again at the same time, because their controllers do not know each other.
-func QuotaPatience(job string) time.Duration {
-	h := fnv.New32a()
-	h.Write([]byte(job))
-	const span = uint32((maxQuotaPatience - minQuotaPatience) / time.Second)
-	return minQuotaPatience + time.Duration(h.Sum32()%(span+1))*time.Second
 }
 
 // BackoffLeft reports whether the backoff limit allows another counted restart.

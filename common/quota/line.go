@@ -28,8 +28,10 @@ type Line struct {
 // place is a job in a line.
 type place struct {
 	created time.Time
-	needs   corev1.ResourceList
-	asked   time.Time
+	// needs has only the resources that the ResourceQuota limits. A job can name many others.
+	needs corev1.ResourceList
+	// asked is when the job asked last.
+	asked time.Time
 }
 
 // Ask puts a job into the line of a ResourceQuota. It reports whether its needs fit in what is free, beside those of
@@ -49,7 +51,13 @@ func (l *Line) Ask(
 	if l.quotas[quota] == nil {
 		l.quotas[quota] = map[types.NamespacedName]place{}
 	}
-	l.quotas[quota][job], l.waitsFor[job] = place{created: created, needs: needs, asked: now}, quota
+	limited := corev1.ResourceList{}
+	for name := range free {
+		if needed, ok := needs[name]; ok {
+			limited[name] = needed
+		}
+	}
+	l.quotas[quota][job], l.waitsFor[job] = place{created: created, needs: limited, asked: now}, quota
 	return slices.Contains(l.fitting(quota, free, now), job)
 }
 

@@ -33,7 +33,7 @@ func ParseRefusal(message string) (Refusal, bool) {
 	return Refusal{Object: found[1], Quota: found[2], Requested: found[3], Used: found[4], Limited: found[5]}, true
 }
 
-// Requests returns what the refused object requests of the resources that have no room.
+// Requests returns what the rejected object requests of the resources that have no room.
 func (r Refusal) Requests() corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for pair := range strings.SplitSeq(r.Requested, ",") {
@@ -58,24 +58,13 @@ func UsageOf(pod *corev1.Pod) corev1.ResourceList {
 	return usage
 }
 
-// Add adds the usage of one more pod to a sum. It adds at least the given requests, which contain what admission adds
-// to a pod, such as the defaults of a LimitRange.
-func Add(sum, usage, least corev1.ResourceList) {
-	add := func(name corev1.ResourceName, quantity resource.Quantity) {
-		total := sum[name]
-		total.Add(quantity)
-		sum[name] = total
-	}
+// Add adds the usage of some more pods that are alike to a sum.
+func Add(sum, usage corev1.ResourceList, pods int64) {
 	for name, quantity := range usage {
-		if atLeast, ok := least[name]; ok && quantity.Cmp(atLeast) < 0 {
-			quantity = atLeast
-		}
-		add(name, quantity)
-	}
-	for name, quantity := range least {
-		if _, ok := usage[name]; !ok {
-			add(name, quantity)
-		}
+		total, more := sum[name], quantity.DeepCopy()
+		more.Mul(pods)
+		total.Add(more)
+		sum[name] = total
 	}
 }
 
@@ -83,6 +72,7 @@ func Add(sum, usage, least corev1.ResourceList) {
 func Free(quota *corev1.ResourceQuota) corev1.ResourceList {
 	free := corev1.ResourceList{}
 	for name, limit := range quota.Status.Hard {
+		limit = limit.DeepCopy() // the list can be that of a cache
 		limit.Sub(quota.Status.Used[name])
 		free[name] = limit
 	}

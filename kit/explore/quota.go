@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,5 +81,5 @@ func (e *encoder) quota(s *state) {
 	}
 }
 
-// quotaMatters is for how many seconds the creation of a pod matters: a little longer than policy.QuotaPatience.
-const quotaMatters = 50
+// quotaMatters is for how many seconds the creation of a pod matters.
+const quotaMatters = int64(policy.QuotaPatience/time.Second) + 1

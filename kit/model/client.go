@@ -21,8 +21,8 @@ import (
 
 // Call is one request of a controller to the API server or to its cache.
 type Call struct {
-	// Verb is get, list, create, delete or patch. A read of sidecars has another verb, and the UIDs of their pods as the
-	// key.
+	// Verb is get, list, create, delete, patch, or try for the dry run of a creation. A read of sidecars has another
+	// verb, and the UIDs of their pods as the key.
 	Verb string
 	// Resource and Key identify the object. The key of a list is its kind.
 	Resource Resources
@@ -174,7 +174,15 @@ func (c modelClient) List(ctx context.Context, into client.ObjectList, options .
 }
 
 // Create implements client.Writer.
-func (c modelClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+func (c modelClient) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
+	var asked client.CreateOptions
+	asked.ApplyOptions(options)
+	if pod, ok := object.(*corev1.Pod); ok && len(asked.DryRun) > 0 {
+		key := Key("Pod", client.ObjectKeyFromObject(object))
+		return c.server.ReadLive(Call{Verb: "try", Resource: Pods, Key: key}, func(live Objects) Answer {
+			return Answer{Err: live.exceedsQuota(pod)}
+		}).Err
+	}
 	answer := c.write("create", Write{
 		Object: object, Do: func(cluster *Cluster) error { return cluster.Create(object) },
 	})

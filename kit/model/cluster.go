@@ -166,7 +166,7 @@ func (c *Cluster) Create(object client.Object) error {
 		secret.Data = nil // the data is random: with it, no two states would be equal
 	}
 	if pod, ok := object.(*corev1.Pod); ok {
-		if err := c.exceedsQuota(pod); err != nil {
+		if err := c.Live().exceedsQuota(pod); err != nil {
 			return err
 		}
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending}

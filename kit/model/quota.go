@@ -60,11 +60,11 @@ func (c *Cluster) SetUsedByOthers(pods int64) {
 }
 
 // exceedsQuota returns the error of the creation of a pod if the ResourceQuota has no room.
-func (c *Cluster) exceedsQuota(pod *corev1.Pod) error {
-	if room, ok := c.Live().Room(); !ok || room > 0 {
+func (o Objects) exceedsQuota(pod *corev1.Pod) error {
+	if room, ok := o.Room(); !ok || room > 0 {
 		return nil
 	}
-	quota := c.Live().Quota()
+	quota := o.Quota()
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, pod.Name, fmt.Errorf(
 		"exceeded quota: %s, requested: count/pods=1, used: count/pods=%d, limited: count/pods=%d", quota.Name,
 		quota.Status.Used.Name(countPods, resource.DecimalSI).Value(),

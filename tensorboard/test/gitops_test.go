@@ -33,7 +33,6 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 	config.CurrentContext = name
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
-	//nolint:gosec // the test chooses the arguments
 	command := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+file)
 	command.Stdin = strings.NewReader(input)

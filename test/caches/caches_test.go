@@ -60,6 +60,7 @@ var kept = []struct {
 	{jobs, ofPyTorch, []client.Object{
 		&schedulerv1beta1.PodGroup{}, &tensorboardv1beta1.TensorBoard{}, &kueuev1beta2.Workload{},
 	}, 20 << 10},
+	{jobs, ofPyTorch, []client.Object{&corev1.ResourceQuota{}}, 64 << 10},
 	{jobs, ofPyTorch, []client.Object{&corev1.Service{}, &networkingv1.NetworkPolicy{}}, 4 << 10},
 	{"tensorboard-controller", ofTensorBoard, []client.Object{&tensorboardv1beta1.TensorBoard{}}, 34 << 10},
 	{"tensorboard-controller", ofTensorBoard, []client.Object{&corev1.Pod{}}, 64 << 10},

@@ -99,7 +99,7 @@ Read more: docs/troubleshooting.md#pending
 		Expect(api.Status().Update(ctx, quota)).To(Succeed())
 		n.create(ctx, job("digits", "", container(", resources: {limits: {nvidia.com/gpu: 4}}")))
 		n.explains(ctx, "digits", `
-ptjob/digits waits: 0 of 2 replicas run. The ResourceQuota gpus of the namespace NAMESPACE has no room for another pod: 6 of 8 requests.nvidia.com/gpu are in use, and the pod needs 4. Wait until other jobs of the namespace end, request less, or ask an administrator for a larger quota. The job continues automatically when there is room.
+ptjob/digits waits: 0 of 2 replicas run. The ResourceQuota gpus of the namespace NAMESPACE has no room for another pod: 6 of 8 requests.nvidia.com/gpu are in use, and the pod needs 4. Wait until other jobs of the namespace end, request less, or ask an administrator for a larger quota. The job continues automatically when there is room for all of its pods.
 
 Next:
   # See what the quota allows, and how much of it is in use
@@ -109,7 +109,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/scheduling.md#resourcequotas
 `)
 	})
 

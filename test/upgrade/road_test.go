@@ -382,7 +382,7 @@ func (r *road) backoffLimit(t *testing.T, name string) int32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int32(limit) //nolint:gosec // the test sets small limits
+	return int32(limit)
 }
 
 // shell runs commands of the document and returns their output.
