@@ -156,3 +156,20 @@ func TestAJobIsRequeuedToGiveBackItsPods(t *testing.T) {
 	diff(t, "requeue with a pod", now.Add(patience-10*time.Second), j.Sees(held).WakeAt)
 	diff(t, "requeue without a pod", time.Time{}, j.Sees().WakeAt)
 }
+
+// Kueue can admit fewer replicas of an elastic job than it has. The others wait, and an admitted one can be rejected.
+func TestARejectionStaysWhileOtherReplicasWait(t *testing.T) {
+	t.Parallel()
+	leader := pod("job-worker-0", running)
+	j := refusedFor(job(role("worker", 0)).Elastic(1, 3).Saw(time.Hour).Saw(time.Hour, leader), time.Minute)
+	seen := seeing(leader)
+	seen.Admission = &admitting{answer: plan.Answer{
+		Wait: &plan.Wait{Reason: batchv1beta1.ReasonQueued, Message: "2 of 3 replicas are admitted"},
+		Most: map[string]int32{"worker": 2},
+	}}
+	d := j.DecideAt(now, seen)
+	diff(t, "pods to create", 1, len(d.Creates))
+	diff(t, "Initialized", condition{
+		metav1.ConditionFalse, batchv1beta1.ReasonResourceQuotaExceeded, "exceeded quota: few",
+	}, conditionOf(d, batchv1beta1.ConditionInitialized))
+}
