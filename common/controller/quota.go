@@ -185,7 +185,7 @@ func (r *Reconciler[J]) quotaEvents() handler.TypedEventHandler[*corev1.Resource
 	requeue := func(limits *corev1.ResourceQuota, free corev1.ResourceList, q queue) {
 		key := client.ObjectKeyFromObject(limits)
 		for _, job := range r.options.Memory.waiting.Fitting(key, free, r.options.Clock.Now()) {
-			q.AddAfter(reconcile.Request{NamespacedName: job}, rand.N(spread))
+			q.AddAfter(reconcile.Request{NamespacedName: job}, rand.N(spread)) //nolint:gosec // it is no secret
 		}
 	}
 	return handler.TypedFuncs[*corev1.ResourceQuota, reconcile.Request]{

@@ -38,7 +38,7 @@ func (q quotas) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	if q.only == nil || q.only.Name != key.Name {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "resourcequotas"}, key.Name)
 	}
-	q.only.DeepCopyInto(into.(*corev1.ResourceQuota)) //nolint:forcetypeassert // nothing else is read
+	q.only.DeepCopyInto(into.(*corev1.ResourceQuota)) // nothing else is read
 	return nil
 }
 
