@@ -58,6 +58,7 @@ func build(ctx context.Context) {
 	programs, err = simulated.Build(ctx, builder)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(programs.BuildKueue(ctx, builder)).To(Succeed())
+	DeferCleanup(gexec.CleanupBuildArtifacts)
 	for _, module := range modules {
 		controllers[module], err = gexec.Build(fmt.Sprintf("tensorstack.dev/jobs/%[1]s/cmd/%[1]s-controller", module))
 		Expect(err).NotTo(HaveOccurred())

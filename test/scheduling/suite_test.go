@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tensorstack.dev/jobs/test/localcluster"
@@ -44,6 +45,7 @@ func build(ctx context.Context) {
 		Repo: repo, Paths: paths, Kubernetes: localcluster.DefaultKubernetes, Progress: localcluster.NewProgress(os.Stdout),
 	}, simulated.Native, simulated.Volcano)
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(gexec.CleanupBuildArtifacts)
 }
 
 // start starts a control plane with an engine and stops it after the spec or container. If a spec failed, it adds the

@@ -358,6 +358,7 @@ var _ = Describe("kubectl train why about a job in a queue", Ordered, func() {
 	BeforeAll(func() {
 		scheduler, err := gexec.Build("tensorstack.dev/jobs/scheduler/cmd/scheduler-controller")
 		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(gexec.CleanupBuildArtifacts)
 		session, err := gexec.Start(exec.Command(scheduler, "--kubeconfig="+kubeconfig, "--image=none",
 			"--leader-elect=false",
 			"--metrics-bind-address=0", "--health-probe-bind-address=0"), GinkgoWriter, GinkgoWriter)
