@@ -46,7 +46,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 	waits := last.Reason == batchv1beta1.ReasonResourceQuotaExceeded
 	pods := d.Creates[:min(d.Together, len(d.Creates))]
 	if len(pods) == 0 {
-		if !waits { // a job keeps its place while its earlier pods terminate
+		if !waits || d.Status.Decided() { // a job keeps its place while its earlier pods terminate, but not when it ends
 			waiting.Leave(key)
 		}
 		return nil
@@ -106,7 +106,7 @@ func (r *Reconciler[J]) fits(
 	if err != nil {
 		return false, "", err
 	}
-	fits = r.options.Memory.waiting.Ask(key, client.ObjectKeyFromObject(job), job.GetCreationTimestamp().Time, needs,
+	fits = r.options.Memory.waiting.Ask(name, client.ObjectKeyFromObject(job), job.GetCreationTimestamp().Time, needs,
 		quota.Free(&limits), r.options.Clock.Now())
 	return fits, newest, nil
 }

@@ -159,8 +159,8 @@ func TestAwaitRoom(t *testing.T) {
 			memory := &Memory{}
 			r.options.Clock, r.options.Memory = testingclock.NewFakePassiveClock(now), memory
 			if tc.ahead != "" {
-				memory.waiting.Ask(types.NamespacedName{Namespace: "ns", Name: "few"},
-					types.NamespacedName{Namespace: "ns", Name: "old"}, now.Add(-time.Hour), list(tc.ahead), list("0"), now)
+				memory.waiting.Ask("few", types.NamespacedName{Namespace: "ns", Name: "old"}, now.Add(-time.Hour),
+					list(tc.ahead), list("0"), now)
 			}
 			status := batchv1beta1.JobStatus{}
 			if tc.message != "" {
@@ -205,20 +205,31 @@ func TestOnlyTheRefusalByAQuotaHasItsReason(t *testing.T) {
 func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}
-	for reason, want := range map[string][]string{
-		batchv1beta1.ReasonResourceQuotaExceeded: {"few"}, batchv1beta1.ReasonAccepted: nil,
+	ending := batchv1beta1.JobStatus{Conditions: []metav1.Condition{{
+		Type: batchv1beta1.ConditionFailureTarget, Status: metav1.ConditionTrue, Reason: batchv1beta1.ReasonDeadlineExceeded,
+	}}}
+	for name, tc := range map[string]struct {
+		reason  string
+		decided batchv1beta1.JobStatus
+		want    []string
+	}{
+		"a job that waits for its ResourceQuota": {reason: batchv1beta1.ReasonResourceQuotaExceeded, want: []string{"few"}},
+		"a job that does not wait any longer":    {reason: batchv1beta1.ReasonAccepted, want: []string{}},
+		"a job that ends while it waits": {
+			reason: batchv1beta1.ReasonResourceQuotaExceeded, decided: ending, want: []string{},
+		},
 	} {
 		memory := &Memory{}
 		r := &Reconciler[*testJob]{gvk: testKind}
 		r.options.Memory = memory
-		memory.waiting.Ask(types.NamespacedName{Namespace: "ns", Name: "few"}, key, now, nil, nil, now)
+		memory.waiting.Ask("few", key, now, nil, nil, now)
 		job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}, batchv1beta1.JobStatus{
-			Conditions: []metav1.Condition{{Type: batchv1beta1.ConditionInitialized, Reason: reason}},
+			Conditions: []metav1.Condition{{Type: batchv1beta1.ConditionInitialized, Reason: tc.reason}},
 		}}
-		if err := r.awaitRoom(t.Context(), job, plan.Decision{Together: 4}); err != nil {
-			t.Errorf("with reason %s, the job is rejected: %v", reason, err)
+		if err := r.awaitRoom(t.Context(), job, plan.Decision{Together: 4, Status: tc.decided}); err != nil {
+			t.Errorf("%s is rejected: %v", name, err)
 		}
-		diff(t, "the quotas that others wait for", want,
+		diff(t, name+": the quotas that others wait for", tc.want,
 			memory.waiting.Quotas(types.NamespacedName{Namespace: "ns", Name: "other"}))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // forgetAfter is how long a Line keeps a job that does not ask again. It is longer than the maximum time between two
@@ -19,14 +20,13 @@ const forgetAfter = 2 * time.Minute
 // zero value is an empty line. Its methods can be called at the same time.
 type Line struct {
 	mu sync.Mutex
-	// quotas are the ResourceQuotas that jobs wait for, and their jobs.
-	quotas map[types.NamespacedName]map[types.NamespacedName]place
-	// waitsFor is the ResourceQuota that a job waits for.
-	waitsFor map[types.NamespacedName]types.NamespacedName
+	// namespaces are the jobs that wait, by their namespaces and names.
+	namespaces map[string]map[string]place
 }
 
-// place is a job in a line.
+// place is the place of a job in the line of a ResourceQuota. A job waits for one ResourceQuota at a time.
 type place struct {
+	quota   string
 	created time.Time
 	// needs has only the resources that the ResourceQuota limits. A job can name many others.
 	needs corev1.ResourceList
@@ -34,22 +34,18 @@ type place struct {
 	asked time.Time
 }
 
-// Ask puts a job into the line of a ResourceQuota. It reports whether its needs fit in what is free, beside those of
-// all older jobs in the line that fit. now is the current time.
+// Ask puts a job into the line of a ResourceQuota of its namespace. It reports whether its needs fit in what is free,
+// beside those of all older jobs in the line that fit. now is the current time.
 func (l *Line) Ask(
-	quota, job types.NamespacedName, created time.Time, needs, free corev1.ResourceList, now time.Time,
+	quota string, job types.NamespacedName, created time.Time, needs, free corev1.ResourceList, now time.Time,
 ) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if before, ok := l.waitsFor[job]; ok && before != quota {
-		l.leave(job)
+	if l.namespaces == nil {
+		l.namespaces = map[string]map[string]place{}
 	}
-	if l.quotas == nil {
-		l.quotas = map[types.NamespacedName]map[types.NamespacedName]place{}
-		l.waitsFor = map[types.NamespacedName]types.NamespacedName{}
-	}
-	if l.quotas[quota] == nil {
-		l.quotas[quota] = map[types.NamespacedName]place{}
+	if l.namespaces[job.Namespace] == nil {
+		l.namespaces[job.Namespace] = map[string]place{}
 	}
 	limited := corev1.ResourceList{}
 	for name := range free {
@@ -57,8 +53,8 @@ func (l *Line) Ask(
 			limited[name] = needed
 		}
 	}
-	l.quotas[quota][job], l.waitsFor[job] = place{created: created, needs: limited, asked: now}, quota
-	return slices.Contains(l.fitting(quota, free, now), job)
+	l.namespaces[job.Namespace][job.Name] = place{quota: quota, created: created, needs: limited, asked: now}
+	return slices.Contains(l.fitting(types.NamespacedName{Namespace: job.Namespace, Name: quota}, free, now), job)
 }
 
 // Fitting returns the jobs in the line of a ResourceQuota that fit in what is free, each beside the older ones. now is
@@ -70,14 +66,16 @@ func (l *Line) Fitting(quota types.NamespacedName, free corev1.ResourceList, now
 }
 
 func (l *Line) fitting(quota types.NamespacedName, free corev1.ResourceList, now time.Time) []types.NamespacedName {
-	places := l.quotas[quota]
-	older := func(a, b types.NamespacedName) int {
-		return cmp.Or(places[a].created.Compare(places[b].created), cmp.Compare(a.Name, b.Name))
+	places := l.namespaces[quota.Namespace]
+	older := func(a, b string) int {
+		return cmp.Or(places[a].created.Compare(places[b].created), cmp.Compare(a, b))
 	}
 	left := free.DeepCopy()
 	var fitting []types.NamespacedName
-	for _, job := range slices.SortedFunc(maps.Keys(places), older) {
-		switch p := places[job]; {
+	for _, name := range slices.SortedFunc(maps.Keys(places), older) {
+		job := types.NamespacedName{Namespace: quota.Namespace, Name: name}
+		switch p := places[name]; {
+		case p.quota != quota.Name:
 		case now.Sub(p.asked) > forgetAfter:
 			l.leave(job)
 		case fits(p.needs, left):
@@ -97,15 +95,13 @@ func (l *Line) fitting(quota types.NamespacedName, free corev1.ResourceList, now
 func (l *Line) Quotas(job types.NamespacedName) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var names []string
-	for quota, places := range l.quotas {
-		_, isOwn := places[job]
-		if quota.Namespace == job.Namespace && (!isOwn || len(places) > 1) {
-			names = append(names, quota.Name)
+	names := sets.Set[string]{}
+	for other, p := range l.namespaces[job.Namespace] {
+		if other != job.Name {
+			names.Insert(p.quota)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return sets.List(names)
 }
 
 // Leave removes a job from the line that it is in, if any.
@@ -116,12 +112,8 @@ func (l *Line) Leave(job types.NamespacedName) {
 }
 
 func (l *Line) leave(job types.NamespacedName) {
-	quota, ok := l.waitsFor[job]
-	if !ok {
-		return
-	}
-	delete(l.waitsFor, job)
-	if delete(l.quotas[quota], job); len(l.quotas[quota]) == 0 {
-		delete(l.quotas, quota)
+	places := l.namespaces[job.Namespace]
+	if delete(places, job.Name); len(places) == 0 {
+		delete(l.namespaces, job.Namespace)
 	}
 }

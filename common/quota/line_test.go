@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 var (
-	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	few  = types.NamespacedName{Namespace: "vision", Name: "few"}
-	many = types.NamespacedName{Namespace: "vision", Name: "many"}
+	now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	few = types.NamespacedName{Namespace: "vision", Name: "few"}
 )
 
 func jobNamed(name string) types.NamespacedName {
@@ -66,7 +66,7 @@ func TestLine(t *testing.T) {
 			t.Parallel()
 			var line Line
 			for i, a := range asks {
-				got := line.Ask(few, jobNamed(a.job), now.Add(a.created), list("pods", a.pods, "cpu", "100"),
+				got := line.Ask(few.Name, jobNamed(a.job), now.Add(a.created), list("pods", a.pods, "cpu", "100"),
 					list("pods", a.free), now.Add(a.at))
 				if got != a.want {
 					t.Errorf("answer %d to %s is %t, want %t", i+1, a.job, got, a.want)
@@ -88,23 +88,23 @@ func TestQuotasThatOtherJobsWaitFor(t *testing.T) {
 	var line Line
 	check := func(job string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, line.Quotas(jobNamed(job))); diff != "" {
+		if diff := cmp.Diff(want, line.Quotas(jobNamed(job)), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("unexpected quotas for job %s (-want +got):\n%s", job, diff)
 		}
 	}
-	ask := func(quota types.NamespacedName, job string) {
-		line.Ask(quota, jobNamed(job), now, list("pods", "1"), list("pods", "0"), now)
+	ask := func(quota string, job types.NamespacedName) {
+		line.Ask(quota, job, now, list("pods", "1"), list("pods", "0"), now)
 	}
 	check("a")
-	ask(few, "a")
+	ask("few", jobNamed("a"))
 	check("a")
 	check("b", "few")
-	ask(many, "b")
+	ask("many", jobNamed("b"))
 	check("c", "few", "many")
-	ask(few, "b") // a job waits for one ResourceQuota at a time
+	ask("few", jobNamed("b")) // a job waits for one ResourceQuota at a time
 	check("a", "few")
 	check("c", "few")
-	ask(types.NamespacedName{Namespace: "speech", Name: "other"}, "d")
+	ask("other", types.NamespacedName{Namespace: "speech", Name: "d"})
 	check("c", "few")
 	line.Leave(jobNamed("a"))
 	line.Leave(jobNamed("b"))
