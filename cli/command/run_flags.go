@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -23,10 +24,13 @@ type runFlags struct {
 
 	kind, elastic, cpus, memory string
 	env, claims                 []string
-	user                        int64
+	user, volumeGroup           int64
 	dryRun, output              string
 	detach                      bool
 }
+
+// noGroup is the value of --volume-group with which the pods set no group.
+const noGroup = -1
 
 // add adds the flags to the command.
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -59,6 +63,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		"add the sidecar that receives the progress of the training (100m CPU, 64Mi memory)")
 	flags.Int64Var(&f.user, "run-as-user", 0,
 		"user ID that the containers run as, other than 0 (default: the user of the image)")
+	flags.Int64Var(&f.volumeGroup, "volume-group", 65532,
+		"group ID that owns the files of claims, so that every user can write them; -1 sets none, so that the namespace "+
+			"can choose it, as in OpenShift")
 	flags.StringVar(&f.CodeClaim, "code-claim", "",
 		"existing claim for code that is too large for a ConfigMap; it stays there, in the folder kubectl-train/<name>")
 	flags.StringVar(&f.StorageClass, "storage-class", "",
@@ -108,6 +115,12 @@ func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
 		options.User = &f.user
 		if f.user <= 0 {
 			check("run-as-user", fmt.Errorf("%d is not allowed: pods of kubectl train do not run as root", f.user))
+		}
+	}
+	if f.volumeGroup != noGroup {
+		options.VolumeGroup = &f.volumeGroup
+		if f.volumeGroup < 0 || f.volumeGroup > math.MaxInt32 {
+			check("volume-group", fmt.Errorf("%d is no group ID: use -1 for none", f.volumeGroup))
 		}
 	}
 	if f.output != "" && f.dryRun == dryRunNone && !f.detach {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,12 +142,29 @@ func (p *preparation) provideCode(ctx context.Context) error {
 	return p.upload(ctx)
 }
 
+// createOrAdapt creates one of the objects. If the API server refuses the pod of the upload, for example because of a
+// LimitRange, the pod gets the CPU and memory of the training.
+func createOrAdapt(objects *run.Objects, object client.Object, create func() error) error {
+	err := create()
+	if object != client.Object(objects.Upload) {
+		return err
+	}
+	if apierrors.IsForbidden(err) {
+		objects.UploadLikeTraining()
+		err = create()
+	}
+	if err != nil && strings.Contains(err.Error(), "fsGroup") {
+		return fmt.Errorf("%w. Start the job again with another group, such as --volume-group=-1", err)
+	}
+	return err
+}
+
 // createOwned creates an object of the job. It waits until an object of an earlier job of the same name is gone.
 func (p *preparation) createOwned(ctx context.Context, object client.Object) error {
 	create := func() error {
 		ctx, cancel := write(ctx)
 		defer cancel()
-		return p.Create(ctx, object)
+		return createOrAdapt(p.objects, object, func() error { return p.Create(ctx, object) })
 	}
 	err := create()
 	if !apierrors.IsAlreadyExists(err) {

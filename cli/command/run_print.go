@@ -50,7 +50,8 @@ func (e *environment) printOffline(options run.Options, packed run.Code, folder 
 // fields that kubectl apply cannot change.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	for _, object := range objects.All() {
-		if err := c.Create(ctx, object, client.DryRunAll); err != nil {
+		err := createOrAdapt(objects, object, func() error { return c.Create(ctx, object, client.DryRunAll) })
+		if err != nil {
 			return err
 		}
 		object.SetUID("")

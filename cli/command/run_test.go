@@ -68,6 +68,9 @@ func TestRunPrintsManifests(t *testing.T) {
 		{name: "large code can go to an existing claim", file: "claim-existing", dir: large, args: []string{
 			"--code-claim=home",
 		}},
+		{name: "the namespace can choose the group of the volumes", file: "claim-no-group", dir: large, args: []string{
+			"--code-claim=home", "--claim=data", "--volume-group=-1",
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"run", test.dir, "--name=digits", "--dry-run=client", "-o", "yaml"}, test.args...)
@@ -126,6 +129,7 @@ func TestRunRejectsFlags(t *testing.T) {
 		{"the number of CPUs is negative", `--cpus: "-1" is no quantity`, []string{"--cpus=-1"}},
 		{"the claim is wrong", `--claim: "a:b:c:d" is not of the form`, []string{"--claim=a:b:c:d"}},
 		{"the variable is wrong", `--env: "A" is not`, []string{"--env=A"}},
+		{"the group is no ID", "--volume-group: -2 is no group ID: use -1 for none", []string{"--volume-group=-2"}},
 		{"root is not allowed", "--run-as-user: 0 is not allowed", []string{"--run-as-user=0"}},
 		{"the dry run is unknown", `invalid argument "yes" for "--dry-run" flag: use none, client or server`, []string{"--dry-run=yes"}},
 		{"the format is unknown", `invalid argument "wide" for "-o, --output" flag: use yaml, json or name`, []string{"--dry-run=client", "-o", "wide"}},

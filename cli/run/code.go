@@ -176,6 +176,7 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 				Env: []corev1.EnvVar{
 					{Name: "CODE", Value: path.Join(uploadMount, source.subPath)},
 				},
+				// UploadLikeTraining changes them.
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{
 						corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),

@@ -31,6 +31,8 @@ type Objects struct {
 	Upload *corev1.Pod
 	// Digest identifies the code.
 	Digest code.Digest
+	// training is what the main container of the job requests, without GPUs.
+	training corev1.ResourceRequirements
 }
 
 // New returns the objects of a training with the given code. The error names all problems of the options.
@@ -41,7 +43,7 @@ func New(o Options, c Code) (*Objects, error) {
 	if err := o.checkProgram(c.has); err != nil {
 		return nil, err
 	}
-	objects := &Objects{Digest: c.Digest}
+	objects := &Objects{Digest: c.Digest, training: o.resources(0)}
 	var source volume
 	if c.Content != nil {
 		objects.ConfigMap, source = o.configMap(c)
@@ -74,6 +76,10 @@ func (o *Objects) All() []client.Object {
 	}
 	return append(all, o.Job.Job)
 }
+
+// UploadLikeTraining gives the pod of the upload the CPU and memory of the training. A LimitRange can refuse what the
+// pod usually has, which is little, so that it fits on a node beside the training of others.
+func (o *Objects) UploadLikeTraining() { o.Upload.Spec.Containers[0].Resources = o.training }
 
 // SetPaused sets whether the job is paused. A job that was never paused has no runMode.
 func (o *Objects) SetPaused(paused bool) {

@@ -55,6 +55,8 @@ type Options struct {
 	Progress bool
 	// User that the containers run as. Nil means the user of the image.
 	User *int64
+	// VolumeGroup is the group that owns the files of claims. Nil means that the pods set no group.
+	VolumeGroup *int64
 	// CodeClaim is an existing claim for code that is too large for a ConfigMap. Empty means a new claim, with
 	// StorageClass. An empty StorageClass means the default of the cluster.
 	CodeClaim, StorageClass string

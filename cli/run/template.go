@@ -17,8 +17,6 @@ const (
 	worker         = "worker"
 	python         = "python3"
 	labelQueueName = kueuev1beta2.LabelQueueName
-	// volumeGroup owns the files of claims, so that a user other than root can write them. Examples use the same group.
-	volumeGroup = 65532
 )
 
 // volume is the volume of the code, and the path of the code in it.
@@ -35,7 +33,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 		Image:           o.Image,
 		WorkingDir:      CodePath,
 		Env:             o.env(),
-		Resources:       o.resources(),
+		Resources:       o.resources(o.GPUs),
 		SecurityContext: restrictedContainer(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: codeVolume, MountPath: CodePath, SubPath: source.subPath, ReadOnly: true},
@@ -87,9 +85,9 @@ func (o *Options) env() []corev1.EnvVar {
 	return env
 }
 
-// resources returns the resources of each replica. CPU has no limit, since a limit slows a training down although the
-// node has CPUs to spare.
-func (o *Options) resources() corev1.ResourceRequirements {
+// resources returns the resources of each replica, with the given number of GPUs. CPU has no limit, since a limit slows
+// a training down although the node has CPUs to spare.
+func (o *Options) resources(gpus int64) corev1.ResourceRequirements {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	if o.CPUs != nil {
 		requests[corev1.ResourceCPU] = *o.CPUs
@@ -97,8 +95,8 @@ func (o *Options) resources() corev1.ResourceRequirements {
 	if o.Memory != nil {
 		requests[corev1.ResourceMemory], limits[corev1.ResourceMemory] = *o.Memory, *o.Memory
 	}
-	if o.GPUs > 0 {
-		limits[corev1.ResourceName(o.GPUResource)] = *resource.NewQuantity(o.GPUs, resource.DecimalSI)
+	if gpus > 0 {
+		limits[corev1.ResourceName(o.GPUResource)] = *resource.NewQuantity(gpus, resource.DecimalSI)
 	}
 	result := corev1.ResourceRequirements{}
 	if len(requests) > 0 {
@@ -118,7 +116,9 @@ func (o *Options) restrictedPod(withClaims bool) *corev1.PodSecurityContext {
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	if withClaims {
-		settings.FSGroup = new(int64(volumeGroup))
+		settings.FSGroup = o.VolumeGroup
+	}
+	if settings.FSGroup != nil {
 		// A volume with many files would otherwise delay each start.
 		settings.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
 	}

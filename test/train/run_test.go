@@ -12,8 +12,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -186,6 +188,46 @@ var _ = Describe("kubectl train run", func() {
 	})
 
 	Describe("with code that is too large for a ConfigMap", func() {
+		It("uploads with the resources of the training if a LimitRange refuses fewer", func(ctx context.Context) {
+			n := newNamespace(ctx)
+			Expect(api.Create(ctx, &corev1.LimitRange{
+				ObjectMeta: metav1.ObjectMeta{Namespace: string(n), Name: "least"},
+				Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+					Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{
+						corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
+					},
+				}}},
+			})).To(Succeed())
+			training := []string{"--code-claim=home", "--cpus=2", "--memory=1Gi", "--gpus=1"}
+			_, _, err := n.train(ctx, n.large(append(training, "--dry-run=server")...)...)
+			Expect(err).NotTo(HaveOccurred())
+			n.start(ctx, n.large(training...)...)
+			var pod corev1.Pod
+			Eventually(func() error {
+				return api.Get(ctx, client.ObjectKey{Namespace: string(n), Name: "digits-upload"}, &pod)
+			}).Should(Succeed())
+			Expect(pod.Spec.Containers[0].Resources).To(BeComparableTo(corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+				},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			}))
+		})
+
+		It("names the flag for the group of the volume if a policy refuses the group", func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.requireGroup(ctx, 1000)
+			Eventually(ctx, func() error { // the API server applies a new policy with a delay
+				_, _, err := n.train(ctx, n.large("--code-claim=home", "--dry-run=server")...)
+				return err
+			}).Should(MatchError(And(ContainSubstring("fsGroup must be 1000"),
+				HaveSuffix("Start the job again with another group, such as --volume-group=-1"))))
+			out, _, err := n.train(ctx,
+				n.large("--code-claim=home", "--volume-group=1000", "--dry-run=server", "-o", "yaml")...)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(out).To(ContainSubstring("fsGroup: 1000"))
+		})
+
 		It("reports why the claim has no volume, and leaves nothing after an interrupt", func(ctx context.Context) {
 			n := newNamespace(ctx)
 			uploading := n.start(ctx, n.large()...)
@@ -239,6 +281,34 @@ var _ = Describe("kubectl train run", func() {
 func (n namespace) digits(flags ...string) []string {
 	GinkgoHelper()
 	return n.code(map[string]string{"train.py": "print()\n", "models/net.py": "pass\n"}, flags...)
+}
+
+// requireGroup makes the API server refuse pods of the namespace whose volumes have another group.
+func (n namespace) requireGroup(ctx context.Context, group int64) {
+	GinkgoHelper()
+	name := metav1.ObjectMeta{Name: "group-of-" + string(n)}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: string(n)}},
+			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}}},
+		},
+		Validations: []admissionv1.Validation{{
+			Expression: fmt.Sprintf("object.spec.securityContext.fsGroup == %d", group),
+			Message:    fmt.Sprintf("fsGroup must be %d", group),
+		}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	for _, object := range []client.Object{policy, binding} {
+		Expect(api.Create(ctx, object)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(api.Delete(ctx, object)).To(Succeed()) })
+	}
 }
 
 // large returns the arguments that run a job named digits with code that is too large for a ConfigMap.
