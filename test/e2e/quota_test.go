@@ -11,7 +11,7 @@ import (
 
 var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 	DescribeTable("keep no pods that they cannot use, and run one after the other, the oldest first",
-		func(ctx context.Context, isInQueue bool) {
+		func(ctx context.Context, isInQueue bool, kinds ...string) {
 			n := newNamespace(ctx)
 			scheduler := ""
 			if isInQueue {
@@ -24,8 +24,12 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 			for _, other := range others {
 				n.kubectl(ctx, "run", other, "--image=tensorstack/pytorch-example:2.6.0", "--command", "--", "sleep", "infinity")
 			}
-			create := func(job string) { n.kubectlWith(ctx, collective(job, scheduler), "apply", "-f", "-") }
-			create("a")
+			jobs := map[string][]string{} // the names of the jobs of each kind, the oldest first
+			create := func(kind, job string) {
+				n.kubectlWith(ctx, collective(kind, job, scheduler), "apply", "-f", "-")
+				jobs[kind] = append(jobs[kind], job)
+			}
+			create("PyTorchTrainingJob", "a")
 			Eventually(ctx, n.output(ctx, "get", "ptjob/a", "-o", "jsonpath={.status.evictions} {.status.backoffCount}")).
 				Should(Equal("1 0"))
 			Eventually(ctx, n.output(ctx, "get", "pods", "-l", "batch.tensorstack.dev/job-name=a", "-o", "name")).
@@ -34,29 +38,32 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 				MatchRegexp(`ResourceQuotaExceeded +creating pod a-worker-\d: .* exceeded quota: few, requested: count/pods=1`))
 
 			By("creating five more jobs, and then making room for six pods")
-			jobs := []string{"a", "b", "c", "d", "e", "f"}
-			for _, job := range jobs[1:] {
-				create(job)
+			for i, job := range []string{"b", "c", "d", "e", "f"} {
+				create(kinds[i%len(kinds)], job)
 			}
 			n.kubectl(ctx, append([]string{"delete", "pod", "--grace-period=1"}, others...)...)
-			for _, job := range jobs {
-				n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/"+job, timeout)
+			for kind, names := range jobs {
+				for _, job := range names {
+					n.kubectl(ctx, "wait", "--for=condition=Completed", kind+"/"+job, timeout)
+				}
+				ended := n.output(ctx, "get", kind, "--sort-by=.status.completionTime", "-o",
+					"jsonpath={.items[*].metadata.name}")
+				Expect(ended()).To(Equal(strings.Join(names, " ")))
 			}
-			ended := n.output(ctx, "get", "ptjob", "--sort-by=.status.completionTime", "-o",
-				"jsonpath={.items[*].metadata.name}")
-			Expect(ended()).To(Equal(strings.Join(jobs, " ")))
 		},
-		Entry("without a queue", false),
-		Entry("in a queue", true),
+		Entry("without a queue", false, "PyTorchTrainingJob"),
+		Entry("in a queue", true, "PyTorchTrainingJob"),
+		Entry("of two kinds", false, "TensorFlowTrainingJob", "PyTorchTrainingJob"),
 	)
 })
 
 // collective returns the manifest of a job of four replicas that end when all of them have met. The YAML is a part of
 // its spec.
-func collective(name, spec string) string {
+func collective(kind, name, spec string) string {
+	container := strings.ToLower(strings.TrimSuffix(kind, "TrainingJob"))
 	return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
-kind: PyTorchTrainingJob
+kind: %s
 metadata:
   name: %s
 spec:%s
@@ -68,23 +75,28 @@ spec:%s
         spec:
           terminationGracePeriodSeconds: 1
           containers:
-            - name: pytorch
+            - name: %s
               image: tensorstack/pytorch-example:2.6.0
               command: [python3, -c]
               args:
                 - |
-                  import os, socket, time
-                  port = int(os.environ["MASTER_PORT"])
-                  if os.environ["RANK"] == "0":
+                  import json, os, socket, time
+                  if "TF_CONFIG" in os.environ:
+                      config = json.loads(os.environ["TF_CONFIG"])
+                      rank, first = config["task"]["index"], config["cluster"]["worker"][0].split(":")
+                  else:
+                      rank, first = int(os.environ["RANK"]), (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+                  port = int(first[1])
+                  if rank == 0:
                       server = socket.create_server(("", port))
                       peers = [server.accept()[0] for _ in range(3)]
                   else:
                       while True:
                           try:
-                              socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1)
+                              socket.create_connection((first[0], port)).recv(1)
                               break
                           except OSError:
                               time.sleep(0.2)
               resources: {requests: {cpu: 10m}}
-`, name, spec)
+`, kind, name, spec, container)
 }
