@@ -173,5 +173,8 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	if len(resume.Args) > 0 {
 		program = resume.Args
 	}
+	if slices.ContainsFunc(program, func(word string) bool { return !agent.IsPlain(word) }) {
+		flags = append(flags, fmt.Sprintf("--program=%d", len(program)))
+	}
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
 }

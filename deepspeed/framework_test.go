@@ -136,6 +136,13 @@ func TestCommand(t *testing.T) {
 			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Exec: []string{"bash", "-c", "train"}}}, training()),
 			want: launches(launcher("--no_python", "bash", "-c", "train")...),
 		},
+		"the agent knows the program if a shell would change its words": {
+			job: jobOf(&v1beta1.Config{
+				Run: &v1beta1.RunType{Python: []string{"train.py", "--x=a;date", ""}}, OtherArgs: []string{"--log_level=debug"},
+			}, training()),
+			want: launches(slices.Concat([]string{"--need=deepspeed", "--need=pdsh", "--program=3", "--"},
+				launcher("--log_level=debug", "train.py", "--x=a;date", "")[3:])...),
+		},
 		"an empty list in config.run is ignored": {
 			job: jobOf(&v1beta1.Config{
 				Run: &v1beta1.RunType{Python: []string{}, Module: []string{"m"}, Exec: []string{}},

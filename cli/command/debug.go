@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// shell is the command that debug runs by default: bash if the image has it, and otherwise sh.
-var shell = []string{"sh", "-c", "if command -v bash >/dev/null; then exec bash; fi; exec sh"}
+// defaultShell is the command that debug runs by default: bash if the image has it, and otherwise sh.
+var defaultShell = []string{"sh", "-c", "if command -v bash >/dev/null; then exec bash; fi; exec sh"}
 
 // debugOptions are the flags of the command debug.
 type debugOptions struct {
@@ -88,7 +88,7 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	}
 	isShell := len(command) == 0
 	if isShell {
-		command = shell
+		command = defaultShell
 	}
 	tty := terminalOf(e.In, e.Out)
 	if isShell && tty != nil {

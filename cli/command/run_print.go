@@ -15,6 +15,7 @@ import (
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/run"
 	"tensorstack.dev/jobs/common/report"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // printManifest prints the objects that the command would create, without a cluster or as the API server would store
@@ -115,10 +116,10 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
 		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets
 		for _, file := range folder.Files {
-			files.WriteString(" " + printable.Quoted("./"+file.Path))
+			files.WriteString(" " + shell.Quote("./"+file.Path))
 		}
 		line("  tar -C %s -c%s | kubectl exec -i %s -- sh -c 'mkdir -p $CODE && tar -x -C $CODE'",
-			printable.Quoted(folder.Path), files.String(), objects.Upload.Name)
+			shell.Quote(folder.Path), files.String(), objects.Upload.Name)
 		line("  kubectl delete pod %s", objects.Upload.Name)
 		line(`  kubectl patch %s %s --type=merge -p '{"spec": {"runMode": null}}'`,
 			objects.Job.Kind.ShortName, objects.Job.GetName())

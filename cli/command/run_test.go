@@ -58,6 +58,9 @@ func TestRunPrintsManifests(t *testing.T) {
 		{name: "DeepSpeed has a slot for each GPU", file: "deepspeed", dir: digits, args: []string{
 			"--kind=dsjob", "--nodes=2", "--gpus=2",
 		}, program: []string{"train.py", "--deepspeed"}},
+		{name: "the program gets its arguments exactly", file: "deepspeed-words", dir: digits, args: []string{
+			"--kind=deepspeed", "--nodes=2", "--env=RUN=7",
+		}, program: []string{"train.py", "$HOME", "*", "--x=a;date", "", "it's", "--run=$(RUN)", "$$"}},
 		{name: "DeepSpeed runs a module elastically", file: "deepspeed-elastic", dir: digits, args: []string{
 			"--kind=DeepSpeed", "--elastic=1:3", "--nodes=2", "--procs=2",
 		}, program: []string{"-m", "models.net", "--epochs=5"}},

@@ -21,13 +21,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/cli/why"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 func newWhy(e *environment) *cobra.Command {
@@ -99,7 +99,7 @@ func (e *environment) typedFlags() string {
 		{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}, {"-n", e.flags.Namespace},
 	} {
 		if flag.value != nil && *flag.value != "" {
-			typed = append(typed, flag.name+" "+printable.Quoted(*flag.value))
+			typed = append(typed, flag.name+" "+shell.Quote(*flag.value))
 		}
 	}
 	return strings.Join(typed, " ")

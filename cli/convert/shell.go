@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"tensorstack.dev/jobs/cli/printable"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // shells matches the names of shells.
@@ -71,7 +71,7 @@ func plainWords(script string) ([]string, bool) {
 func quoted(words []string) string {
 	list := make([]string, 0, len(words))
 	for _, word := range words {
-		list = append(list, printable.Quoted(word))
+		list = append(list, shell.Quote(word))
 	}
 	return strings.Join(list, " ")
 }

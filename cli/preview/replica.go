@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // line is a line of the summary of a pod.
@@ -89,7 +89,7 @@ func (s style) variableText(variable corev1.EnvVar) string {
 	name := shown(variable.Name)
 	switch from := variable.ValueFrom; {
 	case from == nil:
-		return name + "=" + s.shortened(printable.Quoted(shown(variable.Value)))
+		return name + "=" + s.shortened(shell.Quote(shown(variable.Value)))
 	case from.ConfigMapKeyRef != nil:
 		return fmt.Sprintf("%s from key %s of configMap %s", name, shown(from.ConfigMapKeyRef.Key),
 			shown(from.ConfigMapKeyRef.Name))

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"tensorstack.dev/jobs/cli/printable"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // style is how the summary of a pod is written. 0 means no limit.
@@ -36,7 +37,7 @@ func (s style) shellLine(words []string) string {
 		if s.line > 0 && b.Len() > s.line {
 			return b.String() + " " + cut
 		}
-		word = s.shortened(printable.Quoted(shown(word)))
+		word = s.shortened(shell.Quote(shown(word)))
 		n := utf8.RuneCountInString(word)
 		switch {
 		case b.Len() == 0:

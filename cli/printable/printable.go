@@ -64,20 +64,6 @@ func escaped(s string, isKept func(rune) bool) string {
 	return b.String()
 }
 
-// Quoted returns a word as one word of a shell.
-func Quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, isSpecial) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// isSpecial reports whether a character can mean something to a shell.
-func isSpecial(r rune) bool {
-	isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	return !isLetter && (r < '0' || r > '9') && !strings.ContainsRune("._/:=@%+,-", r)
-}
-
 // Shortened returns a text of at most the given number of characters. It ends in "..." if it was longer.
 func Shortened(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {

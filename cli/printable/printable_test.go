@@ -52,18 +52,6 @@ func TestTextsAreEscaped(t *testing.T) {
 	}
 }
 
-func TestQuoted(t *testing.T) {
-	t.Parallel()
-	for word, want := range map[string]string{
-		"digits": "digits", "/home/me/.kube/config": "/home/me/.kube/config", "": "''", "$(reboot)": "'$(reboot)'",
-		"it's": `'it'\''s'`, "a; b": "'a; b'",
-	} {
-		if got := printable.Quoted(word); got != want {
-			t.Errorf("%q is quoted as %s, want %s", word, got, want)
-		}
-	}
-}
-
 func TestShortened(t *testing.T) {
 	t.Parallel()
 	for original, want := range map[string]string{"éééé": "éééé", "ééééé": "é..."} {
@@ -86,13 +74,6 @@ func FuzzTexts(f *testing.F) {
 			if strings.ContainsFunc(result, controls) || !utf8.ValidString(result) {
 				t.Errorf("the %s of %q has control characters: %q", name, original, result)
 			}
-		}
-		words := strings.Split(printable.Quoted(original), `'\''`)
-		for i, word := range words {
-			words[i] = strings.Trim(word, "'")
-		}
-		if got := strings.Join(words, "'"); got != original {
-			t.Errorf("%q is another word in a shell: %q", original, got)
 		}
 	})
 }

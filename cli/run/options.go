@@ -232,10 +232,23 @@ func (o *Options) isModule() bool { return o.Program[0] == "-m" }
 
 // commandLine returns the program with its path in the container, and its arguments.
 func (o *Options) commandLine() []string {
-	if o.isModule() {
-		return slices.Clone(o.Program)
+	words := slices.Clone(o.Program)
+	if !o.isModule() {
+		words[0] = path.Join(CodePath, words[0])
 	}
-	return append([]string{path.Join(CodePath, o.Program[0])}, o.Program[1:]...)
+	for i, word := range words {
+		words[i] = literal(word)
+	}
+	return words
+}
+
+// literal returns a word that the kubelet leaves as the given one. The kubelet replaces $(NAME) in the command and the
+// args of a container by a variable, and $$ by $.
+func literal(word string) string {
+	if strings.Contains(word, "$(") || strings.Contains(word, "$$") {
+		return strings.ReplaceAll(word, "$", "$$")
+	}
+	return word
 }
 
 // nodes returns the number of replicas at the start.

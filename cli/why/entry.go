@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tensorstack.dev/jobs/cli/printable"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // entry is how a reason is explained. Texts and commands can have placeholders in braces: see view.allNames. The
@@ -82,7 +83,7 @@ func quote(message string) string {
 func (v view) commands(e entry) []Command {
 	pairs := []string{"{flags}", v.Flags}
 	for name, value := range v.names {
-		pairs = append(pairs, "{"+name+"}", printable.Quoted(value))
+		pairs = append(pairs, "{"+name+"}", shell.Quote(value))
 	}
 	replacer := strings.NewReplacer(pairs...)
 	hasNoValue := func(found string) bool { return v.names[strings.Trim(found, "{}")] == "" }

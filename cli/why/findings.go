@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // findings returns what is known about the state of the job, the most important first among those of the same weight.
@@ -228,7 +228,7 @@ func (v view) aboutNodes() []Finding {
 		cause: fmt.Sprintf("New pods of the job avoid %s until %s, because replicas failed there twice (%s).", nodes,
 			v.at(oldest.Until.Time), oldest.Reason),
 		next: []step{{
-			purpose: "Read what is wrong with the node", line: "kubectl describe node " + printable.Quoted(clean(oldest.Name)),
+			purpose: "Read what is wrong with the node", line: "kubectl describe node " + shell.Quote(clean(oldest.Name)),
 			ofCluster: true,
 		}}, see: seeBadNodes,
 	})}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/shell"
 )
 
 // waitContainer is the init container that waits for the host names of other replicas.
@@ -149,7 +149,7 @@ func starting(v view, c condition) entry {
 			e.cause = fmt.Sprintf("Pod {pod} runs its init container %s%s.", clean(status.Name), v.sameFor())
 			e.do = "The training begins when the init container has ended."
 			e.next = []step{
-				{purpose: "Read its output", line: "kubectl logs {pod} -c " + printable.Quoted(clean(status.Name))},
+				{purpose: "Read its output", line: "kubectl logs {pod} -c " + shell.Quote(clean(status.Name))},
 				describePod,
 			}
 			return e

@@ -56,6 +56,7 @@ type options struct {
 	withoutEnv  []string
 	secretEnv   []string
 	need        []string
+	program     int // number of the last words of the command of the launcher that are the program and its arguments
 	trust       bool
 	grace       time.Duration
 	killAfter   time.Duration
@@ -116,6 +117,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"environment variable to withhold from the launcher, which would print it, but not from training processes; "+
 			"can be repeated")
 	flags.StringArrayVar(&o.need, "need", nil, "program that the launcher needs in the image; can be repeated")
+	flags.IntVar(&o.program, "program", 0,
+		"number of the last words of COMMAND that are the training program and its arguments, which each rank gets exactly; "+
+			"other words can be changed by the shells of the hosts")
 	flags.BoolVar(&o.trust, "trust-launcher", false,
 		"exit with the exit code of the launcher even if node commands fail, for autotuning")
 	flags.DurationVar(&o.grace, "grace", o.grace,

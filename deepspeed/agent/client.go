@@ -125,7 +125,9 @@ func sshMain(args []string) int {
 // report runs the command. It reports the start and the end of a node command to launch.
 func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	socket := os.Getenv(envSocket)
-	if !isNodeCommand(c.command) {
+	if isNodeCommand(c.command) {
+		c.command = showWords(c.command, os.Getenv)
+	} else {
 		socket = ""
 	}
 	r, err := openReporter(socket, c.host)

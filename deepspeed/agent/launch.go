@@ -88,13 +88,14 @@ func (o *options) findNeeded() error {
 // launcherCommand returns the command of the launcher. If the program does not exist, the error has the exit code that
 // a shell would use.
 func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
+	command, words := hideWords(command, o.program)
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // it exists to run a given command
 	if cmd.Err != nil {
 		return nil, &exitError{
 			code: helper.ExitNotFound, err: fmt.Errorf("the launcher cannot be run: %w: it must be in the image", cmd.Err),
 		}
 	}
-	cmd.Env = o.launcherEnvironment()
+	cmd.Env = append(o.launcherEnvironment(), words...)
 	return cmd, nil
 }
 

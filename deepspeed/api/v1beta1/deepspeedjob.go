@@ -197,7 +197,7 @@ type Config struct {
 //
 // +kubebuilder:validation:XValidation:rule="(size(self.?python.orValue([])) > 0 ? 1 : 0) + (size(self.?module.orValue([])) > 0 ? 1 : 0) + (size(self.?exec.orValue([])) > 0 ? 1 : 0) <= 1",message="only one of python, module and exec is allowed"
 type RunType struct {
-	// A Python script and its arguments. At most 1024 items of 4096 characters each.
+	// A Python script and its arguments, which it gets exactly. At most 1024 items of 4096 characters each.
 	//
 	// +optional
 	// +listType=atomic
@@ -205,7 +205,7 @@ type RunType struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Python []string `json:"python,omitempty"`
 
-	// A Python module and its arguments. At most 1024 items of 4096 characters each.
+	// A Python module and its arguments, which it gets exactly. At most 1024 items of 4096 characters each.
 	//
 	// +optional
 	// +listType=atomic
