@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +49,10 @@ func readOutputs(
 			continue // the node might not respond, or the permission might be missing
 		}
 		ended := statuses[i].State.Terminated
-		ended.Message = output + "\n" + ended.Message // the end of the output can be cut off
+		if !strings.HasSuffix(strings.TrimSpace(output), strings.TrimSpace(ended.Message)) { // its end is cut off
+			output += "\n" + ended.Message
+		}
+		ended.Message = output
 		pods[container.Pod] = pod
 		hasRead = true
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tensorstack.dev/jobs/common/internal/compare"
 )
@@ -29,6 +30,9 @@ type Report struct {
 	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain why the first of them
 	// failed. An earlier part of the output might contain it.
 	IsUnclear bool
+	// LacksOutput reports whether a launcher lists failed processes, but what they printed is missing or cut off. An
+	// earlier part of the output might have it.
+	LacksOutput bool
 	// Text is the relevant part of the output. It is at most as long as the output.
 	Text string
 }
@@ -41,7 +45,7 @@ func Read(output string) Report {
 	if hasAgent {
 		report.Host, report.ExitCode = host, &code
 	}
-	all := readFailures(lines)
+	all, printed := readFailures(lines)
 	if len(all) == 0 {
 		return report
 	}
@@ -55,10 +59,16 @@ func Read(output string) Report {
 				report.Time = f.time
 			}
 		}
-		report.Text = strings.Join(first.lines, "\n")
-		if report.Text == "" { // the agent of a DeepSpeed job names a rank, and the output of its worker is before that
-			report.Text = strings.Join(withoutPeers(lines, all), "\n")
+		text := first.lines
+		if first.kind != raised && first.kind != lostPeers { // the output before the list shows why, not an exception
+			if len(printed) > 0 && isCut(output) {
+				printed = printed[1:] // its beginning is missing
+			}
+			printed = withoutPeers(printed, first, all)
+			text = slices.Concat(printed, text)
+			report.LacksOutput = !hasAgent && (isCut(output) || strings.Join(printed, "") == "")
 		}
+		report.Text = strings.Join(text, "\n")
 	}
 	if Tells(report.ExitCode) {
 		report.LostPeers = false
@@ -66,11 +76,21 @@ func Read(output string) Report {
 	return report
 }
 
-// withoutPeers returns the output of a worker without the report about its first rank, and without the exceptions of
-// processes that only lost their peers.
-func withoutPeers(lines []string, all []failure) []string {
+// kubeletBytes is how many bytes of the end of an output the kubelet keeps.
+const kubeletBytes = 2048
+
+// isCut reports whether an output has as many bytes as the kubelet keeps. It drops bytes that are not valid UTF-8.
+func isCut(output string) bool {
+	return len(output) > kubeletBytes-utf8.UTFMax && len(output) <= kubeletBytes
+}
+
+// withoutPeers returns lines of the output without the report about the first rank of a worker, without those of other
+// ranks, and without the exceptions of processes that only lost their peers.
+func withoutPeers(lines []string, first failure, all []failure) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return rankReport.MatchString(line) || slices.ContainsFunc(all, func(f failure) bool {
+		of := newException(prefix.FindString(line)).rank
+		isOther := of != nil && first.rank != nil && *of != *first.rank
+		return isOther || rankReport.MatchString(line) || slices.ContainsFunc(all, func(f failure) bool {
 			return f.kind == lostPeers && slices.Contains(f.lines, line)
 		})
 	})
@@ -122,8 +142,8 @@ func compareTimes(a, b time.Time) int {
 }
 
 // readFailures returns the failed processes: those that a launcher lists, each with the exception that it printed,
-// followed by exceptions of other processes.
-func readFailures(lines []string) []failure {
+// followed by exceptions of other processes. It also returns the lines that torchrun did not print itself.
+func readFailures(lines []string) (all []failure, printed []string) {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {
 		listed = readRanks(lines)
@@ -153,7 +173,7 @@ func readFailures(lines []string) []failure {
 			}
 		}
 	}
-	return append(listed, others...)
+	return append(listed, others...), lines[:begin]
 }
 
 // kindOf returns the kind of the failure of a listed process, from its exit code or from the exception that is listed

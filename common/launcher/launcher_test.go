@@ -215,6 +215,52 @@ func TestReadOfText(t *testing.T) {
 	}
 }
 
+// torchrun's report fills most of what the kubelet keeps of an output.
+func TestTheTextHasTheErrorOfTheProgramUnderTorchrun(t *testing.T) {
+	t.Parallel()
+	listed := "\nE1125 13:26:46.023 7 errors.py:1] failed (exitcode: 2) local_rank: 1 (pid: 7) of binary: python3" +
+		report("rank      : 1 (local_rank: 1)", "exitcode  : 2 (pid: 7)")
+	raised := strings.ReplaceAll(listed, ": 2 (pid", ": 1 (pid")
+	entry := "\ntime      : 2026-11-25_13:26:46\nrank      : 1 (local_rank: 1)\nexitcode  : 2 (pid: 7)"
+	long := strings.Repeat("x", kubeletBytes-len(listed)-len("half a line\n")) + "half a line\n" + listed
+	const spawned = traceback + "\n" + frame + "train.py\", line 1, in <module>\n    mp.spawn(work, nprocs=2)\n" +
+		"torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\n" +
+		traceback + "\n" + frame + "train.py\", line 9, in work\n    if late: raise RuntimeError(\"planned failure\")\n" +
+		"             ^^^^^^^^^^^^^^^^^^^^\nRuntimeError: planned failure"
+	const loaded = traceback + "\n" + frame + "train.py\", line 1, in <module>\n    next(loader)\n" +
+		"ValueError: Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n" +
+		frame + "data.py\", line 9, in __getitem__\n    raise ValueError(\"no labels\")\nValueError: no labels"
+	for name, tc := range map[string]struct {
+		output, want string
+		lacks        bool
+	}{
+		"a message before the end": {
+			output: "epoch 1\ntrain.py: error: unrecognized arguments: --bogus" + listed,
+			want:   "epoch 1\ntrain.py: error: unrecognized arguments: --bogus" + entry,
+		},
+		"no line of the program":        {output: listed[1:], want: entry[1:], lacks: true},
+		"only the end of a line":        {output: long[1:], want: entry[1:], lacks: true},
+		"an exception of a child":       {output: "epoch 1\n" + spawned + raised, want: strings.Replace(spawned, "\n\n", "\n", 1)},
+		"an exception of a data loader": {output: "epoch 1\n" + loaded + raised, want: loaded},
+		"a message, and lost peers": {
+			output: "no labels\n[rank0]: " + traceback + "\n[rank0]: " + frame + "train.py\", line 1, in main\n" +
+				"[rank0]: RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:1" + listed,
+			want: "no labels" + entry,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Read(tc.output)
+			if diff := cmp.Diff(tc.want, strings.TrimSpace(got.Text)); diff != "" {
+				t.Errorf("unexpected text (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.lacks, got.LacksOutput); diff != "" {
+				t.Errorf("unexpected LacksOutput (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // report returns a report of torchrun.
 func report(fields ...string) string {
 	return "\n" + agentError + " \n=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\n" +

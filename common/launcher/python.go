@@ -51,6 +51,10 @@ var chained = []string{
 	"The above exception was the direct cause of the following exception:",
 }
 
+// embedded matches the lines by which the message of an exception introduces the traceback of another process, which is
+// the cause: of torch.multiprocessing.spawn, and of the workers of a DataLoader.
+var embedded = regexp.MustCompile(`^(-- Process \d+ terminated with the following error:|Original Traceback \(most recent call last\):)$`)
+
 // readExceptions returns the exceptions that processes printed, in the order of the output. Lines of several processes
 // can be mixed if each line has a prefix. A traceback whose beginning is cut off counts as an exception. So does a
 // message about a lost peer that a library prints without raising an exception.
@@ -72,6 +76,11 @@ func readExceptions(lines []string) []*exception {
 			if last := closed[p]; last != nil {
 				open[p] = &exception{isChained: true}
 			}
+		case e == nil && closed[p] != nil && embedded.MatchString(text):
+			// The exception goes on with the traceback that is its cause.
+			e = closed[p]
+			e.add(line)
+			open[p] = e
 		case e == nil && len(all) < maxExceptions && isLostPeer(text) && closed[p] == nil:
 			e = newException(p)
 			e.kind, e.lines = lostPeers, []string{line}
@@ -83,12 +92,12 @@ func readExceptions(lines []string) []*exception {
 				last.lines = append(last.lines, line)
 			}
 		case text == "" || strings.HasPrefix(text, " ") || strings.HasPrefix(text, traceback):
-			e.lines = append(e.lines, line)
-			e.lines = e.lines[max(0, len(e.lines)-maxLines):]
+			e.add(line)
 		case !named.MatchString(text): // a line of another process
 		default: // the line that names the exception
 			delete(open, p)
-			if e.isChained || len(all) == maxExceptions || strings.HasPrefix(text, agentError) {
+			goesOn := closed[p] == e
+			if e.isChained || len(all) == maxExceptions && !goesOn || strings.HasPrefix(text, agentError) {
 				continue
 			}
 			e.lines = append(e.lines, line)
@@ -97,13 +106,21 @@ func readExceptions(lines []string) []*exception {
 			if isLostPeer(text) {
 				e.kind = lostPeers
 			}
-			closed[p] = e
-			all = append(all, e)
+			if !goesOn {
+				closed[p] = e
+				all = append(all, e)
+			}
 		}
 	}
 	return slices.DeleteFunc(all, func(e *exception) bool {
 		return (e.rank != nil || e.localRank != nil) && closed[e.prefix] != e // the process continued after it
 	})
+}
+
+// add adds a line of the exception.
+func (e *exception) add(line string) {
+	e.lines = append(e.lines, line)
+	e.lines = e.lines[max(0, len(e.lines)-maxLines):]
 }
 
 func newException(prefixed string) *exception {

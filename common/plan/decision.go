@@ -47,8 +47,9 @@ type Decision struct {
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than the
 	// status. See needsLiveRead.
 	NeedsLiveRead bool
-	// Unclear are the main containers whose full output can show that another failure was the root cause. The end of the
-	// output, which is in their status, does not show that. Unclear is empty unless the decision accounts for a failure.
+	// Unclear are the main containers whose full output can show that another failure was the root cause, or what the
+	// program printed. The end of the output, which is in their status, does not show that. Unclear is empty unless the
+	// decision accounts for a failure.
 	Unclear []Container
 	// Restarts are the restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []Restart

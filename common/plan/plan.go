@@ -90,6 +90,9 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	s.NeedsLiveRead = needsLiveRead(v, choice, s)
 	if s.recordsFailure {
 		s.Unclear = v.unclear()
+		if s.Unclear == nil {
+			s.Unclear = s.lacking
+		}
 	}
 	return s.Decision
 }
@@ -101,6 +104,8 @@ type steps struct {
 	Decision
 	// recordsFailure reports whether the decision records a failure, or restarts replicas because of one.
 	recordsFailure bool
+	// lacking are the main containers of the recorded failures whose output does not have what the program printed.
+	lacking []Container
 	// cleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
 	cleanedUp bool
 	// hasSetTasks reports whether the decision updates the tasks of the status.

@@ -160,6 +160,9 @@ func (s *steps) record(f replicaFailure) {
 	if s.isRecorded(f) {
 		return
 	}
+	if f.failure.Report.LacksOutput && f.replica.pod != nil {
+		s.lacking = append(s.lacking, Container{Pod: f.replica.pod.Name, Name: f.replica.mainContainer})
+	}
 	culprit, node := f.culprit(), f.node()
 	failed := f.failure.Time
 	if failed.IsZero() || failed.After(s.now) { // the clock of a node can be ahead

@@ -237,7 +237,7 @@ func TestTimeOfAFailureIsTheEndOfItsProgram(t *testing.T) {
 // Reading the whole output of a container is expensive, so only outputs that might show the root cause are read.
 func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 	t.Parallel()
-	unclear := captured(t, "torch1-exception-0")
+	unclear, code3 := captured(t, "torch1-exception-0"), captured(t, "torch1-3-0")
 	printing := func(name, output string) *corev1.Pod { return pod(name, exited(1), printed(output)) }
 	worker0 := plan.Container{Pod: "job-worker-0", Name: mainContainer}
 	worker1 := plan.Container{Pod: "job-worker-1", Name: mainContainer}
@@ -260,6 +260,16 @@ func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 		"the output of a running replica is not read": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
 		"no output is read if the root cause is clear": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", exitedAgo(3, time.Hour))},
+		},
+		"an output is read if the clear root cause has only the list of torchrun": {
+			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1), printed(code3))},
+			want: []plan.Container{worker1},
+		},
+		"the output of a replica that stays failed is read": {
+			job: ran().Scope(scopeReplica).BackoffLimit(0), pods: []*corev1.Pod{
+				pod("job-worker-0", running), pod("job-worker-1", exited(1), printed(code3)),
+			},
+			want: []plan.Container{worker1},
 		},
 		"no output is read before a recorded failure is judged": {
 			job: ran().Window(time.Minute).Saw(0, recorded...), pods: recorded,
