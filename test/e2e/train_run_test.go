@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,9 @@ const (
 	// small lets the pods of a spec run on a small machine.
 	small = "--env=OMP_NUM_THREADS=1"
 )
+
+// argparse is a program that knows no argument.
+const argparse = "import argparse\nargparse.ArgumentParser().parse_args()\n"
 
 var _ = Describe("kubectl train run", Label("train"), func() {
 	DescribeTable("trains with a folder of code in a restricted namespace",
@@ -76,6 +80,57 @@ var _ = Describe("kubectl train run", Label("train"), func() {
 		Expect(errOut).NotTo(ContainSubstring("ValueError"), "the log has it")
 		Expect(errOut).To(HaveSuffix(
 			"allows no further restart\nTo see why: kubectl train why ptjob/failing -n " + string(n) + "\n"))
+	})
+
+	DescribeTable("reports the error of a program whose launcher prints after it",
+		func(ctx context.Context, program, want string, args ...string) {
+			n := newRestricted(ctx)
+			dir := GinkgoT().TempDir()
+			Expect(os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600)).To(Succeed())
+			_, _, err := n.train(ctx, slices.Concat([]string{"run", dir, "--name=failing", "--nodes=2", small}, args)...)
+			Expect(exitCode(err)).To(Equal(2))
+			kind := "ptjob"
+			if slices.Contains(args, deepspeedImage) {
+				kind = "dsjob"
+			}
+			Expect(n.output(ctx, "get", kind, "failing", "-o", "jsonpath={.status.failures[0].message}")()).
+				To(ContainSubstring(want))
+			out, _, err := n.train(ctx, "why", "failing")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(out).To(ContainSubstring(want))
+		},
+		Entry("torchrun: an exit with a message", Label("pytorch"),
+			"import sys\nprint('ERROR: no data set', file=sys.stderr, flush=True)\nsys.exit(1)\n", "ERROR: no data set",
+			pytorchImage, "--", "train.py"),
+		Entry("torchrun: an unknown argument", Label("pytorch"), argparse, "error: unrecognized arguments: --bogus",
+			pytorchImage, "--", "train.py", "--bogus"),
+		Entry("torchrun: an exception of a child", Label("pytorch"), `
+import os
+import torch.multiprocessing as mp
+
+def work(index):
+    if os.environ["GROUP_RANK"] == "1" and index == 1: raise RuntimeError("planned failure")
+    mp.Event().wait()
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+`, "RuntimeError: planned failure", pytorchImage, "--", "train.py"),
+		Entry("DeepSpeed: an unknown argument", Label("deepspeed"), argparse, "error: unrecognized arguments: --bogus",
+			"--kind=deepspeed", deepspeedImage, "--", "train.py", "--bogus"),
+	)
+
+	It("gives a DeepSpeed program its arguments exactly", Label("deepspeed"), func(ctx context.Context) {
+		n := newRestricted(ctx)
+		dir := GinkgoT().TempDir()
+		Expect(os.WriteFile(filepath.Join(dir, "train.py"), []byte("import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n"),
+			0o600)).To(Succeed())
+		out, _, err := n.train(ctx, "run", dir, "--name=words", "--kind=deepspeed", "--nodes=2", deepspeedImage, small,
+			"--env=RUN=7", "--", "train.py", "$HOME", "*", "--x=a;date", "", "it's", "$(RUN)", "two words")
+		Expect(err).NotTo(HaveOccurred())
+		for rank := range 2 {
+			Expect(out).To(ContainSubstring(fmt.Sprintf(
+				`%d ['--local_rank=0', '$HOME', '*', '--x=a;date', '', "it's", '$(RUN)', 'two words']`, rank)))
+		}
 	})
 
 	It("runs, detaches and prints manifests as the documents show", Label("pytorch"), func(ctx context.Context) {
