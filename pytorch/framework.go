@@ -23,6 +23,8 @@ const (
 	envMasterPort = "MASTER_PORT"
 	envWorldSize  = "WORLD_SIZE"
 	envRank       = "RANK"
+	// envLocalRank is not read by torch.distributed, but by accelerate, DeepSpeed and most programs for torchrun.
+	envLocalRank  = "LOCAL_RANK"
 	envUnbuffered = "PYTHONUNBUFFERED"
 	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0. Other replicas reach the processes of this
 	// replica at this address, and torchrun uses it to tell replicas apart. A torchrun in the user's command also reads
@@ -77,11 +79,13 @@ func (p pytorch) Wire(
 	if job.RunsTorchrun() {
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
-	} else {
-		// torchrun sets these variables itself, for each of its processes.
+	} else if len(gang.Members) > 1 || !hasDevices(main.Resources) {
+		// torchrun sets these variables itself, for each of its processes. Without them, a program in a single replica can
+		// start a process for each device: PyTorch Lightning would otherwise use the first device only.
 		env = append(env,
 			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
+			corev1.EnvVar{Name: envLocalRank, Value: "0"},
 		)
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
@@ -94,6 +98,16 @@ func (p pytorch) Wire(
 		return supervise(with, gang, member, &template.Spec, main)
 	}
 	return nil
+}
+
+// hasDevices reports whether a container has several devices, or claims devices, which can be several.
+func hasDevices(resources corev1.ResourceRequirements) bool {
+	for name, quantity := range resources.Limits {
+		if framework.IsDevice(name) && quantity.Value() > 1 {
+			return true
+		}
+	}
+	return len(resources.Claims) > 0
 }
 
 // leaderPort returns the port that the leader listens on. All other ports of a job are ephemeral.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -21,6 +22,14 @@ func training(env ...corev1.EnvVar) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "pytorch", Command: []string{"python"}, Args: []string{"train.py", "--epochs=3"}, Env: env,
 	}}}}
+}
+
+// withDevices adds devices to the main container of a template.
+func withDevices(template corev1.PodTemplateSpec, n int64) corev1.PodTemplateSpec {
+	template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		"nvidia.com/gpu": *resource.NewQuantity(n, resource.DecimalSI),
+	}
+	return template
 }
 
 func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1beta1.PyTorchTrainingJob {
@@ -67,14 +76,14 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
 			wantName: "job-master-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0", "LOCAL_RANK", "0"),
 		},
 		"a worker has its own rank and the address of the master": {
 			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
 			rank:     2,
 			wantName: "job-worker-1",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2", "LOCAL_RANK", "0"),
 		},
 		"the master leads even if it is the last type of the spec": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
@@ -82,7 +91,7 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			rank:     1,
 			wantName: "job-worker-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1", "LOCAL_RANK", "0"),
 		},
 		"the types after the master keep their order": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
@@ -90,38 +99,56 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			rank:     3,
 			wantName: "job-ps-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3", "LOCAL_RANK", "0"),
 		},
 		"without a master, the first type leads": {
 			job:      jobOf(nil, replicas("node", 2, training())),
 			rank:     1,
 			wantName: "job-node-1",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1", "LOCAL_RANK", "0"),
 		},
 		"our variables come first, so that the user's variables can refer to them": {
 			job:      jobOf(nil, replicas("node", 1, training(env("URL", "tcp://$(MASTER_ADDR)")...))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
 		},
 		"the user's variables override ours": {
-			job:      jobOf(nil, replicas("node", 1, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
+			job:      jobOf(nil, replicas("node", 2, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
 			wantName: "job-node-0",
-			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1"),
+			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "0"),
 				podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]),
 		},
-		"a disabled torchrunConfig has no effect": {
-			job:      jobOf(&v1beta1.TorchrunConfig{ProcPerNode: "gpu"}, replicas("node", 1, training())),
+		"a single replica with several devices can start a process for each": {
+			job:      jobOf(nil, replicas("node", 1, withDevices(training(), 8))),
+			wantName: "job-node-0",
+			want:     env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1"),
+		},
+		"a single replica with one device is one process": {
+			job:      jobOf(nil, replicas("node", 1, withDevices(training(), 1))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0"),
+		},
+		"each of several replicas is one process, with any number of devices": {
+			job:      jobOf(nil, replicas("node", 2, withDevices(training(), 8))),
+			wantName: "job-node-0",
+			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
+		},
+		"a disabled torchrunConfig has no effect": {
+			job:      jobOf(&v1beta1.TorchrunConfig{ProcPerNode: "gpu"}, replicas("node", 2, training())),
+			wantName: "job-node-0",
+			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			member, got := wire(t, tc.job, tc.rank, 0)
 			want := training(tc.want...)
+			want.Spec.Containers[0].Resources = got.Spec.Containers[0].Resources
 			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
 			}

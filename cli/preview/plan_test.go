@@ -73,6 +73,7 @@ digits-worker-0: type worker, rank 0 (the leader), container pytorch
   +              PYTHONUNBUFFERED=1
   +              WORLD_SIZE=200
   +              RANK=0
+  +              LOCAL_RANK=0
 
 digits-worker-1 to digits-worker-199: type worker, ranks 1 to 199, container pytorch
     These 199 pods differ only in their names, indices and ranks. This is digits-worker-1:
@@ -83,6 +84,7 @@ digits-worker-1 to digits-worker-199: type worker, ranks 1 to 199, container pyt
   +              PYTHONUNBUFFERED=1
   +              WORLD_SIZE=200
   +              RANK=1
+  +              LOCAL_RANK=0
   + Init:        wait-for-peers, image registry/controller:v1
   +                wait-dns --timeout 10m0s digits-worker-0.digits.default.svc.example.com
 

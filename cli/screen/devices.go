@@ -12,6 +12,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // devices are numbers of devices, such as GPUs, by resource.
@@ -31,7 +32,7 @@ func (d devices) String() string {
 func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 	for _, c := range template.Spec.Containers {
 		for name, quantity := range c.Resources.Limits {
-			if isDevice(name) && pods > 0 && !quantity.IsZero() {
+			if framework.IsDevice(name) && pods > 0 && !quantity.IsZero() {
 				quantity.Mul(int64(pods))
 				sum := d[name]
 				sum.Add(quantity)
@@ -39,12 +40,6 @@ func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 			}
 		}
 	}
-}
-
-// isDevice reports whether a resource counts devices: whether it is an extended resource, as Kubernetes calls it.
-func isDevice(name corev1.ResourceName) bool {
-	domain, _, isQualified := strings.Cut(string(name), "/")
-	return isQualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
 // devices returns the devices that the job needs, and those that its replicas on nodes hold.
