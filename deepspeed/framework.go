@@ -69,6 +69,11 @@ func (d deepspeed) Wire(
 	if err := reserved.Check(member, template.Spec, *main); err != nil {
 		return err
 	}
+	if program := programOf(job); member.Rank == 0 && len(program) > 0 {
+		if err := checkSize(gang, int(slotsOf(job)), program); err != nil {
+			return err
+		}
+	}
 	main.Command, main.Args = command(job, gang, member, *main), nil
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	if member.HasHostNetwork() {
@@ -163,18 +168,31 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		command = append(command, "--autotuning="+string(config.Autotune))
 	}
 	run := ptr.Deref(config.Run, v1beta1.RunType{})
-	program := run.Python
 	switch {
 	case len(run.Module) > 0:
-		command, program = append(command, "--module"), run.Module
+		command = append(command, "--module")
 	case len(run.Exec) > 0:
-		command, program = append(command, "--no_python"), run.Exec
+		command = append(command, "--no_python")
 	}
-	if len(resume.Args) > 0 {
-		program = resume.Args
-	}
+	program := programOf(job)
 	if slices.ContainsFunc(program, func(word string) bool { return !agent.IsPlain(word) }) {
 		flags = append(flags, fmt.Sprintf("--program=%d", len(program)))
 	}
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
+}
+
+// programOf returns the training program and its arguments. It returns nil if the user launches the training, or if
+// another command than DeepSpeed's launcher does.
+func programOf(job *v1beta1.DeepSpeedJob) []string {
+	config, resume := ptr.Deref(job.Spec.Config, v1beta1.Config{}), resumeSpecOf(job)
+	if job.Spec.RunMode.Debugging() || len(resume.Command) > 0 || config.CustomCommand != "" {
+		return nil
+	}
+	run := ptr.Deref(config.Run, v1beta1.RunType{})
+	for _, program := range [][]string{resume.Args, run.Module, run.Exec} {
+		if len(program) > 0 {
+			return program
+		}
+	}
+	return run.Python
 }

@@ -1,0 +1,38 @@
+package deepspeed
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"tensorstack.dev/jobs/common/framework"
+)
+
+const (
+	// maxArgument is the maximum size of an argument of a program in Linux, in bytes.
+	maxArgument = 128<<10 - 1
+	// otherWords is an upper limit for the other words of the command that DeepSpeed's launcher runs on each host.
+	otherWords = 8 << 10
+)
+
+// checkSize returns an error if the command line that the launcher of DeepSpeed passes to each host is too long. It is
+// one argument of ssh and of a shell, and has the names and the slots of all workers, in base64.
+func checkSize(gang framework.Gang, slots int, program []string) error {
+	list := 0 // bytes of a list of slots in JSON, such as [0, 1]
+	for slot := range slots {
+		list += len(fmt.Sprint(slot)) + len(", ")
+	}
+	names := 0
+	for _, member := range gang.Members {
+		names += len(`"": [], `) + len(gang.FQDN(member)) + list
+	}
+	size := base64.URLEncoding.EncodedLen(names) + otherWords
+	for _, word := range program {
+		size += len(word) + len(`'' `)
+	}
+	if size <= maxArgument {
+		return nil
+	}
+	return fmt.Errorf("the launcher of DeepSpeed passes the names of all %d workers and the program in one argument, "+
+		"which would have %d KiB, and Linux allows 128 KiB: use fewer workers, a shorter name of the job, or "+
+		"config.customCommand", len(gang.Members), size>>10)
+}
