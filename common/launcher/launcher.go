@@ -44,6 +44,9 @@ func Read(output string) Report {
 	host, code, lines, hasAgent := cutAgentReport(lines)
 	if hasAgent {
 		report.Host, report.ExitCode = host, &code
+		if printed := strings.Join(lines, "\n"); printed != "" {
+			report.Text = printed
+		}
 	}
 	all, printed := readFailures(lines)
 	if len(all) == 0 {

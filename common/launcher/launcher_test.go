@@ -209,6 +209,10 @@ func TestReadOfText(t *testing.T) {
 	if diff := cmp.Diff("rank 1 fails", text); diff != "" {
 		t.Errorf("unexpected text of a rank whose peer lost it (-want +got):\n%s", diff)
 	}
+	text = Read("node log\nagent: " + AgentReport("train-worker-1.train", 2, 2, "error: no such argument")).Text
+	if diff := cmp.Diff("error: no such argument", text); diff != "" {
+		t.Errorf("unexpected text of a worker whose rank is unknown (-want +got):\n%s", diff)
+	}
 	got := Read(AgentReport("train-worker-1.train", 3, 1, "no labels")).Host
 	if diff := cmp.Diff("train-worker-1.train", got); diff != "" {
 		t.Errorf("unexpected host (-want +got):\n%s", diff)
