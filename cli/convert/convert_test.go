@@ -2,6 +2,8 @@ package convert
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,6 +136,9 @@ func TestFieldsInAnotherPlace(t *testing.T) {
 		"a field that exists nowhere is only unknown": {
 			replicas + ", envs: []}]}}}}", worker + ".template.spec.containers[1].envs", nowhere,
 		},
+		"a policy in a replica names its place in the run policy": {
+			replicas + "}]}}, cleanPodPolicy: All}}", worker + ".cleanPodPolicy", elsewhere("spec.runPolicy.cleanPodPolicy"),
+		},
 		"a field of a struct within a struct that is not set is only unknown": {
 			replicas + ", port: 22}]}}}}", worker + ".template.spec.containers[1].port", nowhere,
 		},
@@ -152,6 +157,89 @@ func TestFieldsInAnotherPlace(t *testing.T) {
 			}
 			if diff := cmp.Diff(map[string]string{tc.field: tc.want}, got); diff != "" {
 				t.Errorf("unexpected remarks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// convertedJob converts a manifest of one job. It also returns the spec of the result.
+func convertedJob(t *testing.T, manifest string) (object Object, spec map[string]any) {
+	t.Helper()
+	objects, err := Manifest([]byte(manifest), Options{})
+	if err != nil || len(objects) != 1 || objects[0].Err != nil {
+		t.Fatalf("unexpected objects %+v, error %v, of\n%s", objects, err, manifest)
+	}
+	content, err := JSON(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result struct{ Spec map[string]any }
+	if err := json.Unmarshal(content, &result); err != nil {
+		t.Fatal(err)
+	}
+	return objects[0], result.Spec
+}
+
+func TestPoliciesInTheSpec(t *testing.T) {
+	t.Parallel()
+	const policies = "cleanPodPolicy: All, ttlSecondsAfterFinished: 600, activeDeadlineSeconds: 60, backoffLimit: 2, " +
+		"schedulingPolicy: {queue: vision, priorityClass: high}"
+	const others = "runPolicy: {cleanPodPolicy: Running, ttlSecondsAfterFinished: 5, activeDeadlineSeconds: 6, " +
+		"backoffLimit: 7, schedulingPolicy: {queue: speech}}"
+	mpiJob := func(version string) string {
+		return "{apiVersion: kubeflow.org/" + version + ", kind: MPIJob, metadata: {name: digits}, spec: {%s, " +
+			"mpiReplicaSpecs: {Launcher: {template: {spec: {containers: [{name: a, image: a, command: [deepspeed, a.py]}]}}}}}}"
+	}
+	for name, tc := range map[string]struct {
+		job string
+		// readsCleanPodPolicy is whether Kubeflow still reads cleanPodPolicy in the spec.
+		readsCleanPodPolicy bool
+	}{
+		"a PyTorchJob keeps the policies in its spec": {
+			job: pyTorchJob("%s, pytorchReplicaSpecs: {Master: {template: " + container + "}}"),
+		},
+		"a TFJob keeps the policies in its spec": {
+			job: "{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: digits}, spec: {%s, tfReplicaSpecs: {Worker: " +
+				"{template: " + container + "}}}}",
+		},
+		"an MPIJob of training-operator keeps the policies in its spec": {job: mpiJob("v1"), readsCleanPodPolicy: true},
+		"an MPIJob of mpi-operator keeps the policies in its spec":      {job: mpiJob("v2beta1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fields := []string{
+				"activeDeadlineSeconds", "backoffLimit", "cleanPodPolicy", "schedulingPolicy", "ttlSecondsAfterFinished",
+			}
+			has := func(object Object, effect Effect, field string) bool {
+				return slices.ContainsFunc(object.Remarks, func(r Remark) bool { return r.Effect == effect && r.Field == field })
+			}
+
+			_, want := convertedJob(t, fmt.Sprintf(tc.job, "runPolicy: {"+policies+"}"))
+			object, got := convertedJob(t, fmt.Sprintf(tc.job, policies))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("policies in the spec differ from the same ones in runPolicy (-want +got):\n%s", diff)
+			}
+			old := slices.DeleteFunc(slices.Clone(fields), func(field string) bool {
+				return tc.readsCleanPodPolicy && field == "cleanPodPolicy"
+			})
+			if field := "spec." + strings.Join(old, ", spec."); !has(object, Changed, field) {
+				t.Errorf("no remark names %s: %q", field, object.Remarks)
+			}
+			for _, field := range []string{"spec.backoffLimit", "spec.schedulingPolicy.queue"} {
+				if !has(object, Changed, field) {
+					t.Errorf("no remark names %s: %q", field, object.Remarks)
+				}
+			}
+
+			_, want = convertedJob(t, fmt.Sprintf(tc.job, others))
+			object, got = convertedJob(t, fmt.Sprintf(tc.job, policies+", "+others))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("policies in the spec change those of runPolicy (-want +got):\n%s", diff)
+			}
+			for _, field := range fields {
+				if !has(object, NotMapped, "spec."+field) {
+					t.Errorf("no remark shows that runPolicy overrides spec.%s: %q", field, object.Remarks)
+				}
 			}
 		})
 	}

@@ -33,9 +33,21 @@ type runPolicy struct {
 	ManagedBy string `json:"managedBy,omitempty"`
 }
 
+// policySpec is the part of the specs of all kinds about the run policy.
+type policySpec struct {
+	RunPolicy runPolicy `json:"runPolicy,omitzero"`
+	oldPolicy `json:",inline"`
+}
+
+// oldPolicy is the run policy in the spec itself, where old operators read it.
+type oldPolicy struct {
+	commonv1.RunPolicy `json:",inline"`
+}
+
 // pyTorchJobSpec is the spec of a PyTorchJob of kubeflow.org/v1.
 type pyTorchJobSpec struct {
-	RunPolicy           runPolicy      `json:"runPolicy,omitzero"`
+	policySpec `json:",inline"`
+
 	ElasticPolicy       *elasticPolicy `json:"elasticPolicy,omitempty"`
 	PyTorchReplicaSpecs replicaSpecs   `json:"pytorchReplicaSpecs"`
 	NprocPerNode        string         `json:"nprocPerNode,omitempty"`
@@ -64,7 +76,8 @@ type rdzvConf struct {
 
 // tfJobSpec is the spec of a TFJob of kubeflow.org/v1.
 type tfJobSpec struct {
-	RunPolicy           runPolicy    `json:"runPolicy,omitzero"`
+	policySpec `json:",inline"`
+
 	SuccessPolicy       string       `json:"successPolicy,omitempty"`
 	TFReplicaSpecs      replicaSpecs `json:"tfReplicaSpecs"`
 	EnableDynamicWorker *bool        `json:"enableDynamicWorker,omitempty"`
@@ -72,13 +85,13 @@ type tfJobSpec struct {
 
 // mpiJobSpec is the spec of an MPIJob of kubeflow.org/v1 and of kubeflow.org/v2beta1, which have most fields in common.
 type mpiJobSpec struct {
+	policySpec `json:",inline"`
+
 	SlotsPerWorker  *int32       `json:"slotsPerWorker,omitempty"`
-	RunPolicy       runPolicy    `json:"runPolicy,omitzero"`
 	MPIReplicaSpecs replicaSpecs `json:"mpiReplicaSpecs"`
 
-	// Only kubeflow.org/v1 has these fields.
-	CleanPodPolicy *commonv1.CleanPodPolicy `json:"cleanPodPolicy,omitempty"`
-	MainContainer  string                   `json:"mainContainer,omitempty"`
+	// Only kubeflow.org/v1 has this field.
+	MainContainer string `json:"mainContainer,omitempty"`
 
 	// Only kubeflow.org/v2beta1 has these fields. Releases have either launcherCreationPolicy or waitForWorkers.
 	RunLauncherAsWorker    bool   `json:"runLauncherAsWorker,omitempty"`

@@ -55,7 +55,7 @@ func convertMPIJob(content []byte, options Options) ([]result, error) {
 		ObjectMeta: m.metadataOf(from.Metadata, from.Status),
 	}
 	policy, limit := m.workerPolicy()
-	common := m.policiesOf(m.runPolicy(), job.Labels, restartsAfterFailure(policy), limit)
+	common := m.policiesOf(m.policySpec(), job.Labels, restartsAfterFailure(policy), limit)
 	m.prioritize(m.worker, common.priorityClass)
 	m.remarkOnLauncher()
 	m.removeCommand()
@@ -134,19 +134,14 @@ func (m *mpi) workerPolicy() (policy batchv1beta1.RestartPolicy, limit int32) {
 // defaultJobLimit is the default backoff limit of a Job of batch/v1.
 const defaultJobLimit = 6
 
-// runPolicy returns the run policy with the clean pod policy, which is outside of it in old manifests.
-func (m *mpi) runPolicy() runPolicy {
-	const field = "spec.cleanPodPolicy"
-	policy := m.spec.RunPolicy
-	switch {
-	case m.spec.CleanPodPolicy == nil:
-	case policy.CleanPodPolicy == nil:
-		policy.CleanPodPolicy = m.spec.CleanPodPolicy
-		m.move(field, cleanUpPolicyField)
-	case *policy.CleanPodPolicy != *m.spec.CleanPodPolicy:
-		m.notMapped(field, *m.spec.CleanPodPolicy, cleanUpPolicyField, "runPolicy.cleanPodPolicy overrides it.")
+// policySpec returns the policies of the spec. training-operator reads the clean pod policy also in the spec itself.
+func (m *mpi) policySpec() policySpec {
+	policies := m.spec.policySpec
+	if m.isV1 && policies.RunPolicy.CleanPodPolicy == nil && policies.CleanPodPolicy != nil {
+		policies.RunPolicy.CleanPodPolicy = policies.CleanPodPolicy
+		m.move("spec.cleanPodPolicy", cleanUpPolicyField)
 	}
-	return policy
+	return policies
 }
 
 // remarkOnLauncher remarks on the fields of the launcher that the workers do not have.

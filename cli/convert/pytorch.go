@@ -51,7 +51,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 		p.remarkOnRestarts(r, policy)
 		policies, restarts = append(policies, policy), restarts || restartsAfterFailure(policy)
 	}
-	common := p.policiesOf(from.Spec.RunPolicy, p.job.Labels, restarts, noLimit)
+	common := p.policiesOf(from.Spec.policySpec, p.job.Labels, restarts, noLimit)
 	p.job.Spec.RunPolicy, p.job.Spec.RunMode = common.run, common.mode
 	p.job.Spec.Scheduler, p.job.Spec.ManagedBy = common.scheduler, common.managedBy
 	p.setPort()

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"tensorstack.dev/jobs/cli/printable"
 )
 
@@ -78,6 +80,8 @@ type conversion struct {
 	// moved maps paths in the result to the paths in the manifest that they come from. It also applies to the fields
 	// below them.
 	moved map[string]string
+	// inSpec are the fields of the run policy that are in the spec itself.
+	inSpec sets.Set[string]
 }
 
 func (c *conversion) notMapped(field string, value any, near, text string) {

@@ -123,7 +123,7 @@ func (c *conversion) remarkOnRestarts(r *replicas, policy batchv1beta1.RestartPo
 
 // prioritize gives the pods the priority class of the scheduling policy, unless their template has one.
 func (c *conversion) prioritize(r *replicas, class string) {
-	const field = "spec.runPolicy.schedulingPolicy.priorityClass"
+	field := c.policyField("schedulingPolicy") + ".priorityClass"
 	spec := &r.Template.Spec
 	near := r.result + ".template.spec.priorityClassName"
 	switch spec.PriorityClassName {

@@ -3,8 +3,11 @@ package convert
 import (
 	"cmp"
 	"math"
+	"reflect"
+	"strings"
 
 	commonv1 "github.com/kubeflow/common/pkg/apis/common/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -24,10 +27,44 @@ type policies struct {
 // noLimit is a backoff limit that is never reached.
 const noLimit = math.MaxInt32
 
+// policyField returns the path in the manifest of a field of the run policy.
+func (c *conversion) policyField(name string) string {
+	if c.inSpec.Has(name) {
+		return "spec." + name
+	}
+	return "spec.runPolicy." + name
+}
+
+// runPolicyOf returns the run policy of a job. It has the fields in the spec itself that the run policy does not set.
+func (c *conversion) runPolicyOf(spec policySpec) runPolicy {
+	policy := spec.RunPolicy
+	fields := reflect.ValueOf(&policy.RunPolicy).Elem()
+	c.inSpec = sets.New[string]()
+	for field, old := range reflect.ValueOf(spec.oldPolicy.RunPolicy).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		result := "spec.runPolicy." + name
+		switch current := fields.FieldByIndex(field.Index); {
+		case old.IsNil():
+		case current.IsNil():
+			current.Set(old)
+			c.inSpec.Insert(name)
+			c.move("spec."+name, result)
+		case !reflect.DeepEqual(current.Interface(), old.Interface()):
+			c.notMapped("spec."+name, old.Elem().Interface(), result, "runPolicy."+name+" overrides it.")
+		}
+	}
+	if len(c.inSpec) > 0 {
+		c.changed("spec."+strings.Join(sets.List(c.inSpec), ", spec."), "", "spec.runPolicy",
+			"Old operators read these fields in spec. Newer ones ignore them there.")
+	}
+	return policy
+}
+
 // policiesOf converts the run policy of a job with the given labels. Restarts is whether a replica restarts after a
 // failure, and limit is the backoff limit of a job of Kubeflow that does not set it.
-func (c *conversion) policiesOf(from runPolicy, labels map[string]string, restarts bool, limit int32) policies {
+func (c *conversion) policiesOf(spec policySpec, labels map[string]string, restarts bool, limit int32) policies {
 	const field = "spec.runPolicy"
+	from := c.runPolicyOf(spec)
 	p := policies{run: batchv1beta1.RunPolicy{
 		ActiveDeadlineSeconds:   from.ActiveDeadlineSeconds,
 		BackoffLimit:            from.BackoffLimit,
@@ -36,7 +73,7 @@ func (c *conversion) policiesOf(from runPolicy, labels map[string]string, restar
 	}}
 	switch {
 	case from.BackoffLimit != nil:
-		c.changed(field+".backoffLimit", *from.BackoffLimit, field+".backoffLimit",
+		c.changed(c.policyField("backoffLimit"), *from.BackoffLimit, field+".backoffLimit",
 			"A restart of all replicas together counts once. Preemptions, evictions and faults of nodes do not count.")
 	case restarts:
 		p.run.BackoffLimit = &limit
@@ -74,7 +111,7 @@ const cleanUpPolicyField = "spec.runPolicy.cleanUpPolicy"
 
 // cleanUpPolicy converts the clean pod policy, whose default is None for all kinds.
 func (c *conversion) cleanUpPolicy(from commonv1.CleanPodPolicy) batchv1beta1.CleanUpPolicy {
-	const field = "spec.runPolicy.cleanPodPolicy"
+	field := c.policyField("cleanPodPolicy")
 	if _, ok := c.moved[cleanUpPolicyField]; !ok {
 		c.move(field, cleanUpPolicyField)
 	}
@@ -92,7 +129,8 @@ func (c *conversion) cleanUpPolicy(from commonv1.CleanPodPolicy) batchv1beta1.Cl
 
 // scheduling converts the scheduling policy.
 func (c *conversion) scheduling(from commonv1.SchedulingPolicy, p *policies) {
-	const field, result = "spec.runPolicy.schedulingPolicy", "spec.scheduler"
+	const result = "spec.scheduler"
+	field := c.policyField("schedulingPolicy")
 	gang := "A gang is all replicas of the job, or minReplicas of an elastic job."
 	if from.Queue == "" {
 		gang += " The job is a gang only if scheduler.t9kScheduler.queue names a Queue."

@@ -43,7 +43,7 @@ func convertTFJob(content []byte, _ Options) ([]result, error) {
 			Type: tensorflowv1beta1.ReplicaType(r.role), Replicas: r.Replicas, RestartPolicy: policy,
 		})
 	}
-	common := c.policiesOf(from.Spec.RunPolicy, job.Labels, restarts, noLimit)
+	common := c.policiesOf(from.Spec.policySpec, job.Labels, restarts, noLimit)
 	job.Spec.RunPolicy, job.Spec.RunMode = common.run, common.mode
 	job.Spec.Scheduler, job.Spec.ManagedBy = common.scheduler, common.managedBy
 	for i, r := range list {

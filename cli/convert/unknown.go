@@ -93,7 +93,8 @@ func placesOf(name string, value reflect.Value, path string, isSet bool) []strin
 				at = strings.TrimPrefix(path+"."+fieldName, ".")
 			}
 			switch {
-			case !hasTag: // the struct has another form in JSON
+			case !hasTag, // the struct has another form in JSON
+				field.Type == reflect.TypeFor[oldPolicy](): // nobody should set these fields there
 				continue
 			case fieldName == name:
 				places = append(places, at)
