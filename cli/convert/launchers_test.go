@@ -38,6 +38,18 @@ func TestParseTorchrun(t *testing.T) {
 				superseded: []string{"--node_rank=0", "--master_addr a", "--master_port=1"},
 			},
 		},
+		"flags with the variable that torchrun reads without them": {
+			command: "torchrun --nnodes=$(PET_NNODES) --nproc-per-node $(PET_NPROC_PER_NODE) --node_rank=$(PET_NODE_RANK) " +
+				"--rdzv_conf=$(PET_RDZV_CONF) --max_restarts=$(PET_MAX_RESTARTS) train.py",
+			want: &launch{launcher: "torchrun", program: []string{"train.py"}},
+		},
+		"flags with other variables": {
+			command: "torchrun --nnodes=$(WORLD_SIZE) --node-rank $(RANK) --rdzv_endpoint=$(MASTER_ADDR):29500 train.py",
+			want: &launch{
+				launcher: "torchrun", nodes: "$(WORLD_SIZE)", endpoint: "$(MASTER_ADDR):29500",
+				superseded: []string{"--node-rank $(RANK)"}, program: []string{"train.py"},
+			},
+		},
 		"other flags are kept as they are": {
 			command: "torchrun --monitor-interval 1 -t 3 --log_dir=/logs -m digits.train -v",
 			want: &launch{

@@ -33,7 +33,7 @@ func (m *mpi) setConfig(isDeepSpeed bool) error {
 	}
 	if script, isShell := scriptOf(words); isShell {
 		plain, ok := plainWords(script)
-		if !ok {
+		if !ok || hasReference(plain) {
 			return m.setScript(words, script)
 		}
 		words = plain

@@ -54,6 +54,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 	common := p.policiesOf(from.Spec.policySpec, p.job.Labels, restarts, noLimit)
 	p.job.Spec.RunPolicy, p.job.Spec.RunMode = common.run, common.mode
 	p.job.Spec.Scheduler, p.job.Spec.ManagedBy = common.scheduler, common.managedBy
+	p.removeOverridden()
 	p.setPort()
 	if err := p.setLaunch(); err != nil {
 		return nil, err
@@ -95,6 +96,31 @@ func (p *pyTorch) replicasOf(role string) *replicas {
 		}
 	}
 	return nil
+}
+
+// overridden are the variables that Kubeflow sets in a job with a master, also if the template sets them.
+var overridden = sets.New("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+
+// removeOverridden removes the variables whose values have no effect with Kubeflow.
+func (p *pyTorch) removeOverridden() {
+	if p.replicasOf("master") == nil {
+		return
+	}
+	for _, r := range p.replicas {
+		main := r.mainContainer()
+		var kept []corev1.EnvVar
+		for i, variable := range main.Env {
+			field := fmt.Sprintf("%s.env[%d]", r.mainField(), i)
+			if overridden.Has(variable.Name) {
+				p.notMapped(field, variable.Name, r.mainResult()+".env",
+					"Kubeflow overrides this variable. Here, the controller or torchrun sets it.")
+				continue
+			}
+			p.move(field, fmt.Sprintf("%s.env[%d]", r.mainResult(), len(kept)))
+			kept = append(kept, variable)
+		}
+		main.Env = kept
+	}
 }
 
 // The port of the leader with Kubeflow, and the name of the container port that changes it.
@@ -152,11 +178,7 @@ func (p *pyTorch) remarkOnMissingMaster() {
 
 // hints returns what to remark on texts in the template of a PyTorchJob.
 func (p *pyTorch) hints(r *replicas) []hint {
-	env := r.mainContainer().Env
-	isSet := sets.New[string]()
-	for _, variable := range env {
-		isSet.Insert(variable.Name)
-	}
+	isSet := namesOf(r.mainContainer().Env)
 	hints := []hint{{
 		pattern: petVariables, except: isSet,
 		text: "Kubeflow sets this variable for torchrun. Here, it is unset.",
@@ -174,6 +196,31 @@ func (p *pyTorch) hints(r *replicas) []hint {
 		})
 	}
 	return hints
+}
+
+// namesOf returns the names of variables.
+func namesOf(env []corev1.EnvVar) sets.Set[string] {
+	names := sets.New[string]()
+	for _, variable := range env {
+		names.Insert(variable.Name)
+	}
+	return names
+}
+
+// remarkOnVariables remarks on variables in the flags of torchrun that the main containers do not have.
+func (p *pyTorch) remarkOnVariables() {
+	known := namesOf(p.replicas[0].mainContainer().Env)
+	for _, r := range p.replicas[1:] {
+		known = known.Intersection(namesOf(r.mainContainer().Env))
+	}
+	known.Insert("MASTER_ADDR", "MASTER_PORT")
+	hints := []hint{{
+		pattern: reference, except: known,
+		text: "Neither env nor the controller sets this variable in all main containers. Unless envFrom does, torchrun " +
+			"gets the reference instead of a value.",
+	}}
+	p.remarkOnTexts(p.job.Spec.TorchrunConfig, "spec.torchrunConfig", hints,
+		func(string) string { return p.replicas[0].mainField() + ".command" })
 }
 
 // remarkOnSidecars remarks on containers that refer to variables of the main container.

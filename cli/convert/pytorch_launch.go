@@ -24,7 +24,7 @@ func (p *pyTorch) setLaunch() error {
 	var superseded []string
 	canMap := true
 	for i, r := range p.replicas {
-		l, err := launchOf(r.mainContainer())
+		l, err := p.launchOf(r.mainContainer())
 		if err == nil && first != nil && !l.isSame(first) {
 			err = errDifferent
 		}
@@ -70,12 +70,30 @@ var errDifferent = errors.New("the types of replicas do not run torchrun with th
 // errImage means that the manifest does not show the command.
 var errImage = errors.New("the image has the command")
 
+// worldSize refers to the number of replicas. Kubeflow multiplies it by nprocPerNode.
+const worldSize = "$(WORLD_SIZE)"
+
 // launchOf reads the command line of a container.
-func launchOf(main *corev1.Container) (*launch, error) {
+func (p *pyTorch) launchOf(main *corev1.Container) (*launch, error) {
 	if len(main.Command) == 0 {
 		return nil, errImage // args can be arguments of any program
 	}
-	return parseTorchrun(slices.Concat(main.Command, main.Args))
+	words := slices.Concat(main.Command, main.Args)
+	l, err := parseTorchrun(words)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, variable := range main.Env {
+		if variable.ValueFrom == nil && !hasReference([]string{variable.Value}) {
+			values[variable.Name] = variable.Value
+		}
+	}
+	l.expand(values)
+	if _, isShell := scriptOf(words); isShell && l.needsShell() {
+		return nil, errScript
+	}
+	return l, nil
 }
 
 // procPerNode matches the numbers of processes that torchrunConfig.procPerNode can have.
@@ -112,6 +130,7 @@ func (p *pyTorch) setTorchrun(l *launch) error {
 			p.changed(command, "--standalone", result+".extraOptions", "Each replica trains alone.")
 		}
 	}
+	p.remarkOnVariables()
 	if len(l.superseded) > 0 {
 		p.notMapped(command, strings.Join(l.superseded, " "), result, "The controller sets the rendezvous. "+
 			"It is at the address of the leader, and each attempt has a separate id.")
@@ -123,7 +142,7 @@ func (p *pyTorch) setTorchrun(l *launch) error {
 func (p *pyTorch) setProcs(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 	const field, result = "spec.nprocPerNode", "spec.torchrunConfig.procPerNode"
 	procs := p.procs()
-	overrides := l.procs != "" && l.procs != "$(PET_NPROC_PER_NODE)"
+	overrides := l.procs != ""
 	policy := p.spec.ElasticPolicy
 	if policy != nil && policy.NProcPerNode != nil {
 		p.move("spec.elasticPolicy.nProcPerNode", result)
@@ -151,15 +170,27 @@ func (p *pyTorch) setProcs(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 
 // setNodes keeps a flag for the number of replicas that is not the one that the controller sets.
 func (p *pyTorch) setNodes(config *pytorchv1beta1.TorchrunConfig, l *launch) {
+	const result = "spec.torchrunConfig"
+	command := p.replicas[0].mainField() + ".command"
 	total := strconv.Itoa(int(p.total()))
-	usual := []string{"", "$(PET_NNODES)", total, total + ":" + total}
+	usual := []string{total, total + ":" + total, ""}
 	if elastic := p.job.Spec.Elastic; elastic != nil {
-		usual = []string{"", "$(PET_NNODES)", fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most())}
+		usual = []string{fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()), ""}
 	}
-	if !slices.Contains(usual, l.nodes) {
-		config.ExtraOptions = append(config.ExtraOptions, "--nnodes="+l.nodes)
-		p.changed(p.replicas[0].mainField()+".command", "--nnodes="+l.nodes, "spec.torchrunConfig.extraOptions",
-			"This is not the number of replicas. The flag overrides the one that the controller sets.")
+	size := total
+	if procs, err := strconv.Atoi(p.spec.NprocPerNode); err == nil {
+		size = strconv.Itoa(int(p.total()) * procs)
+	}
+	nodes := strings.ReplaceAll(l.nodes, worldSize, size)
+	switch {
+	case slices.Contains(usual, nodes):
+	case l.nodes == worldSize:
+		p.notMapped(command, "--nnodes="+l.nodes, result,
+			"The controller sets --nnodes="+usual[0]+", and not the WORLD_SIZE of Kubeflow.")
+	default:
+		config.ExtraOptions = append(config.ExtraOptions, "--nnodes="+nodes)
+		p.changed(command, "--nnodes="+nodes, result+".extraOptions",
+			"The flag overrides --nnodes="+usual[0]+", which the controller sets.")
 	}
 }
 
@@ -173,7 +204,7 @@ func (p *pyTorch) setRestarts(config *pytorchv1beta1.TorchrunConfig, l *launch) 
 		config.MaxRestarts = policy.MaxRestarts
 		p.move(field, result)
 	}
-	if l.maxRestarts != "" && l.maxRestarts != "$(PET_MAX_RESTARTS)" {
+	if l.maxRestarts != "" {
 		if config.MaxRestarts != nil {
 			p.notMapped(field, *config.MaxRestarts, result, "The flag --max_restarts of the command overrides it.")
 		}
@@ -197,9 +228,6 @@ func (p *pyTorch) setRendezvous(config *pytorchv1beta1.TorchrunConfig, l *launch
 	policy := ptr.Deref(p.spec.ElasticPolicy, elasticPolicy{})
 	p.move(field+".rdzvBackend", result+".rdzvBackend")
 	config.RdzvBackend = orDefault(l.backend, policy.RDZVBackend)
-	if config.RdzvBackend == "$(PET_RDZV_BACKEND)" {
-		config.RdzvBackend = policy.RDZVBackend
-	}
 	if config.RdzvBackend == "static" {
 		p.changed(p.replicas[0].mainField()+".command", "static", result+".rdzvBackend",
 			"The replicas meet with the backend c10d, which numbers them by the names of their pods.")

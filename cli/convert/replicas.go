@@ -185,12 +185,17 @@ func (c *conversion) remarkOnTexts(value any, result string, hints []hint, field
 	seen := sets.New[string]()
 	for text := range textsOf(value) {
 		for _, h := range hints {
-			found := strings.Trim(h.pattern.FindString(text.value), "$({")
-			if found == "" || h.except.Has(found) || seen.Has(found+h.text) {
-				continue
+			for _, found := range h.pattern.FindAllString(text.value, -1) {
+				found = strings.Trim(found, "$({)}")
+				if h.except.Has(found) {
+					continue
+				}
+				if !seen.Has(found + h.text) {
+					seen.Insert(found + h.text)
+					c.changed(field(text.path), found, result+text.path, h.text)
+				}
+				break // one remark for each text is enough
 			}
-			seen.Insert(found + h.text)
-			c.changed(field(text.path), found, result+text.path, h.text)
 		}
 	}
 }

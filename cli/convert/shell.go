@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"tensorstack.dev/jobs/common/shell"
 )
@@ -24,16 +25,25 @@ func scriptOf(words []string) (script string, ok bool) {
 	return script, isScript
 }
 
+// shellReference matches a reference to a variable at the beginning of a text. The kubelet replaces $(NAME) beforehand.
+var shellReference = regexp.MustCompile(`^\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\}|\([A-Za-z_]\w*\))`)
+
 // plainWords returns the words of a script that is one command, and that means the same without a shell. It returns
-// false for all other scripts.
+// false for all other scripts. References to variables have the form $(NAME) in the words.
 func plainWords(script string) ([]string, bool) {
 	script = strings.TrimSpace(strings.ReplaceAll(script, "\\\n", " "))
 	var words []string
 	var word strings.Builder
 	inWord := false
 	var quote rune
-	for _, r := range script {
+	for i := 0; i < len(script); {
+		r, size := utf8.DecodeRuneInString(script[i:])
+		variable := shellReference.FindString(script[i:])
+		i += max(size, len(variable))
 		switch {
+		case variable != "" && quote != '\'':
+			word.WriteString("$(" + strings.Trim(variable, "${}()") + ")")
+			inWord = true
 		case quote != 0 && r == quote:
 			quote = 0
 		case r == '$' || r == '`' || r == '\\' || r == '!':

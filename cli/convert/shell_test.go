@@ -44,9 +44,13 @@ func TestPlainWords(t *testing.T) {
 		"continued lines":               {"torchrun \\\n  --m=2 \\\n  a.py\n", []string{"torchrun", "--m=2", "a.py"}},
 		"quotes":                        {`python 'a b' "c 'd'" e"f"'g' ""`, []string{"python", "a b", "c 'd'", "efg", ""}},
 		"special characters in quotes":  {`python '*;|' "#"`, []string{"python", "*;|", "#"}},
-		"a variable":                    {"torchrun --nnodes=$NODES train.py", nil},
-		"a variable in quotes":          {`torchrun "$NODES"`, nil},
-		"a variable of Kubernetes":      {"torchrun '$(NODES)'", nil},
+		"a variable":                    {"torchrun -n=$NODES.a", []string{"torchrun", "-n=$(NODES).a"}},
+		"a variable in quotes":          {`torchrun "${NODES}:1"`, []string{"torchrun", "$(NODES):1"}},
+		"a variable of Kubernetes":      {"torchrun $(NODES)", []string{"torchrun", "$(NODES)"}},
+		"a variable in single quotes":   {"torchrun '$(NODES)'", nil},
+		"a variable with a default":     {"torchrun ${NODES:-1}", nil},
+		"an argument of the script":     {"torchrun $1", nil},
+		"the output of a command":       {"torchrun $(cat name)", nil},
 		"a command in the arguments":    {"torchrun `cat name`", nil},
 		"two commands":                  {"cd /code; torchrun train.py", nil},
 		"two lines":                     {"cd /code\ntorchrun train.py", nil},
@@ -71,7 +75,10 @@ func TestPlainWords(t *testing.T) {
 				return
 			}
 			script := `printf '<%s>' ` + strings.TrimPrefix(tc.script, "exec ")
-			output, err := exec.CommandContext(t.Context(), "sh", "-c", script).Output()
+			script = strings.ReplaceAll(script, "$(NODES)", "$NODES") // the kubelet replaces it with the value
+			shell := exec.CommandContext(t.Context(), "sh", "-c", script)
+			shell.Env = append(shell.Environ(), "NODES=$(NODES)")
+			output, err := shell.Output()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,6 +45,9 @@ var torchrunFlags = map[string]bool{
 // errOtherProgram means that a command line does not run torchrun.
 var errOtherProgram = errors.New("the command does not run torchrun")
 
+// errScript means that a shell runs torchrun in a script that only a shell can run.
+var errScript = errors.New("the script of the shell is more than a plain command")
+
 // parseTorchrun reads a command line. It returns errOtherProgram if it does not run torchrun, and another error if it
 // runs torchrun in a way that only the command itself expresses.
 func parseTorchrun(words []string) (*launch, error) {
@@ -52,7 +55,7 @@ func parseTorchrun(words []string) (*launch, error) {
 		plain, ok := plainWords(script)
 		if !ok {
 			if strings.Contains(script, "torchrun") || strings.Contains(script, "torch.distributed.") {
-				return nil, errors.New("the script of the shell is more than a plain command")
+				return nil, errScript
 			}
 			return nil, errOtherProgram
 		}
@@ -110,8 +113,11 @@ func (l *launch) parseFlags(words []string) error {
 	return errors.New("torchrun has no script")
 }
 
-// set records a flag.
+// set records a flag. It leaves out a flag with the variable that torchrun reads if the flag is unset.
 func (l *launch) set(name, value string, original []string) {
+	if value == "$(PET_"+strings.ToUpper(name)+")" {
+		return
+	}
 	switch name {
 	case "nnodes":
 		l.nodes = value
@@ -136,6 +142,30 @@ func (l *launch) set(name, value string, original []string) {
 		l.options = append(l.options, original...)
 	}
 }
+
+// reference matches a reference to a variable of a container.
+var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
+
+// expand replaces references to variables with the given values in the flags that become fields.
+func (l *launch) expand(values map[string]string) {
+	for _, flag := range []*string{&l.nodes, &l.procs, &l.backend, &l.maxRestarts} {
+		*flag = reference.ReplaceAllStringFunc(*flag, func(found string) string {
+			if value, ok := values[strings.Trim(found, "$()")]; ok {
+				return value
+			}
+			return found
+		})
+	}
+}
+
+// needsShell reports whether a shell must replace variables, in flags that the result keeps or in the program.
+func (l *launch) needsShell() bool {
+	kept := []string{strings.ReplaceAll(l.nodes, worldSize, ""), l.procs, l.backend, l.maxRestarts}
+	return hasReference(kept) || hasReference(l.options) || hasReference(l.program)
+}
+
+// hasReference reports whether one of the words refers to a variable.
+func hasReference(words []string) bool { return slices.ContainsFunc(words, reference.MatchString) }
 
 // isSame reports whether two replicas run torchrun with the same flags.
 func (l *launch) isSame(other *launch) bool {
