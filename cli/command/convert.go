@@ -26,6 +26,7 @@ In YAML, comments explain what the result cannot keep by itself:
 
   Not mapped          the field has no counterpart
   Changed             the counterpart has a different meaning
+  Rejected            the API server rejects the result until you change this field
   Kubeflow's default  the manifest does not set the field, and the defaults differ
 
 A summary is on stderr. Objects of other kinds are printed unchanged. Objects that cannot be converted are comments, and
@@ -119,6 +120,9 @@ func summaryOf(file string, object convert.Object, output string) []string {
 	}
 	line := fmt.Sprintf("%s becomes a %s: %d not mapped, %d changed, %d defaults of Kubeflow", name, object.Result,
 		counts[convert.NotMapped], counts[convert.Changed], counts[convert.Default])
+	if rejected := counts[convert.Rejected]; rejected > 0 {
+		line += fmt.Sprintf(", %d rejected by the API server", rejected)
+	}
 	if output == "json" {
 		return append([]string{line}, remarks...)
 	}

@@ -160,6 +160,10 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 		return object
 	}
 	for i, r := range results {
+		if err := r.remarkOnRejected(); err != nil {
+			object.Err = printableError(err)
+			return object
+		}
 		node, err := r.document(document)
 		if err != nil {
 			object.Err = err

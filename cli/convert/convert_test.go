@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // pyTorchJob is a manifest with a part of its spec.
@@ -240,6 +241,68 @@ func TestPoliciesInTheSpec(t *testing.T) {
 				if !has(object, NotMapped, "spec."+field) {
 					t.Errorf("no remark shows that runPolicy overrides spec.%s: %q", field, object.Remarks)
 				}
+			}
+		})
+	}
+}
+
+func TestFieldsThatTheAPIServerRejects(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 54)
+	replicas := "pytorchReplicaSpecs: {Worker: {replicas: 12, template: " + container + "}}"
+	job := func(kind, metadata, spec string) string {
+		return "{apiVersion: kubeflow.org/v1, kind: " + kind + ", metadata: {" + metadata + "}, spec: {" + spec + "}}"
+	}
+	const label, tooLong = "metadata.name must be a DNS-1035 label", "metadata.name is too long: the pods are named"
+	for name, tc := range map[string]struct {
+		manifest string
+		// want are parts of the texts of remarks by their fields.
+		want map[string]string
+	}{
+		"a remark shows why a PyTorchJob needs another name": {
+			job("PyTorchJob", "name: 2nd-run.v1", replicas), map[string]string{"metadata.name": label},
+		},
+		"a remark shows why a TFJob needs another name": {
+			job("TFJob", "name: a.b", "tfReplicaSpecs: {Chief: {template: "+container+"}}"),
+			map[string]string{"metadata.name": label},
+		},
+		"a remark shows why a TFJob needs other replicas": {
+			job("TFJob", "name: a", "tfReplicaSpecs: {PS: {template: "+container+"}}"),
+			map[string]string{"spec.tfReplicaSpecs": "a replica of type chief or worker is required"},
+		},
+		"a remark shows why an MPIJob needs another name": {
+			job("MPIJob", "name: a.b", "mpiReplicaSpecs: {Launcher: {template: {spec: {containers: "+
+				"[{name: a, image: a, command: [deepspeed, a.py]}]}}}}"),
+			map[string]string{"metadata.name": label},
+		},
+		"the longest name needs no remark": {job("PyTorchJob", "name: "+long[1:], replicas), nil},
+		"a remark shows that a name is too long for the pods of the last workers": {
+			job("PyTorchJob", "name: "+long, replicas), map[string]string{"metadata.name": tooLong},
+		},
+		"a remark shows why a generated name needs another beginning": {
+			job("PyTorchJob", "generateName: 2nd-", replicas), map[string]string{"metadata.generateName": label},
+		},
+		"remarks show why fields need other values": {
+			job("PyTorchJob", "name: a", "runPolicy: {backoffLimit: -1}, pytorchReplicaSpecs: {Worker: {restartPolicy: Maybe, "+
+				"template: "+container+"}}"),
+			map[string]string{
+				"spec.pytorchReplicaSpecs.Worker.restartPolicy": `Unsupported value: "Maybe"`,
+				"spec.runPolicy.backoffLimit":                   "should be greater than or equal to 0",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object, _ := convertedJob(t, tc.manifest)
+			got := map[string]string{}
+			for _, r := range object.Remarks {
+				if r.Effect == Rejected {
+					got[r.Field] = r.Text
+				}
+			}
+			contains := cmp.Comparer(func(a, b string) bool { return strings.Contains(a, b) || strings.Contains(b, a) })
+			if diff := cmp.Diff(tc.want, got, contains, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("unexpected remarks (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -41,6 +41,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 		TypeMeta:   typeOf(pytorchv1beta1.Kind),
 		ObjectMeta: p.metadataOf(from.Metadata, from.Status),
 	}
+	p.move("spec.pytorchReplicaSpecs", "spec.replicaSpecs")
 	restarts := false
 	policies := make([]batchv1beta1.RestartPolicy, 0, len(list))
 	for i, r := range list {

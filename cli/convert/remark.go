@@ -21,6 +21,8 @@ const (
 	NotMapped Effect = "Not mapped"
 	// Changed means that the result has a counterpart whose meaning is different.
 	Changed Effect = "Changed"
+	// Rejected means that the API server rejects the counterpart.
+	Rejected Effect = "Rejected"
 	// Default means that the manifest does not set the field, and that the result sets its counterpart, because the
 	// defaults differ.
 	Default Effect = "Kubeflow's default"
@@ -109,11 +111,27 @@ func (c *conversion) move(field, result string) {
 func (c *conversion) resultOf(field string) string {
 	found, result := "", field
 	for at, from := range c.moved {
-		rest, isWithin := strings.CutPrefix(field, from)
-		isWithin = isWithin && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		rest, isWithin := within(field, from)
 		if isWithin && (len(from) > len(found) || from == found && at+rest < result) {
 			found, result = from, at+rest
 		}
 	}
 	return result
+}
+
+// fieldOf returns the path in the manifest that a path in the result comes from.
+func (c *conversion) fieldOf(result string) string {
+	found, field := "", result
+	for at, from := range c.moved {
+		if rest, isWithin := within(result, at); isWithin && len(at) > len(found) {
+			found, field = at, from+rest
+		}
+	}
+	return field
+}
+
+// within returns the rest of a path after the path of a field, and whether it is the path of this field or within it.
+func within(path, field string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, field)
+	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

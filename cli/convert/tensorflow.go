@@ -31,6 +31,7 @@ func convertTFJob(content []byte, _ Options) ([]result, error) {
 		TypeMeta:   typeOf(tensorflowv1beta1.Kind),
 		ObjectMeta: c.metadataOf(from.Metadata, from.Status),
 	}
+	c.move("spec.tfReplicaSpecs", "spec.replicaSpecs")
 	restarts := false
 	for i, r := range list {
 		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
