@@ -1,6 +1,8 @@
 package tensorflow
 
 import (
+	"time"
+
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -27,6 +29,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 			Template:      &r.Template,
 			Awaited:       inCluster(r.Type),
 			Serves:        r.Type == v1beta1.ReplicaTypePS,
+			PeerGrace:     peerGrace[r.Type],
 		}
 		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
 			// Parameter servers keep the shared state when a worker fails.
@@ -38,6 +41,10 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	spec.Roles = framework.LeaderFirst(string(v1beta1.ReplicaTypeChief), roles)
 	return spec
 }
+
+// peerGrace is how long replicas can go on after the leader has succeeded, if the job does not set it: an evaluator then
+// evaluates the last checkpoint.
+var peerGrace = map[v1beta1.ReplicaType]time.Duration{v1beta1.ReplicaTypeEvaluator: 10 * time.Minute}
 
 // inCluster reports whether the replicas of the type are in the cluster map of TF_CONFIG, which other replicas use to
 // reach them.

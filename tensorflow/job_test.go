@@ -2,6 +2,7 @@ package tensorflow
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ func TestJobSpec(t *testing.T) {
 		return framework.Role{Type: roleType, Replicas: n, Awaited: true, Serves: roleType == "ps", Template: &template}
 	}
 	outside := func(roleType string, n int32) framework.Role {
-		return framework.Role{Type: roleType, Replicas: n, Template: &template}
+		return framework.Role{Type: roleType, Replicas: n, PeerGrace: 10 * time.Minute, Template: &template}
 	}
 	runPolicy := batchv1beta1.RunPolicy{BackoffLimit: ptr.To[int32](7), RestartScope: batchv1beta1.RestartScopeReplica}
 	runMode := &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -71,6 +72,9 @@ type Role struct {
 	// Serves reports whether the replicas only serve other replicas and do not exit by themselves. After the job has
 	// succeeded, they are deleted once the replicas of all other roles have ended. The leader can have such a role.
 	Serves bool
+	// PeerGrace is how long the replicas can take to end by themselves after the job has succeeded, if the job does not
+	// set it. The controller has a minimum for all roles.
+	PeerGrace time.Duration
 	// Indices of the replicas, in ascending order. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have
 	// other indices.
 	Indices []int32

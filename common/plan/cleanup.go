@@ -33,16 +33,16 @@ func (s *steps) awaitExpiry() {
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
 	ended, late, idle := s.podsOfEndedReplicas(), s.latePods(), s.idleServers()
-	peersMayEnd := s.peersMayEnd()
+	mayEnd := s.peersMayEnd()
 	for name, pod := range s.seen.Pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.job.Spec.RunPolicy, pod):
 			done = done && (ended[name] || policy.Ended(pod)) // with policy None, a pod can still run
-		case !ended[name] && !late[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(peersMayEnd):
+		case !ended[name] && !late[name] && !idle[name] && !policy.Ended(pod) && s.now.Before(mayEnd[name]):
 			done = false
-			s.wakeUrgentlyAt(peersMayEnd)
+			s.wakeUrgentlyAt(mayEnd[name])
 		default:
 			done = false
 			s.CleanUps = append(s.CleanUps, pod)
@@ -52,14 +52,27 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	return done
 }
 
-// peersMayEnd returns the time until which the peers of a succeeded leader can end by themselves. It is zero if the job
-// did not succeed.
-func (s *steps) peersMayEnd() time.Time {
+// peersMayEnd returns the times until which the peers of a succeeded leader can end by themselves, by the names of the
+// pods. It returns nil if the job did not succeed.
+func (s *steps) peersMayEnd() map[string]time.Time {
 	success := successOf(s.Status)
 	if success == nil {
-		return time.Time{}
+		return nil
 	}
-	return success.LastTransitionTime.Add(s.job.PeerGrace)
+	grace, seconds := s.job.PeerGrace, s.job.Spec.RunPolicy.PeerGracePeriodSeconds
+	if seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	mayEnd := make(map[string]time.Time, len(s.seen.Pods))
+	for name := range s.seen.Pods {
+		mayEnd[name] = success.LastTransitionTime.Add(grace)
+	}
+	for _, r := range s.replicas {
+		if ofRole := r.member.Role.PeerGrace; seconds == nil && ofRole > grace {
+			mayEnd[r.member.Name] = success.LastTransitionTime.Add(ofRole)
+		}
+	}
+	return mayEnd
 }
 
 // podsOfEndedReplicas returns the names of the pods whose replicas have ended.

@@ -298,6 +298,40 @@ func TestJobThatEndsIsRequeuedForItsDeletion(t *testing.T) {
 	}
 }
 
+func TestPeersHaveTheTimeOfTheirRoleOrOfTheJob(t *testing.T) {
+	t.Parallel()
+	evaluator := role("evaluator", 1)
+	evaluator.PeerGrace = 10 * time.Minute
+	short := role("reader", 1)
+	short.PeerGrace = time.Second
+	for name, tc := range map[string]struct {
+		seconds *int32
+		after   time.Duration
+		want    []string
+	}{
+		"the time of the controller is the minimum": {after: 29 * time.Second},
+		"a role has a longer time":                  {after: 599 * time.Second, want: []string{"job-reader-0", "job-worker-1"}},
+		"the longer time ends": {
+			after: 10 * time.Minute, want: []string{"job-evaluator-0", "job-reader-0", "job-worker-1"},
+		},
+		"the job can shorten the time of all roles": {
+			seconds: new(int32(5)), after: 5 * time.Second, want: []string{"job-evaluator-0", "job-reader-0", "job-worker-1"},
+		},
+		"the job can extend it": {seconds: new(int32(3600)), after: 59 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 2), evaluator, short).GivePeers(30 * time.Second).Saw(time.Hour)
+			j.Spec.RunPolicy.PeerGracePeriodSeconds = tc.seconds
+			peers := []*corev1.Pod{
+				pod("job-worker-1", running), pod("job-evaluator-0", running), pod("job-reader-0", running),
+			}
+			j.Status = j.Sees(append(peers, pod("job-worker-0", exited(0)))...).Status
+			diff(t, "deletions", tc.want, names(plan.Decide(j.Job, seeing(peers...), now.Add(tc.after)).CleanUps))
+		})
+	}
+}
+
 // DeepSpeed workers and parameter servers do not end by themselves. They hold their GPUs until they are deleted.
 func TestServersGetNoTimeOnceTheOtherReplicasHaveEnded(t *testing.T) {
 	t.Parallel()

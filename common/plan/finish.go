@@ -54,8 +54,9 @@ const overdueDelay = time.Minute
 // is lost, or their deletion is rejected. If the pods of a job end in time, no status is written for this report.
 func (s *steps) reportOverdue() {
 	var overdue []*corev1.Pod
-	for _, pod := range s.seen.Pods {
-		due := s.peersMayEnd()
+	mayEnd := s.peersMayEnd()
+	for name, pod := range s.seen.Pods {
+		due := mayEnd[name]
 		if due.IsZero() {
 			due = decisionOf(s.Status).LastTransitionTime.Time
 		}

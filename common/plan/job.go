@@ -55,7 +55,8 @@ type Settings struct {
 	// HelperResources are the resources of helper containers that cannot have those of the main container. See
 	// framework.Gang.
 	HelperResources corev1.ResourceList
-	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves. Then the clean-up deletes them.
+	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves, unless the job or the role has
+	// another time. Then the clean-up deletes them.
 	PeerGrace time.Duration
 	// FailureWindow is how long the controller waits for reports of the peers after a failure that restarts all replicas.
 	// Then it determines the root cause. The wait is needed because the kubelets of peers that failed as a consequence can

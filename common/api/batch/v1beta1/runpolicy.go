@@ -101,6 +101,16 @@ type RunPolicy struct {
 	// +kubebuilder:default=Unfinished
 	CleanUpPolicy CleanUpPolicy `json:"cleanUpPolicy,omitempty"`
 
+	// How long other replicas can take to end by themselves after the leader has succeeded, in seconds. Then the
+	// cleanUpPolicy applies. From 0 to 86400 (a day). If unset, it is --peer-grace of the controller (30 s), and 600 for
+	// evaluators of a TensorFlowTrainingJob, which evaluate the last checkpoint then. It has no effect on replicas that
+	// only serve others, such as parameter servers: they end after the others.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	PeerGracePeriodSeconds *int32 `json:"peerGracePeriodSeconds,omitempty"`
+
 	// Time in seconds after which a finished job is deleted, together with all objects that it owns. At least 0. With 0,
 	// the job is deleted immediately after it finishes. If unset, the job is not deleted automatically.
 	//

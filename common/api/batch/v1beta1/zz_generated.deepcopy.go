@@ -458,6 +458,11 @@ func (in *RunPolicy) DeepCopyInto(out *RunPolicy) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.PeerGracePeriodSeconds != nil {
+		in, out := &in.PeerGracePeriodSeconds, &out.PeerGracePeriodSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	if in.TTLSecondsAfterFinished != nil {
 		in, out := &in.TTLSecondsAfterFinished, &out.TTLSecondsAfterFinished
 		*out = new(int32)
