@@ -17,13 +17,17 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 			if isInQueue {
 				scheduler = fmt.Sprintf("\n  scheduler: {t9kScheduler: {queue: %s}}", n.queue(ctx, "1"))
 			}
-			n.kubectl(ctx, "create", "quota", "few", "--hard=count/pods=6")
-			n.kubectl(ctx, "wait", "--for=jsonpath={.status.hard}", "quota/few", timeout)
 			By("taking the room for three pods, so that a job of four gets three")
 			others := []string{"other-0", "other-1", "other-2"}
 			for _, other := range others {
 				n.kubectl(ctx, "run", other, "--image=tensorstack/pytorch-example:2.6.0", "--command", "--", "sleep", "infinity")
 			}
+			n.kubectl(ctx, "create", "quota", "few", "--hard=count/pods=6,count/secrets=0")
+			n.kubectl(ctx, "wait", "--for=jsonpath={.status.used.count/pods}=3", "quota/few", timeout)
+			Eventually(ctx, func() error { // the API server applies a new quota with a delay
+				_, err := n.output(ctx, "create", "secret", "generic", "probe", "--dry-run=server")()
+				return err
+			}).Should(MatchError(ContainSubstring("exceeded quota: few")))
 			jobs := map[string][]string{} // the names of the jobs of each kind, the oldest first
 			create := func(kind, job string) {
 				n.kubectlWith(ctx, collective(kind, job, scheduler), "apply", "-f", "-")
