@@ -11,7 +11,7 @@ import (
 
 func TestTheWorkersFitInOneArgument(t *testing.T) {
 	t.Parallel()
-	const tooLong = "the launcher of DeepSpeed passes the names of all 1024 workers and the program in one argument, which would have"
+	const tooLong = "the launcher of DeepSpeed passes the names of all 1024 workers and the program in one argument"
 	of := func(workers, slots int32, config v1beta1.Config) *v1beta1.DeepSpeedJob {
 		config.SlotsPerWorker = &slots
 		return jobOf(&config, training(), func(j *v1beta1.DeepSpeedJob) { j.Spec.Worker.Replicas = &workers })

@@ -55,7 +55,8 @@ func TestWireWithHostNetwork(t *testing.T) {
 		},
 		"a leader without hostNetwork uses the default port": {
 			master: training(), worker: onHost(training()),
-			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
+			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "29500", "PYTHONUNBUFFERED", "1",
+				"WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
 		},
 		"a worker with hostNetwork gets the default port of a leader without hostNetwork": {
 			master: training(), worker: onHost(training()), rank: 1,
@@ -64,7 +65,8 @@ func TestWireWithHostNetwork(t *testing.T) {
 		},
 		"a worker without hostNetwork gets the port of a leader with hostNetwork": {
 			master: onHost(training()), worker: training(), rank: 1,
-			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1", "LOCAL_RANK", "0"),
+			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1",
+				"WORLD_SIZE", "2", "RANK", "1", "LOCAL_RANK", "0"),
 		},
 		"a port that the user sets overrides ours and is declared": {
 			master: onHost(training(env("MASTER_PORT", "4242")...)), worker: onHost(training()),

@@ -42,8 +42,8 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	return spec
 }
 
-// peerGrace is how long replicas can go on after the leader has succeeded, if the job does not set it: an evaluator then
-// evaluates the last checkpoint.
+// peerGrace is how long replicas can go on after the leader has succeeded, if the job does not set it. An evaluator
+// evaluates the last checkpoint then.
 var peerGrace = map[v1beta1.ReplicaType]time.Duration{v1beta1.ReplicaTypeEvaluator: 10 * time.Minute}
 
 // inCluster reports whether the replicas of the type are in the cluster map of TF_CONFIG, which other replicas use to

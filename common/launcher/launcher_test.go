@@ -242,9 +242,11 @@ func TestTheTextHasTheErrorOfTheProgramUnderTorchrun(t *testing.T) {
 			output: "epoch 1\ntrain.py: error: unrecognized arguments: --bogus" + listed,
 			want:   "epoch 1\ntrain.py: error: unrecognized arguments: --bogus" + entry,
 		},
-		"no line of the program":        {output: listed[1:], want: entry[1:], lacks: true},
-		"only the end of a line":        {output: long[1:], want: entry[1:], lacks: true},
-		"an exception of a child":       {output: "epoch 1\n" + spawned + raised, want: strings.Replace(spawned, "\n\n", "\n", 1)},
+		"no line of the program": {output: listed[1:], want: entry[1:], lacks: true},
+		"only the end of a line": {output: long[1:], want: entry[1:], lacks: true},
+		"an exception of a child": {
+			output: "epoch 1\n" + spawned + raised, want: strings.Replace(spawned, "\n\n", "\n", 1),
+		},
 		"an exception of a data loader": {output: "epoch 1\n" + loaded + raised, want: loaded},
 		"a message, and lost peers": {
 			output: "no labels\n[rank0]: " + traceback + "\n[rank0]: " + frame + "train.py\", line 1, in main\n" +

@@ -310,12 +310,15 @@ func TestPeersHaveTheTimeOfTheirRoleOrOfTheJob(t *testing.T) {
 		want    []string
 	}{
 		"the time of the controller is the minimum": {after: 29 * time.Second},
-		"a role has a longer time":                  {after: 599 * time.Second, want: []string{"job-reader-0", "job-worker-1"}},
+		"a role has a longer time": {
+			after: 599 * time.Second, want: []string{"job-reader-0", "job-worker-1"},
+		},
 		"the longer time ends": {
 			after: 10 * time.Minute, want: []string{"job-evaluator-0", "job-reader-0", "job-worker-1"},
 		},
 		"the job can shorten the time of all roles": {
-			seconds: new(int32(5)), after: 5 * time.Second, want: []string{"job-evaluator-0", "job-reader-0", "job-worker-1"},
+			seconds: new(int32(5)), after: 5 * time.Second,
+			want: []string{"job-evaluator-0", "job-reader-0", "job-worker-1"},
 		},
 		"the job can extend it": {seconds: new(int32(3600)), after: 59 * time.Minute},
 	} {

@@ -138,7 +138,8 @@ spec:
 			env[e.Name] = e.Value
 		}
 		Expect(cmp.Diff(map[string]string{
-			"MASTER_ADDR": leader, "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "0", "PYTHONUNBUFFERED": "1",
+			"MASTER_ADDR": leader, "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "0",
+			"PYTHONUNBUFFERED": "1",
 		}, env)).To(BeEmpty())
 		Expect(cluster.Pod(ctx, job, "job-master-0").Spec.InitContainers).To(BeEmpty(), "the leader does not wait")
 	})

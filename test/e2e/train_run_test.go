@@ -123,8 +123,8 @@ if __name__ == "__main__":
 	It("gives a DeepSpeed program its arguments exactly", Label("deepspeed"), func(ctx context.Context) {
 		n := newRestricted(ctx)
 		dir := GinkgoT().TempDir()
-		Expect(os.WriteFile(filepath.Join(dir, "train.py"), []byte("import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n"),
-			0o600)).To(Succeed())
+		const program = "import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n"
+		Expect(os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600)).To(Succeed())
 		out, _, err := n.train(ctx, "run", dir, "--name=words", "--kind=deepspeed", "--nodes=2", deepspeedImage, small,
 			"--env=RUN=7", "--", "train.py", "$HOME", "*", "--x=a;date", "", "it's", "$(RUN)", "two words")
 		Expect(err).NotTo(HaveOccurred())
