@@ -34,10 +34,10 @@ func TestLine(t *testing.T) {
 			{job: "a", pods: "4", free: "3"},
 			{job: "a", pods: "4", free: "4", want: true},
 		},
-		"the oldest job goes first": {
-			{job: "old", pods: "4", free: "2"},
+		"the oldest job goes first, whatever its name is": {
+			{job: "z-old", pods: "4", free: "2"},
 			{job: "young", created: time.Second, pods: "4", free: "6"},
-			{job: "old", pods: "4", free: "6", want: true},
+			{job: "z-old", pods: "4", free: "6", want: true},
 		},
 		"a job goes beside an older one if there is room for both": {
 			{job: "old", pods: "4", free: "2"},
@@ -110,4 +110,50 @@ func TestQuotasThatOtherJobsWaitFor(t *testing.T) {
 	line.Leave(jobNamed("b"))
 	line.Leave(jobNamed("b"))
 	check("c")
+	if len(line.namespaces) != 1 {
+		t.Errorf("the line has the namespaces %v, want only speech", line.namespaces)
+	}
+}
+
+func TestAResourceThatAJobDoesNotNeedDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	var line Line
+	overused := list("pods", "4", "cpu", "-1")
+	if !line.Ask("few", jobNamed("a"), now, list("pods", "4"), overused, now) {
+		t.Error("a job that needs no CPU waits for CPU")
+	}
+	if fitting := line.Fitting(few, overused, now); len(fitting) != 1 {
+		t.Errorf("the jobs that fit are %v, want a", fitting)
+	}
+}
+
+func TestAResourceThatIsNoLongerLimitedDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	var line Line
+	for _, job := range []string{"a", "b"} {
+		line.Ask("few", jobNamed(job), now, list("pods", "4"), list("pods", "0"), now)
+	}
+	if fitting := line.Fitting(few, nil, now); len(fitting) != 2 {
+		t.Errorf("the jobs that fit are %v, want a and b", fitting)
+	}
+}
+
+func TestOnlyTheJobsThatWaitForAResourceQuotaFitInIt(t *testing.T) {
+	t.Parallel()
+	var line Line
+	line.Ask("few", jobNamed("a"), now, list("pods", "1"), list("pods", "0"), now)
+	line.Ask("many", jobNamed("b"), now, list("pods", "1"), list("pods", "0"), now)
+	if diff := cmp.Diff([]types.NamespacedName{jobNamed("a")}, line.Fitting(few, list("pods", "2"), now)); diff != "" {
+		t.Errorf("unexpected jobs that fit (-want +got):\n%s", diff)
+	}
+}
+
+func TestAJobThatDoesNotAskAgainIsForgotten(t *testing.T) {
+	t.Parallel()
+	var line Line
+	line.Ask("few", jobNamed("a"), now, list("pods", "1"), list("pods", "0"), now)
+	line.Fitting(few, nil, now.Add(forgetAfter+time.Second))
+	if quotas := line.Quotas(jobNamed("b")); len(quotas) > 0 {
+		t.Errorf("a job still waits for %v", quotas)
+	}
 }

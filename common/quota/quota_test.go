@@ -23,6 +23,10 @@ func TestParseRefusal(t *testing.T) {
 	if diff := cmp.Diff(list("limits.memory", "16Gi", "pods", "1"), got.Requests()); diff != "" {
 		t.Errorf("unexpected requests (-want +got):\n%s", diff)
 	}
+	unknown := Refusal{Requested: "cpu=much,pods=1"}
+	if diff := cmp.Diff(list("pods", "1"), unknown.Requests()); diff != "" {
+		t.Errorf("unexpected requests of a message with an unknown quantity (-want +got):\n%s", diff)
+	}
 	for _, other := range []string{
 		`pods "digits-worker-0" is forbidden: failed quota: team: must specify limits.cpu for: main`,
 		"older jobs of the namespace wait for room in the ResourceQuota team",
