@@ -64,12 +64,13 @@ func Read(output string) Report {
 		}
 		text := first.lines
 		if first.kind != raised && first.kind != lostPeers { // the output before the list shows why, not an exception
-			if len(printed) > 0 && isCut(output) {
+			isCut := isCut(output) && !hasAgent
+			if len(printed) > 0 && isCut {
 				printed = printed[1:] // its beginning is missing
 			}
 			printed = withoutPeers(printed, first, all)
 			text = slices.Concat(printed, text)
-			report.LacksOutput = !hasAgent && (isCut(output) || strings.Join(printed, "") == "")
+			report.LacksOutput = isCut || strings.Join(printed, "") == "" && !hasAgent
 		}
 		report.Text = strings.Join(text, "\n")
 	}

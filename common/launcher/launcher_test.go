@@ -197,7 +197,9 @@ func TestReadOfText(t *testing.T) {
 			}
 		})
 	}
-	text := Read(AgentReport("train-worker-1.train", 1, 1, "step 7\nno labels\n"+RankReport(3, 1))).Text
+	reported := AgentReport("train-worker-1.train", 1, 1, "step 7\nno labels\n"+RankReport(3, 1))
+	before := strings.Repeat("x", kubeletBytes-len(reported)-1) + "\n"
+	text := Read(before + reported).Text
 	if diff := cmp.Diff("step 7\nno labels", text); diff != "" {
 		t.Errorf("unexpected text of a rank that raised no exception (-want +got):\n%s", diff)
 	}
