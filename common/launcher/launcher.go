@@ -33,14 +33,15 @@ type Report struct {
 	// LacksOutput reports whether a launcher lists failed processes, but what they printed is missing or cut off. An
 	// earlier part of the output might have it.
 	LacksOutput bool
-	// Text is the relevant part of the output. It is at most as long as the output.
+	// Text is the relevant part of the output, as a terminal shows it: without escape sequences and control characters,
+	// and with the last state of a progress bar. It is at most as long as the output.
 	Text string
 }
 
 // Read parses the output of a replica.
 func Read(output string) Report {
-	lines := strings.Split(output, "\n")
-	report := Report{Text: output}
+	report := Report{Text: shown(output)}
+	lines := strings.Split(report.Text, "\n")
 	host, code, lines, hasAgent := cutAgentReport(lines)
 	if hasAgent {
 		report.Host, report.ExitCode = host, &code

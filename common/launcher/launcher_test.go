@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -269,6 +271,51 @@ func TestTheTextHasTheErrorOfTheProgramUnderTorchrun(t *testing.T) {
 	}
 }
 
+func TestTheTextIsWhatATerminalShows(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ output, want string }{
+		"plain text is kept":                       {output: "a\n\n\tb é ✓", want: "a\n\n\tb é ✓"},
+		"colors are removed":                       {output: "\x1b[1;38;5;9mred\x1b[0m\x1b(B", want: "red"},
+		"a title of the terminal is removed":       {output: "\x1b]0;a\x07b\x1b]0;a\x1b\\c", want: "bc"},
+		"a title without an end ends its line":     {output: "a\x1b]0;b\nc", want: "a\nc"},
+		"a sequence without an end is removed":     {output: "a\x1b[1;", want: "a"},
+		"a sequence of one character is removed":   {output: "\x1b7a\x1b8", want: "a"},
+		"other control characters are removed":     {output: "a\x00\x07\x08\x7f\u009bb\x1b", want: "ab"},
+		"bytes that are not UTF-8 are removed":     {output: "a\xffb", want: "ab"},
+		"a bar has its last state":                 {output: "a\n\r 50%\r100%\nb", want: "a\n100%\nb"},
+		"a bar that ends with \\r keeps its state": {output: "50%\r100%\r\x1b[K", want: "100%"},
+		"a line that ends with \\r\\n is kept":     {output: "a\r\nb\r\n", want: "a\nb\n"},
+		"an error follows a bar on its line": {
+			output: "\r 50%\x1b[0m\r\x1b[32m100%\x1b[0mTraceback", want: "100%Traceback",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Read(tc.output).Text); diff != "" {
+				t.Errorf("unexpected text (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A line of torch can follow a progress bar, and Python prints tracebacks in color if FORCE_COLOR is set.
+func TestReadUnderstandsOutputForATerminal(t *testing.T) {
+	t.Parallel()
+	const bar = "\r\x1b[32m 50%|███   |\x1b[0m\r\x1b[32m100%|██████|\x1b[0m\r"
+	const colored = bar + "[rank1]: \x1b[1mTraceback (most recent call last):\x1b[0m\r\n" +
+		"[rank1]:   File \x1b[35m\"train.py\"\x1b[0m, line \x1b[35m1\x1b[0m, in \x1b[35mmain\x1b[0m\r\n" +
+		"[rank1]: \x1b[1;35mRuntimeError\x1b[0m: \x1b[35mConnection reset by peer\x1b[0m\r\n"
+	got := Read(colored)
+	if diff := cmp.Diff("rank 1, exit code 0, lost peers: true", summary(got)); diff != "" {
+		t.Errorf("unexpected report (-want +got):\n%s", diff)
+	}
+	listed := report("rank      : 1 (local_rank: 1)", "exitcode  : 2 (pid: 7)")
+	bars := strings.Repeat(bar, kubeletBytes)
+	if got := Read(bars[len(bars)-kubeletBytes+len(listed):] + listed); !got.LacksOutput {
+		t.Errorf("an output that the kubelet has cut off is taken for complete, as its text is shorter: %q", got.Text)
+	}
+}
+
 // report returns a report of torchrun.
 func report(fields ...string) string {
 	return "\n" + agentError + " \n=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\n" +
@@ -309,6 +356,10 @@ func FuzzRead(f *testing.F) {
 		report := Read(output)
 		if len(report.Text) > len(output) {
 			t.Errorf("the text has %d bytes, the output %d", len(report.Text), len(output))
+		}
+		controls := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+		if strings.ContainsFunc(report.Text, controls) || !utf8.ValidString(report.Text) {
+			t.Errorf("the text has control characters: %q", report.Text)
 		}
 		if report.Rank != nil && *report.Rank < 0 {
 			t.Errorf("the rank is %d, want 0 or more", *report.Rank)

@@ -52,7 +52,7 @@ func runs(int) corev1.ContainerState {
 // JSON.
 func fails(int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: 255, Reason: strings.Repeat("r", 1000), Message: "x" + strings.Repeat("\x01", 4094) + "x",
+		ExitCode: 255, Reason: strings.Repeat("r", 1000), Message: "x" + strings.Repeat("<", 4094) + "x",
 		FinishedAt: metav1.NewTime(now),
 	}}
 }

@@ -226,6 +226,13 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](137), Reason: batchv1beta1.ReasonOOMKilled, Output: "step 7\nstep 8", Time: ended,
 			}},
 		},
+		"a failure has the last state of a progress bar, without escape sequences": {
+			pod: podIn(corev1.PodFailed,
+				endsFor("main", 1, "Error", "\r\x1b[32m 50%\x1b[0m\r\x1b[32m100%\x1b[0m\nValueError: no \x1b[1mdata\x1b[0m\n")),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: ptr.To[int32](1), Reason: batchv1beta1.ReasonError, Output: "100%\nValueError: no data", Time: ended,
+			}},
+		},
 		"a failure without a reason has the reason Error": {
 			pod: podIn(corev1.PodFailed, endsFor("main", 3, "", "")),
 			want: Outcome{Phase: failed, Failure: &Failure{
