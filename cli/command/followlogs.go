@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func (e *environment) followReplica(
 	narrator *narrator, o logOptions,
 ) error {
 	container := o.containerOf(replica)
-	write := out.withPrefix(o.prefix(job, replica))
+	write := o.writeTo(out, job, replica)
 	var last types.UID
 	for {
 		var pod *corev1.Pod
@@ -201,7 +202,7 @@ func (e *environment) followReplica(
 				stop(errOutlives)
 			}
 		}()
-		err = reader.print(streamed, pod, container, write, last == "")
+		err = cmp.Or(out.endLine(), reader.print(streamed, pod, container, write, last == ""), out.end())
 		stop(nil)
 		if err != nil && !errors.Is(err, errOutlives) {
 			return err

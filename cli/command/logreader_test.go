@@ -1,12 +1,14 @@
 package command
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,13 +20,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/fake"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+
+	"tensorstack.dev/jobs/cli/jobs"
 )
 
 func TestLineWriter(t *testing.T) {
+	t.Parallel()
 	const stamp = "2026-01-02T03:04:05.2Z "
 	long := strings.Repeat("x", maxLine)
 	fill := long[len(stamp):]
@@ -33,76 +39,181 @@ func TestLineWriter(t *testing.T) {
 		streams []string
 		want    string
 	}{
-		"lines are written as they are": {streams: []string{"a\n\nb"}, want: "[a\n[\n[b\n"},
+		"lines are written as they are": {writer: lineWriter{whole: true}, streams: []string{"a\n\nb"}, want: "[a\n[\n[b\n"},
 		"a long line is written in pieces": {
-			streams: []string{long + "yz\nend\n"}, want: "[" + long + "\n[yz\n[end\n",
+			writer: lineWriter{whole: true}, streams: []string{long + "yz\nend\n"}, want: "[" + long + "\n[yz\n[end\n",
 		},
 		"the time is cut off": {
-			writer:  lineWriter{stamped: true, cut: true},
+			writer:  lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{"2026-01-02T03:04:05.1Z a b\n2026-01-02T03:04:05.2Z \n"}, want: "[a b\n[\n",
 		},
 		"the time is kept": {
-			writer:  lineWriter{stamped: true},
+			writer:  lineWriter{whole: true, stamped: true},
 			streams: []string{"2026-01-02T03:04:05.1Z a\n"}, want: "[2026-01-02T03:04:05.1Z a\n",
 		},
 		"a line without a time is written": {
-			writer:  lineWriter{stamped: true, cut: true},
+			writer:  lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{"failed to read\nx y\n"}, want: "[failed to read\n[x y\n",
 		},
 		"a second stream continues after the last line": {
-			writer: lineWriter{stamped: true, cut: true},
+			writer: lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{
 				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b\n",
 				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b\n2026-01-02T03:04:05.3Z c\n",
 			},
 			want: "[a\n[b\n[c\n",
 		},
-		"a long line that was written is skipped completely": {
-			writer: lineWriter{stamped: true, cut: true},
+		"an earlier long line is skipped completely": {
+			writer: lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{
-				"2026-01-02T03:04:05.1Z a\n", "2026-01-02T03:04:05.1Z " + long + "a\n2026-01-02T03:04:05.3Z c\n",
+				"2026-01-02T03:04:05.2Z a\n",
+				"2026-01-02T03:04:05.1Z " + long + "b\n2026-01-02T03:04:05.2Z a\n2026-01-02T03:04:05.3Z c\n",
 			},
 			want: "[a\n[c\n",
 		},
 		"a second stream repeats the line that the end of the first one has broken": {
-			writer: lineWriter{stamped: true, cut: true, resumes: true},
+			writer: lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{
 				"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z loss 0.", "2026-01-02T03:04:05.2Z loss 0.25\n",
 			},
 			want: "[a\n[loss 0.25\n",
 		},
 		"a second stream repeats a line whose time is broken": {
-			writer:  lineWriter{stamped: true, cut: true, resumes: true},
+			writer:  lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{"2026-01-02T03:0", "2026-01-02T03:04:05.2Z a\n"}, want: "[a\n",
 		},
-		"a second stream repeats a long line that is broken": {
-			writer: lineWriter{stamped: true, resumes: true}, streams: []string{stamp + fill + "y", stamp + fill + "yz\n"},
-			want: "[" + stamp + fill + "\n[y\n[" + stamp + fill + "\n[yz\n",
+		"a second stream goes on in a long line that is broken": {
+			writer: lineWriter{whole: true, stamped: true}, streams: []string{stamp + fill + "y", stamp + fill + "yz\n"},
+			want: "[" + stamp + fill + "\n[yz\n",
 		},
 		"a broken line is written at the end": {
-			writer:  lineWriter{stamped: true, cut: true, resumes: true},
+			writer:  lineWriter{whole: true, stamped: true, cut: true},
 			streams: []string{"2026-01-02T03:04:05.1Z a\n2026-01-02T03:04:05.2Z b", ""}, want: "[a\n[b\n",
 		},
 		"nothing is written at the end if only the time of a line came": {
-			writer: lineWriter{stamped: true, cut: true, resumes: true}, streams: []string{"2026-01-02T03:0"},
+			writer: lineWriter{whole: true, stamped: true, cut: true}, streams: []string{"2026-01-02T03:0"},
+		},
+		"a broken message of the kubelet is written at the end, once": {
+			writer:  lineWriter{stamped: true, cut: true},
+			streams: []string{"unable to retrieve", "unable to retrieve"}, want: "[unable to retrieve",
+		},
+		"a line whose rest is gone ends before the next line": {
+			writer:  lineWriter{stamped: true, cut: true},
+			streams: []string{stamp + "loss 0.", "2026-01-02T03:05:00Z b\n"}, want: "[loss 0.[\nb\n",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var out bytes.Buffer
 			writer := test.writer
 			writer.write = (&lockedWriter{writer: &out}).withPrefix("[")
 			for _, stream := range test.streams {
-				if _, err := writer.copy(iotest.OneByteReader(strings.NewReader(stream))); err != nil {
+				if _, err := writer.copy(iotest.HalfReader(strings.NewReader(stream))); err != nil {
 					t.Fatal(err)
 				}
-				writer.skipUntil = writer.last
 			}
 			if err := writer.end(); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOutputIsWrittenAsItArrives(t *testing.T) {
+	t.Parallel()
+	const stamp = "2026-01-02T03:04:05.2Z "
+	for name, test := range map[string]struct {
+		writer        lineWriter
+		arrives, want []string
+	}{
+		"a part of a line": {
+			writer: lineWriter{stamped: true, cut: true}, arrives: []string{stamp + "50%", "\r100%", "\n"},
+			want: []string{"50%", "\r100%", "\n"},
+		},
+		"a part of a line with its time": {
+			writer: lineWriter{stamped: true}, arrives: []string{stamp[:9], stamp[9:] + "50%", "\r100%\n"},
+			want: []string{stamp + "50%", "\r100%\n"},
+		},
+		"with whole lines, a bar without its last state": {
+			writer:  lineWriter{whole: true, stamped: true, cut: true},
+			arrives: []string{stamp, "\r", "50%", "\r60%\r70%", "\r", "80%\r", "\n"},
+			want:    []string{"\r50%\r60%\r\n", "70%\r\n", "80%\r\n"},
+		},
+		"with whole lines, a line that ends with \\r\\n at its end": {
+			writer: lineWriter{whole: true, stamped: true, cut: true}, arrives: []string{stamp + "a", "\r", "\n"},
+			want: []string{"a\r\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			writer := test.writer
+			writer.write = func(piece []byte) error {
+				got = append(got, string(piece))
+				return nil
+			}
+			var arrives []io.Reader
+			for _, piece := range test.arrives {
+				arrives = append(arrives, strings.NewReader(piece))
+			}
+			if _, err := writer.copy(io.MultiReader(arrives...)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("unexpected pieces (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Two connections are lost, after any two numbers of bytes.
+func TestNoByteIsLostOrWrittenTwice(t *testing.T) {
+	t.Parallel()
+	const lines = "2026-01-02T03:04:05Z a\n2026-01-02T03:04:05.2Z b c\n2026-01-02T03:04:05.2Z \n" +
+		"2026-01-02T03:04:05.1Z from stderr\n2026-01-02T03:04:06Z "
+	const bar = "50%\r100%\r\x1b[K\xff 2026-01-02T03:04:05Z"
+	times := regexp.MustCompile(`(?m)^2026\S+ `)
+	for name, test := range map[string]struct {
+		writer       lineWriter
+		output, want string
+	}{
+		"without times": {
+			writer: lineWriter{stamped: true, cut: true}, output: lines + bar, want: times.ReplaceAllString(lines, "") + bar,
+		},
+		"with times": {writer: lineWriter{stamped: true}, output: lines + bar, want: lines + bar},
+		"in whole lines": {
+			writer: lineWriter{stamped: true, cut: true, whole: true}, output: lines + "end",
+			want: times.ReplaceAllString(lines, "") + "end\n",
+		},
+		"in whole lines with times": {
+			writer: lineWriter{stamped: true, whole: true}, output: lines + "end", want: lines + "end\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream := bufio.NewReaderSize(nil, maxLine)
+			for first := range len(test.output) {
+				for second := range len(test.output) {
+					var out bytes.Buffer
+					writer := test.writer
+					writer.write = (&lockedWriter{writer: &out}).piece
+					for _, size := range []int{first, second, len(test.output)} {
+						stream.Reset(strings.NewReader(test.output[:size]))
+						if _, err := writer.copy(stream); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := writer.end(); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(test.want, out.String()); diff != "" {
+						t.Fatalf("after %d and %d bytes (-want +got):\n%s", first, second, diff)
+					}
+				}
 			}
 		})
 	}
@@ -148,7 +259,7 @@ func TestLogsGoOnAfterALostConnection(t *testing.T) {
 		},
 		"the message about an output that is gone is not printed": {
 			answers:  []func(http.ResponseWriter){isLost, prints("unable to retrieve container logs for containerd://1")},
-			hasEnded: true, want: "2 \n",
+			hasEnded: true, want: "2 ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,6 +292,81 @@ func TestLogsGoOnAfterALostConnection(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, queries[:min(len(queries), len(want))]); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The program goes on only after the part that it has written is printed.
+func TestFollowedOutputIsPrintedBeforeItsLineEnds(t *testing.T) {
+	t.Parallel()
+	pieces := []string{"\r 50%", "\r\x1b[32m100%", "\x1b[0m\n"}
+	printed := make(chan string)
+	reader := readerOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/log") {
+			pod := podWithUID("1")
+			pod.Status.Phase = corev1.PodSucceeded
+			writeJSON(t, w, pod)
+			return
+		}
+		_, _ = io.WriteString(w, "2026-01-02T03:04:05.1Z ")
+		if r.URL.Query().Get("sinceTime") != "" { // the complete output, after the end of the container
+			_, _ = io.WriteString(w, strings.Join(pieces, ""))
+			return
+		}
+		for _, piece := range pieces {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+			if diff := cmp.Diff(piece, <-printed); diff != "" {
+				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
+		}
+	})
+	out := logOptions{}.writer(lineChannel(printed))
+	if err := reader.print(t.Context(), podWithUID("1"), "main", out.piece, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogsPrintTheBytesThatTheKubeletReturns(t *testing.T) {
+	t.Parallel()
+	const message = "unable to retrieve container logs for containerd://1"
+	long := strings.Repeat("x", 3*maxLine)
+	for name, tc := range map[string]struct {
+		options           logOptions
+		output, want, err string
+	}{
+		"a line of 192 KiB without a line feed": {output: long, want: long},
+		"a bar": {
+			output: "\r 50%\r\x1b[32m100%\x1b[0m\nend\r\n", want: "\r 50%\r\x1b[32m100%\x1b[0m\nend\r\n",
+		},
+		"bytes that are not UTF-8": {output: "\xff\x00\n\n\xe2\x9c", want: "\xff\x00\n\n\xe2\x9c"},
+		"no output":                {},
+		"a program that prints the kubelet's words": {output: message + "\n", want: message + "\n"},
+		"the message about a lost output is replaced": {
+			output: message, err: "digits-worker-0 has no pod, and status.failures of ptjob/digits has no output of it: " +
+				"kubectl train why ptjob/digits explains the state of the job",
+		},
+		"lines of several replicas do not mix": {
+			options: logOptions{all: true}, output: long + "y\nend", want: strings.Repeat("[worker-0] "+long[:maxLine]+"\n", 3) +
+				"[worker-0] y\n[worker-0] end\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := readerOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tc.output) })
+			reader.follow, reader.whole = false, tc.options.all
+			job := jobs.Job{Kind: jobs.Kinds[0], Job: jobs.Kinds[0].New()}
+			job.SetName("digits")
+			var out, errOut bytes.Buffer
+			e := &environment{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}
+			replica := jobs.Replica{Name: "digits-worker-0", MainContainer: "main"}
+			err := e.printLog(t.Context(), job, replica, podWithUID("1"), reader, tc.options.writer(&out), tc.options)
+			if err == nil {
+				err = errors.New("")
+			}
+			if diff := cmp.Diff([]string{tc.want, tc.err}, []string{out.String(), err.Error()}); diff != "" {
+				t.Errorf("unexpected output and error (-want +got):\n%s", diff)
 			}
 		})
 	}

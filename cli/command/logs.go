@@ -184,7 +184,7 @@ func (e *environment) printLog(
 		return fmt.Errorf("%s has no output yet: %s. To follow it from its start, add -f; kubectl train why %s explains "+
 			"what it waits for", replica.Name, printable.Text(state), job.Typed())
 	}
-	err := reader.print(ctx, pod, container, refuseLost(out.withPrefix(o.prefix(job, replica))), true)
+	err := cmp.Or(reader.print(ctx, pod, container, o.writeTo(out, job, replica), true), out.end())
 	if errors.Is(err, errLogLost) {
 		return e.printFailure(job, replica, o)
 	}
@@ -194,25 +194,12 @@ func (e *environment) printLog(
 	return err
 }
 
-// errLogLost means that the node has already deleted the output of a container, while its pod still exists.
-var errLogLost = errors.New("the output is gone")
-
-// refuseLost returns a write function that returns errLogLost for what the kubelet prints instead of a lost output.
-func refuseLost(write func([]byte) error) func([]byte) error {
-	return func(line []byte) error {
-		if bytes.HasPrefix(line, []byte("unable to retrieve container logs for ")) {
-			return errLogLost
-		}
-		return write(line)
-	}
-}
-
-// prefix returns what is printed before each line of a replica.
-func (o logOptions) prefix(job jobs.Job, replica jobs.Replica) string {
+// writeTo returns the function that writes the output of a replica: as it arrives or, with --all, line by line.
+func (o logOptions) writeTo(out *lockedWriter, job jobs.Job, replica jobs.Replica) func([]byte) error {
 	if o.all {
-		return "[" + job.ShortName(replica.Name) + "] "
+		return out.withPrefix("[" + job.ShortName(replica.Name) + "] ")
 	}
-	return ""
+	return out.piece
 }
 
 // printFailure prints the end of the output of a replica that the status of the job has kept.
@@ -328,17 +315,51 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 	return false
 }
 
-// lockedWriter writes whole lines of several replicas.
+// lockedWriter writes whole lines of several replicas, or the output of one replica as it arrives.
 type lockedWriter struct {
 	mutex  sync.Mutex
 	writer io.Writer
-	// isClean reports whether the lines are made printable. isStamped reports whether they begin with a time.
-	isClean, isStamped bool
+	// isTerminal reports whether the writer is a terminal. If isClean is true, the output is made printable. isStamped
+	// reports whether lines begin with a time.
+	isTerminal, isClean, isStamped bool
+	// stream makes the output of one replica printable. isOpen reports whether its last line has not ended.
+	stream printable.Stream
+	isOpen bool
 }
 
 // writer returns a writer to the given stream.
 func (o logOptions) writer(out io.Writer) *lockedWriter {
-	return &lockedWriter{writer: out, isClean: ttyOf(out) != nil && !o.raw, isStamped: o.timestamps}
+	isTerminal := ttyOf(out) != nil
+	return &lockedWriter{
+		writer: out, isTerminal: isTerminal, isClean: isTerminal && !o.raw, isStamped: o.timestamps,
+		stream: printable.Stream{Stamped: o.timestamps},
+	}
+}
+
+// piece writes a piece of the output of one replica.
+func (w *lockedWriter) piece(piece []byte) error {
+	w.isOpen = !bytes.HasSuffix(piece, []byte("\n"))
+	if w.isClean {
+		piece = w.stream.Printable(piece)
+	}
+	_, err := w.writer.Write(piece)
+	return err
+}
+
+// endLine ends the last line of the output of one replica.
+func (w *lockedWriter) endLine() error {
+	if !w.isOpen {
+		return nil
+	}
+	return w.piece([]byte("\n"))
+}
+
+// end ends the output of one replica. In a terminal, what follows must be on another line.
+func (w *lockedWriter) end() error {
+	if !w.isTerminal {
+		return nil
+	}
+	return w.endLine()
 }
 
 // withPrefix returns a function that writes a line, or a piece of a very long one, with a prefix.

@@ -69,6 +69,48 @@ func TestLogsInATerminalCannotControlIt(t *testing.T) {
 	}
 }
 
+func TestOutputOfOneReplicaInATerminal(t *testing.T) {
+	t.Parallel()
+	const stamp = "2026-01-02T03:04:05Z "
+	for name, tc := range map[string]struct {
+		options logOptions
+		pieces  []string
+		want    string
+	}{
+		"a bar moves, and the last line ends": {
+			pieces: []string{"\r\x1b[32m 50%", "\x1b[0m\r100%\x1b[0m"}, want: " 50%\r\x1b[K100%\n",
+		},
+		"a bar keeps its time": {
+			options: logOptions{timestamps: true}, pieces: []string{stamp + "50%", "\r100%\n"},
+			want: stamp + "50%\r\x1b[K" + stamp + "100%\n",
+		},
+		"no escape sequence of the program is written": {
+			pieces: []string{"\x1b]0;ti", "tle\x07\x1b]52;c;cm0gLXJm\x07\x1b[2J", "\x1b[Htext\n"}, want: "text\n",
+		},
+		"a raw bar is not changed": {
+			options: logOptions{raw: true}, pieces: []string{"\x1b[31m50%\r", "100%\r\n"}, want: "\x1b[31m50%\r100%\r\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			writer := tc.options.writer(&out)
+			writer.isTerminal, writer.isClean = true, !tc.options.raw
+			for _, piece := range tc.pieces {
+				if err := writer.piece([]byte(piece)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := writer.end(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
+				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestLogsOfAPodThatIsGonePointToTheReplicaThatFailedFirst(t *testing.T) {
 	t.Parallel()
 	leader := batchv1beta1.ReplicaFailure{Replica: "digits-worker-0", Reason: "Error", Message: "no peer"}

@@ -30,6 +30,7 @@ func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jo
 	if err != nil {
 		return err
 	}
+	reader.whole = true // the status line is below whole lines
 	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -1,6 +1,7 @@
 package printable_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -37,6 +38,69 @@ func TestTextsArePrintable(t *testing.T) {
 			if diff := cmp.Diff(test.line, printable.Line(test.text)); diff != "" {
 				t.Errorf("unexpected line (-want +got):\n%s", diff)
 			}
+			if diff := cmp.Diff(test.printable, streamed(test.text, 1)); diff != "" {
+				t.Errorf("unexpected output that arrives byte by byte (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// streamed returns what a terminal shows of an output that arrives in pieces of a size.
+func streamed(output string, size int) string {
+	var stream printable.Stream
+	var shown []byte
+	for piece := range slices.Chunk([]byte(output), size) {
+		shown = append(shown, stream.Printable(piece)...)
+	}
+	lines := strings.Split(string(shown), "\n")
+	for i, line := range lines {
+		lines[i] = line[strings.LastIndex("\r\x1b[K"+line, "\r\x1b[K"):]
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestOutputIsPrintableWhileItArrives(t *testing.T) {
+	t.Parallel()
+	const stamp = "2026-01-02T03:04:05Z "
+	for name, test := range map[string]struct {
+		isStamped    bool
+		pieces, want []string
+	}{
+		"text is returned before its line ends": {
+			pieces: []string{"a", "b\nc", "\n"}, want: []string{"a", "b\nc", "\n"},
+		},
+		"a bar is erased and written again": {
+			pieces: []string{"\r 50%", "\r100%", "\ndone"}, want: []string{" 50%", "\r\x1b[K100%", "\ndone"},
+		},
+		"a bar that ends with \\r stays until its next state": {
+			pieces: []string{"100%\r", "1%\r", "\x1b[K", "\n2%"}, want: []string{"100%", "\r\x1b[K1%", "", "\n2%"},
+		},
+		"only the last state in a piece is returned": {
+			pieces: []string{"a\n1%\r2%\r3%", "4%\r5%\r6%\r"}, want: []string{"a\n3%", "\r\x1b[K6%"},
+		},
+		"a line that ends with \\r\\n is kept": {pieces: []string{"a\r", "\nb\r\n"}, want: []string{"a", "\nb\n"}},
+		"an escape sequence can arrive in pieces": {
+			pieces: []string{"a\x1b", "[1;3", "1mb\x1b]0;ti", "tle\x07c"}, want: []string{"a", "", "b", "c"},
+		},
+		"a character can arrive in pieces": {pieces: []string{"\xe2", "\x9c", "\x93"}, want: []string{"", "", "✓"}},
+		"a title that does not end is no longer than its line": {
+			pieces: []string{"a\x1b]0;b", "c\nd\x1b]0;e\rf"}, want: []string{"a", "\nf"},
+		},
+		"a bar keeps its time": {
+			isStamped: true, pieces: []string{stamp[:9], stamp[9:] + "\r50%", "\r100%", "\n" + stamp + "\r1%\r2%"},
+			want: []string{stamp[:9], "\r\x1b[K" + stamp + "50%", "\r\x1b[K" + stamp + "100%", "\n" + stamp + "2%"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream := printable.Stream{Stamped: test.isStamped}
+			var got []string
+			for _, piece := range test.pieces {
+				got = append(got, string(stream.Printable([]byte(piece))))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -70,10 +134,14 @@ func FuzzTexts(f *testing.F) {
 			"line": printable.Line(original), "escaped": printable.Escaped(original),
 			"text":          strings.ReplaceAll(printable.Text(original), "\n", ""),
 			"escaped lines": strings.NewReplacer("\n", "", "\t", "").Replace(printable.EscapedLines(original)),
+			"output":        strings.ReplaceAll(streamed(original, 3), "\n", ""),
 		} {
 			if strings.ContainsFunc(result, controls) || !utf8.ValidString(result) {
 				t.Errorf("the %s of %q has control characters: %q", name, original, result)
 			}
+		}
+		if diff := cmp.Diff(streamed(original, len(original)+1), streamed(original, 1)); diff != "" {
+			t.Errorf("the pieces of %q make a difference (-as a whole +byte by byte):\n%s", original, diff)
 		}
 	})
 }
