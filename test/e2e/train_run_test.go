@@ -116,7 +116,7 @@ if __name__ == "__main__":
     mp.spawn(work, nprocs=2)
 `, "RuntimeError: planned failure", pytorchImage, "--", "train.py"),
 		Entry("DeepSpeed: an unknown argument", Label("deepspeed"), argparse,
-			"usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --local_rank=0 --bogus",
+			"train.py: error: unrecognized arguments: --local_rank=0 --bogus",
 			"--kind=deepspeed", deepspeedImage, "--", "train.py", "--bogus"),
 	)
 
