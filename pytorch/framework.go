@@ -23,8 +23,10 @@ const (
 	envMasterPort = "MASTER_PORT"
 	envWorldSize  = "WORLD_SIZE"
 	envRank       = "RANK"
-	// envLocalRank is not read by torch.distributed, but by accelerate, DeepSpeed and most programs for torchrun.
+	// torch.distributed does not read these variables. Accelerate, DeepSpeed and most programs for torchrun read the first
+	// one. PyTorch Lightning reads both: with the first one alone, each replica would be node 0.
 	envLocalRank  = "LOCAL_RANK"
+	envNodeRank   = "NODE_RANK"
 	envUnbuffered = "PYTHONUNBUFFERED"
 	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0. Other replicas reach the processes of this
 	// replica at this address, and torchrun uses it to tell replicas apart. A torchrun in the user's command also reads
@@ -86,6 +88,7 @@ func (p pytorch) Wire(
 			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
 			corev1.EnvVar{Name: envLocalRank, Value: "0"},
+			corev1.EnvVar{Name: envNodeRank, Value: strconv.Itoa(int(member.Rank))},
 		)
 	}
 	main.Env = framework.WithDefaults(main.Env, env)

@@ -76,14 +76,14 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
 			wantName: "job-master-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 		},
 		"a worker has its own rank and the address of the master": {
 			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 2, training())),
 			rank:     2,
 			wantName: "job-worker-1",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "3", "RANK", "2", "LOCAL_RANK", "0", "NODE_RANK", "2"),
 		},
 		"the master leads even if it is the last type of the spec": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
@@ -91,7 +91,7 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			rank:     1,
 			wantName: "job-worker-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "1", "LOCAL_RANK", "0", "NODE_RANK", "1"),
 		},
 		"the types after the master keep their order": {
 			job: jobOf(nil, replicas("worker", 2, training()), replicas("ps", 1, training()),
@@ -99,25 +99,25 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			rank:     3,
 			wantName: "job-ps-0",
 			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "4", "RANK", "3", "LOCAL_RANK", "0", "NODE_RANK", "3"),
 		},
 		"without a master, the first type leads": {
 			job:      jobOf(nil, replicas("node", 2, training())),
 			rank:     1,
 			wantName: "job-node-1",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "1", "LOCAL_RANK", "0", "NODE_RANK", "1"),
 		},
 		"our variables come first, so that the user's variables can refer to them": {
 			job:      jobOf(nil, replicas("node", 1, training(env("URL", "tcp://$(MASTER_ADDR)")...))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
 		},
 		"the user's variables override ours": {
 			job:      jobOf(nil, replicas("node", 2, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
 			wantName: "job-node-0",
-			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "0"),
+			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 				podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]),
 		},
 		"a single replica with several devices can start a process for each": {
@@ -129,19 +129,19 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			job:      jobOf(nil, replicas("node", 1, withDevices(training(), 1))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 		},
 		"each of several replicas is one process, with any number of devices": {
 			job:      jobOf(nil, replicas("node", 2, withDevices(training(), 8))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 		},
 		"a disabled torchrunConfig has no effect": {
 			job:      jobOf(&v1beta1.TorchrunConfig{ProcPerNode: "gpu"}, replicas("node", 2, training())),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

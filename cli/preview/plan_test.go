@@ -74,6 +74,7 @@ digits-worker-0: type worker, rank 0 (the leader), container pytorch
   +              WORLD_SIZE=200
   +              RANK=0
   +              LOCAL_RANK=0
+  +              NODE_RANK=0
 
 digits-worker-1 to digits-worker-199: type worker, ranks 1 to 199, container pytorch
     These 199 pods differ only in their names, indices and ranks. This is digits-worker-1:
@@ -85,6 +86,7 @@ digits-worker-1 to digits-worker-199: type worker, ranks 1 to 199, container pyt
   +              WORLD_SIZE=200
   +              RANK=1
   +              LOCAL_RANK=0
+  +              NODE_RANK=1
   + Init:        wait-for-peers, image registry/controller:v1
   +                wait-dns --timeout 10m0s digits-worker-0.digits.default.svc.example.com
 

@@ -138,7 +138,7 @@ spec:
 			env[e.Name] = e.Value
 		}
 		Expect(cmp.Diff(map[string]string{
-			"MASTER_ADDR": leader, "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "0",
+			"MASTER_ADDR": leader, "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "0", "NODE_RANK": "2",
 			"PYTHONUNBUFFERED": "1",
 		}, env)).To(BeEmpty())
 		Expect(cluster.Pod(ctx, job, "job-master-0").Spec.InitContainers).To(BeEmpty(), "the leader does not wait")
