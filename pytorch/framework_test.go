@@ -112,7 +112,8 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			job:      jobOf(nil, replicas("node", 1, training(env("URL", "tcp://$(MASTER_ADDR)")...))),
 			wantName: "job-node-0",
 			want: env("MASTER_ADDR", "job-node-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
-				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0", "URL", "tcp://$(MASTER_ADDR)"),
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0",
+				"URL", "tcp://$(MASTER_ADDR)"),
 		},
 		"the user's variables override ours": {
 			job:      jobOf(nil, replicas("node", 2, training(podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]))),
