@@ -64,7 +64,6 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 		names = waiting.Quotas(key)
 	}
 	for _, name := range names {
-		//mutant:quota: a job creates its pods again without room for all => fits, newest, err := true, "", error(nil)
 		fits, newest, err := r.fits(ctx, job, pods, name, refusal)
 		if err != nil {
 			return err

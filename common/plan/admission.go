@@ -190,7 +190,6 @@ func (s *steps) doneByRole() map[string]int32 { return s.countByRole((*replica).
 // of the job. Such a replica has succeeded, and nothing restarts it: a failed one runs again after a change of
 // backoffLimit. An elastic job can replace any replica.
 func (s *steps) spentByRole() map[string]int32 {
-	//mutant:kueue: the quota of a replica that can run again is given back => restartsAlone := true
 	restartsAlone := s.job.Spec.Elastic == nil && !policy.RestartsTogether(s.job.Spec)
 	return s.countByRole(func(r *replica) bool {
 		return restartsAlone && r.succeeded() && (r.pod == nil || !policy.MayRun(r.pod))
