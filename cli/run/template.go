@@ -77,10 +77,15 @@ func claimVolume(name string) corev1.VolumeSource {
 // env returns the variables of the main container.
 func (o *Options) env() []corev1.EnvVar {
 	env := slices.Clone(o.Env)
-	hasHome := slices.ContainsFunc(env, func(v corev1.EnvVar) bool { return v.Name == "HOME" })
-	if o.User != nil && !hasHome {
-		// The image probably does not know the user, who then has no home directory. Libraries write caches there.
-		env = append(env, corev1.EnvVar{Name: "HOME", Value: "/tmp"})
+	if o.User == nil {
+		return env
+	}
+	// The image probably does not know the user, who then has no home directory, where libraries write caches, and no
+	// name, which torch.compile needs for its cache.
+	for _, variable := range []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}, {Name: "USER", Value: "user"}} {
+		if !slices.ContainsFunc(o.Env, func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
+			env = append(env, variable)
+		}
 	}
 	return env
 }

@@ -38,7 +38,9 @@ func launch(ctx context.Context, o *options, command []string) error {
 	if err != nil {
 		return err
 	}
-	defer startServer(o, key, listener).stop()
+	server := startServer(o, key, listener)
+	defer server.stop()
+	defer context.AfterFunc(ctx, server.letEnd)()
 	l := &launching{options: o, key: key, command: command}
 	if o.max > 0 {
 		return l.runElastic(ctx)

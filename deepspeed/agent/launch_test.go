@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -174,6 +175,32 @@ func TestTerminatedLaunchEndsAllProcesses(t *testing.T) {
 			}
 			j.idle(1)
 		})
+	}
+}
+
+// The ranks of worker 0 have as much time to save their work as those of other workers, whose agents get SIGTERM, too.
+func TestRanksOfTheLauncherHaveTheTimeOfThePodToEnd(t *testing.T) {
+	j := newJob(t, 1)
+	j.killAfter = time.Millisecond
+	ctx, terminate := context.WithCancel(t.Context())
+	const steps = 200 // they take much longer than killAfter
+	saves := fmt.Sprintf(`trap "for step in \$(seq %d); do echo saves >$STARTED; read go <$RELEASE; done; echo saved; `+
+		`exit 0" TERM; echo runs >$STARTED; while true; do sleep 0.01; done`, steps)
+	ended := make(chan error)
+	go func() { ended <- launch(ctx, j.options, j.launcher(`trap "" TERM; `+pdsh(saves)+"exit $code")) }()
+	j.waitStarted()
+	terminate()
+	for range steps {
+		if got := j.waitStarted(); got != "saves" {
+			t.Fatalf("the rank %s, want saves", got)
+		}
+		if _, err := j.release.WriteString("go\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ended
+	if got, err := os.ReadFile(j.output); err != nil || !strings.Contains(string(got), "saved") {
+		t.Errorf("the rank did not end by itself: %q, %v", got, err)
 	}
 }
 

@@ -78,6 +78,13 @@ func (s *server) stop() {
 	s.running.Wait()
 }
 
+// letEnd makes the server accept no more sessions, and give those that end as much time as the pod has.
+func (s *server) letEnd() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+}
+
 func (s *server) handle(tcp net.Conn) {
 	defer func() { _ = tcp.Close() }()
 	_ = tcp.SetDeadline(time.Now().Add(3 * s.timing.dial))
