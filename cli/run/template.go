@@ -36,7 +36,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 		Resources:       o.resources(o.GPUs),
 		SecurityContext: restrictedContainer(),
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: codeVolume, MountPath: CodePath, SubPath: source.subPath, ReadOnly: true},
+			{Name: copyVolume, MountPath: CodePath},
 			{Name: "shm", MountPath: "/dev/shm"},
 		},
 	}
@@ -49,6 +49,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 		SecurityContext: o.restrictedPod(len(o.Claims) > 0),
 		Volumes: []corev1.Volume{
 			{Name: codeVolume, VolumeSource: source.VolumeSource},
+			{Name: copyVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			// The default of container runtimes is 64 MiB, which is too little for loaders of data and for NCCL.
 			{Name: "shm", VolumeSource: corev1.VolumeSource{
 				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
@@ -67,8 +68,34 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 			corev1.VolumeMount{Name: name, MountPath: claim.Path, ReadOnly: claim.ReadOnly})
 	}
 	pod.Containers = []corev1.Container{main}
+	pod.InitContainers = []corev1.Container{{
+		Name:            "copy-code",
+		Image:           o.Image,
+		Command:         []string{python, "-c", copyProgram},
+		Resources:       o.resources(0),
+		SecurityContext: restrictedContainer(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: codeVolume, MountPath: sourcePath, SubPath: source.subPath, ReadOnly: true},
+			{Name: copyVolume, MountPath: CodePath},
+		},
+	}}
 	return corev1.PodTemplateSpec{Spec: pod}
 }
+
+// copyVolume has a copy of the code for each pod. Many programs write into the folder that they are started in, or into
+// the folder of their own files.
+const copyVolume = "copy"
+
+// sourcePath is where the code is mounted that copyProgram copies.
+const sourcePath = "/source"
+
+// copyProgram copies the code. It leaves out the files of the kubelet in a ConfigMap, whose names begin with two dots.
+const copyProgram = `import os, shutil
+for e in os.scandir("` + sourcePath + `"):
+    if not e.name.startswith(".."):
+        copy = "` + CodePath + `/" + e.name
+        shutil.copytree(e.path, copy, dirs_exist_ok=True) if e.is_dir() else shutil.copy(e.path, copy)
+`
 
 func claimVolume(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
