@@ -1,0 +1,2 @@
+out_dir = "out"
+batch_size = 4
