@@ -128,8 +128,8 @@ func TestAPauseOfTorchrunExplainsItsTraceback(t *testing.T) {
 	}{
 		"with torchrun": {
 			torchrun: &pytorchv1beta1.TorchrunConfig{Enabled: true},
-			want: "ptjob/digits is paused. The traceback of a SignalException in its log is how torchrun ends at a pause, and no " +
-				"error. To continue it: kubectl train resume ptjob/digits",
+			want: "ptjob/digits is paused. The traceback of a SignalException in its log is how torchrun ends at a pause, " +
+				"and no error. To continue it: kubectl train resume ptjob/digits",
 		},
 		"without torchrun": {want: "ptjob/digits is paused. To continue it: kubectl train resume ptjob/digits"},
 	} {

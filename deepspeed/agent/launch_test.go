@@ -178,7 +178,7 @@ func TestTerminatedLaunchEndsAllProcesses(t *testing.T) {
 	}
 }
 
-// The ranks of worker 0 have as much time to save their work as those of other workers, whose agents get SIGTERM, too.
+// The ranks of worker 0 have as much time to save their work as the ranks of other workers, whose agents get SIGTERM.
 func TestRanksOfTheLauncherHaveTheTimeOfThePodToEnd(t *testing.T) {
 	j := newJob(t, 1)
 	j.killAfter = time.Millisecond

@@ -19,7 +19,8 @@ var _ = Describe("kubectl train run of programs that start in many ways", Label(
 		Expect(out).To(ContainSubstring(want))
 	},
 		Entry("configured by a file, as nanoGPT", Label("pytorch"), "config-file",
-			"saved ['ckpt.pt'] with batch size 8", pytorchImage, "--nodes=2", "--", "train.py", "config/small.py", "--batch_size=8"),
+			"saved ['ckpt.pt'] with batch size 8", pytorchImage, "--nodes=2",
+			"--", "train.py", "config/small.py", "--batch_size=8"),
 		Entry("with files beside the program, as YOLOv5", Label("pytorch"), "resolved",
 			"results in runs/train/exp of names: [person, bicycle] rank 0", pytorchImage, "--procs=2", "--nodes=1",
 			"--", "train.py", "--data=data/coco.yaml"),
