@@ -29,7 +29,7 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	for i, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if !k.Runs(s.shape) || s.holdsNot && k.HoldsLeaders || s.peersEnd && k.ServesLeader() {
+			if !s.isFor(k) {
 				t.Skip("jobs of this kind do not support the scenario")
 			}
 			calm := s.happen(t, k, fault{}, nil)
@@ -113,6 +113,17 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	t.Helper()
 	w := newWorld(t, k)
+	s.play(w, f, behind)
+	return w
+}
+
+// isFor reports whether jobs of a kind support the scenario.
+func (s scenario) isFor(k model.Kind) bool {
+	return k.Runs(s.shape) && !(s.holdsNot && k.HoldsLeaders) && !(s.peersEnd && k.ServesLeader())
+}
+
+// play runs the scenario in a new world with a fault.
+func (s scenario) play(w *world, f fault, behind lag) {
 	if s.holds {
 		w.options.HoldLeaders = true
 		w.start(nil)
@@ -123,7 +134,6 @@ func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 	w.do(s.steps...)
 	w.carryOutLate(true)
 	w.pass(time.Minute) // so that the last delayed status writes happen
-	return w
 }
 
 // mayBeLate reports whether the job must end in the same way if the API server delays the write. A TensorBoard, a

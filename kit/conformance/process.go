@@ -52,11 +52,14 @@ func (p *process) ReadCache(_ model.Call, from func(model.Objects) model.Answer)
 }
 
 // ReadLive implements model.Server.
-func (p *process) ReadLive(_ model.Call, from func(model.Objects) model.Answer) model.Answer {
+func (p *process) ReadLive(call model.Call, from func(model.Objects) model.Answer) model.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return model.Answer{Err: errStopped}
+	}
+	if p.world.witness != nil {
+		p.world.witness.readLive(call)
 	}
 	return from(p.world.cluster.Live())
 }

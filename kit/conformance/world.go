@@ -71,6 +71,18 @@ type world struct {
 	stalls int
 	// marked are the UIDs of pods that must stay, by index.
 	marked map[int]types.UID
+	// witness is told what happens. Nil means none.
+	witness witness
+}
+
+// witness observes a world. Its methods can be called in parallel.
+type witness interface {
+	// changed is called for each change of the cluster.
+	changed(change model.Change, byController bool)
+	// readLive is called for each live read of the controller.
+	readLive(model.Call)
+	// emitted is called for each event of the controller.
+	emitted(eventtype, reason, message string)
 }
 
 // lag is how stale a cache is: the revision that it shows for some resources. For all others it shows the newest.
@@ -100,6 +112,9 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 		model.CheckLaws(t, k, w.cluster.Live(), change, model.Writer{
 			IsController: w.process.writing, Unseen: w.unseen, Trainings: w.cluster.Trainings(), Now: clock.Now(),
 		})
+		if w.witness != nil {
+			w.witness.changed(change, w.process.writing)
+		}
 		before, wasJob := change.Before.(framework.Job)
 		if after, isJob := change.After.(framework.Job); wasJob && isJob &&
 			model.RecordsStall(*before.JobStatus(), *after.JobStatus()) {
@@ -310,7 +325,10 @@ func (w *world) podName(index int) string {
 type recorder struct{ world *world }
 
 // Eventf implements events.EventRecorder.
-func (r recorder) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (r recorder) Eventf(_, _ runtime.Object, eventtype, reason, _, note string, args ...any) {
+	if r.world.witness != nil {
+		r.world.witness.emitted(eventtype, reason, fmt.Sprintf(note, args...))
+	}
 	// The number of Created events varies, since the replicas can be created in one or in several reconciles.
 	if !r.world.process.stopped && reason != "Created" {
 		r.world.events = append(r.world.events, reason)

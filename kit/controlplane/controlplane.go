@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,8 +83,14 @@ func Start(
 	return c, nil
 }
 
-// Stop stops the API server.
-func (c *ControlPlane) Stop() error { return c.environment.Stop() }
+// Stop stops the API server, and saves the writes of the controller if they are recorded.
+func (c *ControlPlane) Stop() error {
+	err := c.environment.Stop()
+	if folder := os.Getenv(recordingVariable); folder != "" {
+		err = errors.Join(err, c.Writes.save(folder, c.serviceAccount))
+	}
+	return err
+}
 
 // crds are the shipped CRDs of the controllers on which other controllers depend. They are copies that `make generate`
 // writes, because a module that is used alone cannot read the files of other modules.
@@ -301,6 +304,10 @@ func (c *ControlPlane) Controller() *rest.Config {
 		UserName: fmt.Sprintf("system:serviceaccount:%s:%s", c.namespace, c.serviceAccount),
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + c.namespace, "system:authenticated"},
 	}
+	if os.Getenv(recordingVariable) != "" {
+		restricted.ContentType = "application/json" // the default for many kinds is binary
+		c.Writes.recordContent()
+	}
 	restricted.Wrap(c.Writes.count)
 	return restricted
 }
@@ -335,39 +342,4 @@ func (c *ControlPlane) ChangePod(ctx context.Context, pod *corev1.Pod, change fu
 		changed.ResourceVersion = bound.ResourceVersion
 	}
 	return c.Client.Status().Update(ctx, changed)
-}
-
-// Writes records write requests by method and path.
-type Writes struct {
-	mu       sync.Mutex
-	requests []string
-}
-
-func (w *Writes) count(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.Method != http.MethodGet {
-			w.mu.Lock()
-			w.requests = append(w.requests, request.Method+" "+request.URL.Path)
-			w.mu.Unlock()
-		}
-		return next.RoundTrip(request)
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// In returns the writes in a namespace whose path contains the text.
-func (w *Writes) In(namespace, text string) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var found []string
-	for _, r := range w.requests {
-		if strings.Contains(r, "/namespaces/"+namespace+"/") && strings.Contains(r, text) {
-			found = append(found, r)
-		}
-	}
-	return found
 }
