@@ -81,7 +81,7 @@ func (p pytorch) Wire(
 	if job.RunsTorchrun() {
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
-	} else if len(gang.Members) > 1 || !hasDevices(main.Resources) {
+	} else if len(gang.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
 		// torchrun sets these variables itself, for each of its processes. Without them, a program in a single replica can
 		// start a process for each device: PyTorch Lightning would otherwise use the first device only.
 		env = append(env,
@@ -103,8 +103,8 @@ func (p pytorch) Wire(
 	return nil
 }
 
-// hasDevices reports whether a container has several devices, or claims devices, which can be several.
-func hasDevices(resources corev1.ResourceRequirements) bool {
+// canHaveSeveralDevices reports whether a container has several devices, or claims devices, which can be several.
+func canHaveSeveralDevices(resources corev1.ResourceRequirements) bool {
 	for name, quantity := range resources.Limits {
 		if framework.IsDevice(name) && quantity.Value() > 1 {
 			return true

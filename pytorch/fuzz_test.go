@@ -55,7 +55,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 			envMasterPort: func(value string) bool { return value == masterPort },
 			envUnbuffered: func(value string) bool { return value == "1" },
 		}
-		isAlone := len(begun.Pods) == 1 && hasDevices(mainContainer(pod.Spec).Resources)
+		isAlone := len(begun.Pods) == 1 && canHaveSeveralDevices(mainContainer(pod.Spec).Resources)
 		if !begun.Job.RunsTorchrun() && !isAlone {
 			want[envLocalRank] = func(value string) bool { return value == "0" }
 			want[envWorldSize] = func(value string) bool { return value == strconv.Itoa(len(begun.Pods)) }

@@ -65,13 +65,13 @@ func Read(output string) Report {
 		}
 		text := first.lines
 		if first.kind != raised && first.kind != lostPeers { // the output before the list shows why, not an exception
-			isCut := isCut(output) && !hasAgent
-			if len(printed) > 0 && isCut {
+			lacksStart := isCut(output) && !hasAgent
+			if len(printed) > 0 && lacksStart {
 				printed = printed[1:] // its beginning is missing
 			}
 			printed = withoutPeers(printed, first, all)
 			text = slices.Concat(printed, text)
-			report.LacksOutput = isCut || strings.Join(printed, "") == "" && !hasAgent
+			report.LacksOutput = lacksStart || strings.Join(printed, "") == "" && !hasAgent
 		}
 		report.Text = strings.Join(text, "\n")
 	}
