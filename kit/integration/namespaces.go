@@ -87,6 +87,12 @@ func (c *Cluster[J]) NamespaceSpecs(patch string) {
 	)
 
 	const reports = "spec: {progress: {enabled: true}}"
+
+	It("creates all of its pods where a quota has room for them and their sidecars", func(ctx context.Context) {
+		job := create(ctx, namespaceRule{quota: quantities("500m", "1Gi")}, small, reports)
+		Eventually(ctx, c.Pods(ctx, job)).Should(HaveLen(2))
+	})
+
 	minimum := limits(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: quantities("200m", "128Mi")})
 
 	It("names its sidecar and what to do if the sidecar is refused", func(ctx context.Context) {
@@ -114,7 +120,8 @@ func (c *Cluster[J]) NamespaceSpecs(patch string) {
 type namespaceRule struct {
 	labels map[string]string
 	limits []corev1.LimitRangeItem
-	// quota is how much the containers of all pods can request.
+	// quota is how much the containers of all pods can request, and the sum of their limits. So each container needs a
+	// request and a limit.
 	quota corev1.ResourceList
 }
 
@@ -142,15 +149,14 @@ func (c *Cluster[J]) ruledBy(ctx context.Context, rule namespaceRule) string {
 		})).To(Succeed())
 	}
 	if rule.quota != nil {
-		quota := &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			corev1.ResourceRequestsCPU:    *rule.quota.Cpu(),
-			corev1.ResourceRequestsMemory: *rule.quota.Memory(),
-		}}}
-		Expect(c.Client.Create(ctx, quota)).To(Succeed())
-		quota.Status.Hard = quota.Spec.Hard // as the controller-manager does
-		quota.Status.Used = corev1.ResourceList{
-			corev1.ResourceRequestsCPU: resource.MustParse("0"), corev1.ResourceRequestsMemory: resource.MustParse("0"),
+		hard, used := corev1.ResourceList{}, corev1.ResourceList{}
+		for name, quantity := range rule.quota {
+			hard["requests."+name], hard["limits."+name] = quantity, quantity
+			used["requests."+name], used["limits."+name] = resource.MustParse("0"), resource.MustParse("0")
 		}
+		quota := &corev1.ResourceQuota{ObjectMeta: meta, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+		Expect(c.Client.Create(ctx, quota)).To(Succeed())
+		quota.Status.Hard, quota.Status.Used = hard, used // as the controller-manager does
 		Expect(c.Client.Status().Update(ctx, quota)).To(Succeed())
 	}
 	return namespace.Name
