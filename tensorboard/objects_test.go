@@ -2,10 +2,12 @@ package tensorboard
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -32,6 +34,26 @@ func TestThePodOfAnEarlierVersionIsNotReplaced(t *testing.T) {
 	}
 	if got, want := pod.Annotations[annotationSpecHash], "1k90g8exwnim0"; got != want {
 		t.Errorf("the hash of the spec is %s, but earlier versions of the controller computed %s", got, want)
+	}
+}
+
+// A ResourceQuota that counts CPU or memory refuses a pod with a container that does not have the counted value.
+func TestTheContainersOfATensorBoardHaveAllValuesThatAQuotaCanRequire(t *testing.T) {
+	t.Parallel()
+	pod, err := buildPod(&v1beta1.TensorBoard{}, "", "", "", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for list, values := range map[string]corev1.ResourceList{
+			"requests": c.Resources.Requests, "limits": c.Resources.Limits,
+		} {
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				if values.Name(name, "").IsZero() {
+					t.Errorf("the container %s has no %s.%s", c.Name, list, name)
+				}
+			}
+		}
 	}
 }
 

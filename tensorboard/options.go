@@ -52,14 +52,15 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// DefaultOptions returns the default values of the flags.
+// DefaultOptions returns the default values of the flags. All containers have requests and limits of CPU and memory,
+// because a ResourceQuota can require each of them.
 func DefaultOptions() Options {
 	return Options{
 		Image:            "tensorstack/tensorboard:2.21.0",
 		Requests:         resources("100m", "512Mi"),
-		Limits:           corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
+		Limits:           resources("1", "2Gi"),
 		SidecarRequests:  resources("10m", "32Mi"),
-		SidecarLimits:    corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		SidecarLimits:    resources("500m", "256Mi"),
 		User:             65532,
 		IdleAfter:        time.Hour,
 		SuspendAfterIdle: 24 * time.Hour,

@@ -275,6 +275,24 @@ resources: {requests: {cpu: "2"}}
 		Expect(tb.Status.Conditions[0].Message).To(ContainSubstring("exceeded quota"))
 	})
 
+	It("runs under a quota that counts the requests and limits of CPU and memory", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		quota := &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "compute"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+				corev1.ResourceRequestsCPU: resource.MustParse("3"), corev1.ResourceRequestsMemory: resource.MustParse("30Gi"),
+				corev1.ResourceLimitsCPU: resource.MustParse("3"), corev1.ResourceLimitsMemory: resource.MustParse("30Gi"),
+			}},
+		}
+		Expect(plane.Client.Create(ctx, quota)).To(Succeed())
+		quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{}
+		for name := range quota.Spec.Hard {
+			quota.Status.Used[name] = resource.MustParse("0")
+		}
+		Expect(plane.Client.Status().Update(ctx, quota)).To(Succeed())
+		podOf(ctx, create(ctx, namespace, remote))
+	})
+
 	Describe("with claims", func() {
 		const onData = `trainingLogFilesets: ["t9k://pvc/data/logs"]`
 
