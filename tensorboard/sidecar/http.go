@@ -36,7 +36,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 }
 
 // list returns the only file. Its size and version are unknown until it is opened.
-func (p *page) list(context.Context) ([]object, error) {
+func (p *page) list(context.Context, map[string]bool) ([]object, error) {
 	u, err := url.Parse(p.url)
 	if err != nil {
 		return nil, errors.New("the address is not a valid URL")

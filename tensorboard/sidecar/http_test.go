@@ -291,7 +291,7 @@ func TestAFileOfAnHTTPServerIsNamedAfterItsURL(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := newPage(HTTPSource{URL: tc.url}, nil).list(t.Context())
+			got, err := newPage(HTTPSource{URL: tc.url}, nil).list(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

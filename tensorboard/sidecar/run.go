@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -56,9 +57,21 @@ func newRun(s store, root *os.Root, q *quota) (*run, error) {
 	return r, err
 }
 
-// fetch synchronizes the folder with the source. A file that cannot be fetched does not affect the other files.
+// fetch synchronizes the folder with the source. If it fetches the configuration of a projector, it then fetches the
+// files that the configuration names.
 func (r *run) fetch(ctx context.Context) error {
-	objects, err := r.store.list(ctx)
+	named := projectorFiles(r.root.FS())
+	err := r.fetchShown(ctx, named)
+	if now := projectorFiles(r.root.FS()); !maps.Equal(now, named) {
+		err = r.fetchShown(ctx, now)
+	}
+	return err
+}
+
+// fetchShown synchronizes the folder with the files of the source that TensorBoard shows. A file that cannot be fetched
+// does not affect the other files.
+func (r *run) fetchShown(ctx context.Context, named map[string]bool) error {
+	objects, err := r.store.list(ctx, named)
 	if err != nil {
 		return err
 	}

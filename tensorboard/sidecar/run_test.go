@@ -28,7 +28,7 @@ type memory struct {
 	broken  error // error of list
 }
 
-func (m *memory) list(context.Context) ([]object, error) {
+func (m *memory) list(context.Context, map[string]bool) ([]object, error) {
 	var list []object
 	for name, data := range m.objects {
 		list = append(list, object{path: name, size: int64(len(data)), version: data})
@@ -510,15 +510,16 @@ func FuzzFilesAreWrittenOnlyToTheFolderOfTheRun(f *testing.F) {
 }
 
 func TestOnlyFilesThatDashboardsReadAreFetched(t *testing.T) {
+	named := map[string]bool{"assets/vectors.tsv": true}
 	tests := map[string]bool{
 		"events.out.tfevents.1700000000.host": true,
 		"train/events.out.tfevents.1.host.v2": true,
 		"plugins/profile/1/host.xplane.pb":    true,
 		"a/plugins/b":                         true,
 		"projector_config.pbtxt":              true,
-		"00000/default/tensors.tsv":           true,
-		"00000/default/metadata.tsv":          true,
-		"00000/default/sprite.png":            true,
+		"train/projector_config.pbtxt":        true,
+		"assets/vectors.tsv":                  true,
+		"assets/others.tsv":                   false,
 		"model.ckpt-1000.data-00000-of-00001": false,
 		"plugins":                             false,
 		"myplugins/a":                         false,
@@ -527,7 +528,7 @@ func TestOnlyFilesThatDashboardsReadAreFetched(t *testing.T) {
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := isShown(name); got != want {
+			if got := isShown(name, named); got != want {
 				t.Errorf("got %t, want %t", got, want)
 			}
 		})

@@ -54,7 +54,7 @@ func (b *bucket) connect() error {
 	return nil
 }
 
-func (b *bucket) list(ctx context.Context) ([]object, error) {
+func (b *bucket) list(ctx context.Context, named map[string]bool) ([]object, error) {
 	if err := b.connect(); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (b *bucket) list(ctx context.Context) ([]object, error) {
 			return nil, b.credentials.hideIn(info.Err)
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix())
-		if strings.HasSuffix(name, "/") || !isShown(name) { // a key that ends with a slash represents a folder
+		if strings.HasSuffix(name, "/") || !isShown(name, named) { // a key that ends with a slash represents a folder
 			continue
 		}
 		objects = append(objects, object{path: name, size: info.Size, version: info.ETag, modified: info.LastModified})

@@ -209,6 +209,52 @@ func TestAFolderOfABucketIsFetched(t *testing.T) {
 	}
 }
 
+func TestTheFilesThatAProjectorNamesAreFetched(t *testing.T) {
+	server := &s3Server{accessKey: "key-1"}
+	r, _ := inBucket(t, server, "logs")
+	const config = `embeddings { tensor_path: "./assets/vectors.tsv" metadata_path: "assets/labels.tsv" }`
+	steps := []struct {
+		name          string
+		objects, want map[string]string
+		wantAsked     []string
+	}{
+		{
+			name: "they are fetched together with the configuration",
+			objects: map[string]string{
+				"runs/projector_config.pbtxt": config, "runs/assets/vectors.tsv": "1", "runs/assets/labels.tsv": "2",
+				"runs/assets/photo.png": "3",
+			},
+			want: map[string]string{
+				"projector_config.pbtxt": config, "assets/vectors.tsv": "1", "assets/labels.tsv": "2",
+			},
+			wantAsked: []string{"runs/assets/labels.tsv", "runs/assets/vectors.tsv", "runs/projector_config.pbtxt"},
+		},
+		{
+			name: "only the changed files are fetched again",
+			objects: map[string]string{
+				"runs/projector_config.pbtxt": config, "runs/assets/vectors.tsv": "1", "runs/assets/labels.tsv": "22",
+			},
+			want: map[string]string{
+				"projector_config.pbtxt": config, "assets/vectors.tsv": "1", "assets/labels.tsv": "22",
+			},
+			wantAsked: []string{"runs/assets/labels.tsv"},
+		},
+		{
+			name:    "they are removed together with the configuration",
+			objects: map[string]string{"runs/assets/vectors.tsv": "1", "runs/assets/labels.tsv": "22"},
+		},
+	}
+	for _, s := range steps {
+		t.Log(s.name)
+		server.set(s.objects)
+		wantError(t, r.fetch(t.Context()), "")
+		wantTree(t, r, s.want)
+		if diff := cmp.Diff(s.wantAsked, server.asked()); diff != "" {
+			t.Errorf("unexpected requests (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestABucketCanHaveThousandsOfObjects(t *testing.T) {
 	server, want := &s3Server{accessKey: "key-1", objects: map[string]string{}}, map[string]string{}
 	for i := range 1200 {
@@ -229,7 +275,7 @@ func TestAnObjectThatChangesAfterTheListIsNotFetched(t *testing.T) {
 	server := &s3Server{accessKey: "key-1"}
 	r, _ := inBucket(t, server, "logs")
 	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/b.tfevents": "12345"})
-	objects, err := r.store.list(t.Context())
+	objects, err := r.store.list(t.Context(), nil)
 	wantError(t, err, "")
 	server.set(map[string]string{"runs/a.tfevents": "1234567"})
 	for _, o := range objects {
@@ -242,7 +288,7 @@ func TestAnObjectThatGrowsAfterTheListIsFetchedIfTheServerIgnoresIfMatch(t *test
 	server := &s3Server{accessKey: "key-1", noMatch: true}
 	r, _ := inBucket(t, server, "logs")
 	server.set(map[string]string{"runs/a.tfevents": "12345", "runs/plugins/b": "1"})
-	objects, err := r.store.list(t.Context())
+	objects, err := r.store.list(t.Context(), nil)
 	wantError(t, err, "")
 	server.set(map[string]string{"runs/a.tfevents": "1234567", "runs/plugins/b": "12"})
 	for _, o := range objects {

@@ -14,8 +14,8 @@ import (
 
 // store is the location of the files of a source.
 type store interface {
-	// list returns the current files that TensorBoard shows.
-	list(ctx context.Context) ([]object, error)
+	// list returns the current files that TensorBoard shows. The named files are those of projectors.
+	list(ctx context.Context, named map[string]bool) ([]object, error)
 	// open returns the content of the object from an offset, or from an earlier one. If there is a complete local copy,
 	// known is its version.
 	open(ctx context.Context, o object, from int64, known string) (*content, error)
@@ -57,15 +57,12 @@ const partialSuffix = ".sidecar-partial"
 // isEventFile reports whether a file is an event file, to which data is only appended.
 func isEventFile(name string) bool { return strings.Contains(path.Base(name), "tfevents") }
 
-// isShown reports whether TensorBoard shows data of a file. It does not show checkpoints, which are large.
-func isShown(name string) bool {
-	switch folder, base := path.Split(name); {
-	case isEventFile(name), slices.Contains(strings.Split(folder, "/"), "plugins"):
-		return true
-	default:
-		// files of the projector, as PyTorch writes them
-		return slices.Contains([]string{"projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png"}, base)
-	}
+// isShown reports whether TensorBoard shows data of a file. It does not show checkpoints, which are large. The named
+// files are those of projectors.
+func isShown(name string, named map[string]bool) bool {
+	folder, base := path.Split(name)
+	return isEventFile(name) || base == projectorConfig || named[name] ||
+		slices.Contains(strings.Split(folder, "/"), "plugins")
 }
 
 // sift returns the objects that can be files in the same folder, by their paths. It returns errors for the other
