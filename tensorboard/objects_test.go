@@ -57,6 +57,18 @@ func TestTheContainersOfATensorBoardHaveAllValuesThatAQuotaCanRequire(t *testing
 	}
 }
 
+// Otherwise, TensorBoard reads only the newest file of each folder. Replicas, and a job that restarts, write several.
+func TestTensorBoardReadsAllEventFilesOfAFolder(t *testing.T) {
+	t.Parallel()
+	pod, err := buildPod(&v1beta1.TensorBoard{}, "", "", "", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if args := pod.Spec.Containers[0].Args; !slices.Contains(args, "--reload_multifile=true") {
+		t.Errorf("got arguments %q, want --reload_multifile=true", args)
+	}
+}
+
 func TestThePodIsNotBuiltIfTheSourcesAreTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
