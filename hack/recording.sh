@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the integration specs of the scheduler-controller and the tensorboard-controller three times, and compares the
 # requests with which the controllers write with those in test/testdata/recording.txt of their modules. The two need not be
-# equal, since a controller can see several changes at once. Read each difference. With the argument "update", it writes
+# equal, since one write can report several changes. Read each difference. With the argument "update", it writes
 # the files. The API server is that of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
