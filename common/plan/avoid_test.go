@@ -303,7 +303,7 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 		},
 		"a pod that is being deleted is not deleted again": {
 			job: avoider(b), pod: pod("job-worker-0", avoiding("a"), deleting),
-			want: result{Avoided: list(b), WakeIn: 50 * minute},
+			want: result{Avoided: list(b), WakeIn: untilOverdue},
 		},
 		"a job that opts out replaces the pod that waits": {
 			job: ignores, pod: waits,

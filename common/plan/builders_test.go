@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -56,6 +58,9 @@ var (
 )
 
 const mainContainer = jobtest.MainContainer
+
+// untilOverdue is how long after now a job reports that a deleting pod keeps it from restarting.
+const untilOverdue = 90 * time.Second
 
 type (
 	podOption  = jobtest.PodOption

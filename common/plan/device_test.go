@@ -76,7 +76,7 @@ func TestUnhealthyDevice(t *testing.T) {
 			job: collective(), pods: []*corev1.Pod{pod("job-worker-0", running), bad(running, deleting)},
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
-				Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"},
+				Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"}, WakeIn: untilOverdue,
 			},
 		},
 		"a replica that has not started is restarted": {

@@ -63,27 +63,43 @@ func (s *steps) reportOverdue() {
 		if pod.DeletionTimestamp != nil {
 			due = pod.DeletionTimestamp.Time
 		}
-		switch due = due.Add(overdueDelay); {
-		case !policy.MayRun(pod):
-		case s.now.Before(due):
-			s.wakeAt(due)
-		default:
+		if policy.MayRun(pod) && s.isOverdue(due) {
 			overdue = append(overdue, pod)
 		}
 	}
 	if len(overdue) == 0 {
 		return
 	}
+	message := waitingForOverdue(overdue) + ": " + decisionOf(s.Status).Message
+	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinishing, message)
+}
+
+// isOverdue reports whether a pod that had to end at the given time is overdue. If not, it requeues the job.
+func (s *steps) isOverdue(due time.Time) bool {
+	due = due.Add(overdueDelay)
+	if s.now.Before(due) {
+		s.wakeAt(due)
+		return false
+	}
+	return true
+}
+
+// waitingForOverdue returns the message about pods that should be gone. The containers of a pod that a finalizer keeps
+// have ended.
+func waitingForOverdue(overdue []*corev1.Pod) string {
 	sortByName(overdue)
-	late := "pod " + overdue[0].Name
-	if node := overdue[0].Spec.NodeName; node != "" {
+	first := overdue[0]
+	late := "pod " + first.Name
+	if node := first.Spec.NodeName; node != "" {
 		late += " on node " + node
+	}
+	if !policy.MayRun(first) {
+		late += " (its containers have ended)"
 	}
 	if more := len(overdue) - 1; more > 0 {
 		late += fmt.Sprintf(" and %d more", more)
 	}
-	message := fmt.Sprintf("waiting for overdue %s to end: %s", late, decisionOf(s.Status).Message)
-	s.setCondition(batchv1beta1.ConditionRunning, metav1.ConditionFalse, batchv1beta1.ReasonFinishing, message)
+	return fmt.Sprintf("waiting for overdue %s to end", late)
 }
 
 // keepsPods reports whether the clean-up policy keeps running pods.

@@ -180,7 +180,7 @@ func TestResume(t *testing.T) {
 		"no pod is created before all pods that the pause deletes are gone": {
 			job:  ran().Scope(scopeReplica).Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-1", running, deleting)},
-			want: summary{Phase: phaseResuming, Reason: "Creating"},
+			want: summary{Phase: phaseResuming, Reason: "Creating", WakeIn: untilOverdue},
 		},
 		"no pod is created before the pod of an individually restarted replica is gone": {
 			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),

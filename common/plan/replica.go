@@ -58,6 +58,11 @@ func (r *replica) obsolete() bool {
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
+// isReplaced reports whether the replica gets a new pod when its present pod is gone.
+func (r *replica) isReplaced() bool {
+	return r.obsolete() || r.outcome.Terminating && r.failure() == nil
+}
+
 // isCurrent reports whether the replica has a pod of the current attempt.
 func (r *replica) isCurrent() bool { return r.pod != nil && !r.obsolete() }
 

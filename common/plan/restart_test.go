@@ -79,6 +79,7 @@ func TestRestartOfTheJob(t *testing.T) {
 				Attempt:  1,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
+				WakeIn:   untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -110,6 +111,7 @@ func TestRestartOfTheJob(t *testing.T) {
 				Attempt:  1,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
+				WakeIn:   untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -120,6 +122,7 @@ func TestRestartOfTheJob(t *testing.T) {
 				Attempt:  1,
 				Failures: []string{"job-worker-1: no exit code, ignored"},
 				Deletes:  []string{"job-worker-0"},
+				WakeIn:   untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -174,16 +177,19 @@ func TestReplacementOfPodsAfterARestart(t *testing.T) {
 		pods        []*corev1.Pod
 		wantDeletes []string
 		wantCreates []string
+		wantWakeIn  time.Duration
 	}{
 		"pods whose deletion did not happen are deleted": {
 			pods:        failed,
 			wantDeletes: []string{"job-worker-0", "job-worker-1"},
 		},
 		"no pod is created while a pod of the earlier attempt exists": {
-			pods: []*corev1.Pod{pod("job-worker-0", running, deleting)},
+			pods:       []*corev1.Pod{pod("job-worker-0", running, deleting)},
+			wantWakeIn: untilOverdue,
 		},
 		"a pod that fails while it is being deleted is not counted again": {
-			pods: []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
+			pods:       []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
+			wantWakeIn: untilOverdue,
 		},
 		"a pod that failed before its deletion is not counted again": {
 			pods:        []*corev1.Pod{pod("job-worker-0", exited(1))},
@@ -203,7 +209,7 @@ func TestReplacementOfPodsAfterARestart(t *testing.T) {
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
 				Failures: []string{"job-worker-1: exit code 1, counted"},
-				Deletes:  tc.wantDeletes, Creates: tc.wantCreates,
+				Deletes:  tc.wantDeletes, Creates: tc.wantCreates, WakeIn: tc.wantWakeIn,
 			}, summarize(d))
 			if len(d.Restarts) > 0 {
 				t.Error("the decision counts a restart again")
@@ -367,6 +373,7 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 				pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running),
 			},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
+			wantWakeIn: untilOverdue,
 		},
 		"the success of the leader is decided immediately": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
@@ -458,7 +465,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 			d := j.Sees(pod("job-worker-0", running), deleted)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
+				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
 			}, summarize(d))
 			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
 
@@ -490,7 +497,7 @@ func TestSuccessOfADeletedPodIsIgnored(t *testing.T) {
 			d := j.Sees(rest, pod(ended, exited(0), deleting))
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{ended + ": no exit code, ignored"},
+				Failures: []string{ended + ": no exit code, ignored"}, WakeIn: untilOverdue,
 			}, summarize(d))
 
 			j.Status = d.Status
@@ -524,14 +531,14 @@ func TestDisruptedReplica(t *testing.T) {
 			policy: batchv1beta1.RestartPolicyOnFailure,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
+				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
 			},
 		},
 		"ExitCode restarts a replica that is being disrupted": {
 			policy: batchv1beta1.RestartPolicyExitCode,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
+				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
 			},
 		},
 		"Never does not restart a replica that is being disrupted": {

@@ -229,17 +229,24 @@ func (s *steps) hasRecovered() bool {
 }
 
 // waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one
-// that cannot start without help.
+// that cannot start without help, or the pods that should have ended before a restart.
 func (s *steps) waitingFor() (waiting int, reason, message string) {
+	var overdue []*corev1.Pod
 	for _, r := range s.replicas {
 		why, text := s.explain(r)
 		if why == "" {
 			continue
 		}
 		waiting++
+		if r.isReplaced() && r.outcome.Terminating && s.isOverdue(r.pod.DeletionTimestamp.Time) {
+			overdue = append(overdue, r.pod)
+		}
 		if reason == "" || (startsByItself(reason) && !startsByItself(why)) {
 			reason, message = why, text
 		}
+	}
+	if len(overdue) > 0 && startsByItself(reason) {
+		reason, message = batchv1beta1.ReasonRestarting, waitingForOverdue(overdue)
 	}
 	return waiting, reason, message
 }
@@ -261,7 +268,7 @@ func (s *steps) explain(r *replica) (reason, message string) {
 	switch {
 	case r.done:
 		return "", ""
-	case r.obsolete() || r.outcome.Terminating && r.failure() == nil:
+	case r.isReplaced():
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", r.member.Name)
 	case r.pod == nil && r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
