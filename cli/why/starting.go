@@ -109,6 +109,9 @@ var (
 	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
 )
 
+// isStarting matches a message that only tells that a pod is starting.
+var isStarting = regexp.MustCompile(` is starting($|, but )`)
+
 // starting returns the entry of a job whose pods have nodes and are starting.
 func starting(v view, c condition) entry {
 	e := entry{
@@ -120,7 +123,7 @@ func starting(v view, c condition) entry {
 	if s == nil {
 		return e
 	}
-	if strings.HasSuffix(c.message, " is starting") {
+	if isStarting.MatchString(c.message) {
 		e.cause = "Pod {pod} is starting" + v.sameFor() + "."
 	}
 	last := v.eventOf(s.pod.Name, slices.Concat(troubles, steps)...)

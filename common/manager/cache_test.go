@@ -93,6 +93,10 @@ func bulkyPod(m metav1.ObjectMeta) *corev1.Pod {
 					LastTransitionTime: metav1.Unix(3, 0),
 				},
 				{
+					Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, Message: long,
+					LastTransitionTime: metav1.Unix(3, 0),
+				},
+				{
 					Type: corev1.PodReady, Status: corev1.ConditionFalse, Message: long,
 					LastProbeTime: metav1.Unix(3, 0), LastTransitionTime: metav1.Unix(4, 0),
 				},
@@ -162,6 +166,7 @@ func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: note,
 					LastTransitionTime: metav1.Unix(3, 0),
 				},
+				{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(3, 0)},
 				{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(4, 0)},
 			},
 			InitContainerStatuses: []corev1.ContainerStatus{{Name: "fetch", State: terminated(1, output)}},

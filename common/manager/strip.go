@@ -124,7 +124,8 @@ func StripPodStatus(status *corev1.PodStatus, named ...string) {
 
 // conditionsRead are the conditions of a pod that the cache keeps: those of Kubernetes itself.
 var conditionsRead = []corev1.PodConditionType{
-	corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.DisruptionTarget,
+	corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+	corev1.DisruptionTarget,
 }
 
 // foremost returns the statuses of the named containers and at most the given number of others, in their order. It

@@ -241,7 +241,32 @@ func (s *steps) whyPending(pod *corev1.Pod) (reason, message string) {
 			return reason, message
 		}
 	}
-	return policy.WhyPending(pod)
+	reason, message = policy.WhyPending(pod)
+	if reason == batchv1beta1.ReasonPending {
+		message += s.unprepared(pod)
+	}
+	return reason, message
+}
+
+// prepareDelay is how long the kubelet can take to prepare a pod before the job reports it.
+const prepareDelay = time.Minute
+
+// unprepared returns the end of a message about a starting pod that the kubelet has not prepared in time: for example,
+// because a ConfigMap or a Secret that it mounts does not exist. The status of a pod does not have the reason. The
+// message is empty for other pods.
+func (s *steps) unprepared(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodReadyToStartContainers || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if due := c.LastTransitionTime.Add(prepareDelay); s.now.Before(due) {
+			s.wakeAt(due)
+			return ""
+		}
+		return ", but its volumes or its network have not been ready since " +
+			c.LastTransitionTime.UTC().Format("15:04:05 MST") + ": see the events of the pod"
+	}
+	return ""
 }
 
 // announceWait emits an event when the job starts to wait for the given reason and the wait does not end without

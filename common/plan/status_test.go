@@ -20,6 +20,15 @@ func imagePull(p *corev1.Pod) {
 	}}}
 }
 
+// unprepared is the state of a pod on a node whose volumes or network have not been ready for the given time.
+func unprepared(since time.Duration) podOption {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: ago(since),
+		})
+	}
+}
+
 func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -28,6 +37,8 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 		wantPhase batchv1beta1.JobPhase
 		want      condition
 		wantReady string
+		// wantWakeIn is when the job is requeued. Zero is not compared.
+		wantWakeIn time.Duration
 	}{
 		"the job runs if every replica runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
@@ -73,6 +84,24 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas is not running yet: job-worker-1 is starting",
 			},
 			wantReady: "1/2",
+		},
+		"a pod whose volumes are not ready for a minute is not merely starting": {
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unprepared(time.Minute))},
+			wantPhase: batchv1beta1.JobPhasePending,
+			want: condition{
+				metav1.ConditionFalse, batchv1beta1.ReasonPending,
+				"1 of 2 replicas is not running yet: job-worker-1 is starting, " +
+					"but its volumes or its network have not been ready since 11:59:00 UTC: see the events of the pod",
+			},
+			wantReady: "1/2",
+		},
+		"a pod whose volumes are not ready yet is starting": {
+			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", unprepared(59*time.Second))},
+			wantPhase: batchv1beta1.JobPhasePending,
+			want: condition{
+				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas is not running yet: job-worker-1 is starting",
+			},
+			wantReady: "1/2", wantWakeIn: time.Second,
 		},
 		"the job waits for a main container, although a sidecar runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", sidecarRunning)},
@@ -187,6 +216,9 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			diff(t, "phase", tc.wantPhase, d.Status.Phase)
 			diff(t, "reason", tc.want.Reason, d.Status.Reason)
 			diff(t, "ready", tc.wantReady, d.Status.Ready)
+			if tc.wantWakeIn > 0 {
+				diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			}
 			diff(t, "Initialized", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionInitialized).Status)
 		})
 	}
