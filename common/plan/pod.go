@@ -86,6 +86,11 @@ func (s *steps) buildPod(
 	if main.TerminationMessagePolicy == "" {
 		main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
+	for i := range pod.Spec.InitContainers {
+		if init := &pod.Spec.InitContainers[i]; init.TerminationMessagePolicy == "" {
+			init.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		}
+	}
 	if len(awaited) > 0 {
 		// Frameworks wait for a peer that does not listen yet, but give up if its name does not resolve.
 		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)

@@ -136,7 +136,7 @@ func TestBuildPod(t *testing.T) {
 		"a peer waits for the name of the leader before other init containers run, and names its main container": {
 			rank: 1,
 			template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				InitContainers: []corev1.Container{{Name: "fetch"}},
+				InitContainers: []corev1.Container{{Name: "fetch"}, {Name: "silent", TerminationMessagePolicy: "File"}},
 				Containers:     []corev1.Container{{Name: "sidecar"}, {Name: mainContainer}},
 			}},
 			want: &corev1.Pod{
@@ -146,7 +146,10 @@ func TestBuildPod(t *testing.T) {
 				},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
-					InitContainers: []corev1.Container{wait, {Name: "fetch"}},
+					InitContainers: []corev1.Container{
+						wait, {Name: "fetch", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
+						{Name: "silent", TerminationMessagePolicy: "File"},
+					},
 					Containers: []corev1.Container{
 						{Name: "sidecar"},
 						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},

@@ -151,7 +151,7 @@ func failureOf(
 		failure.Message = "the main container was restarted in its pod"
 	}
 	containerReason := ""
-	if ended := endedContainer(pod, main); ended != nil {
+	if ended, init := endedContainer(pod, main); ended != nil {
 		switch {
 		case isLost(ended):
 			containerReason = batchv1beta1.ReasonNodeLost
@@ -159,7 +159,9 @@ func failureOf(
 		case ended.ExitCode != 0:
 			failure.ExitCode, containerReason = new(ended.ExitCode), ended.Reason
 		}
-		failure.Init = main == nil || main.State.Terminated == nil && main.LastTerminationState.Terminated == nil
+		if failure.Init = init != ""; failure.Init {
+			failure.Message = cmp.Or(failure.Message, "the init container "+init+" failed")
+		}
 		failure.Report = launcher.Read(outputOf(ended))
 		failure.Output, failure.Report.Text = lastLines(strings.TrimSpace(failure.Report.Text), MaxOutput), ""
 		if !ended.FinishedAt.IsZero() {
@@ -236,22 +238,24 @@ func isLost(ended *corev1.ContainerStateTerminated) bool {
 }
 
 // endedContainer returns the termination state of the main container. If the main container has not ended, it returns
-// the state of the init container that failed, or nil if there is none.
-func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+// the state and the name of the init container that failed, or nil if there is none.
+func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) (
+	state *corev1.ContainerStateTerminated, init string,
+) {
 	if main != nil && main.State.Terminated != nil {
-		return main.State.Terminated
+		return main.State.Terminated, ""
 	}
 	if main != nil && main.LastTerminationState.Terminated != nil {
-		return main.LastTerminationState.Terminated
+		return main.LastTerminationState.Terminated, ""
 	}
 	// Init containers start one after another, so only the last that ended with an error can have failed by itself.
 	// Earlier ones with an error are sidecars that the kubelet ended with the pod.
 	for _, init := range slices.Backward(pod.Status.InitContainerStatuses) {
 		if ended := init.State.Terminated; ended != nil && ended.ExitCode != 0 {
-			return ended
+			return ended, init.Name
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // HasStarted reports whether a container of the pod has started.

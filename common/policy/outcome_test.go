@@ -56,6 +56,9 @@ func endsFor(container string, code int32, reason, message string) corev1.Contai
 	}
 }
 
+// fetchFailed is the message of a failure of the init container "fetch".
+const fetchFailed = "the init container fetch failed"
+
 // restartedInPlace is the message of a failure whose container was restarted in its pod.
 const restartedInPlace = "the main container was restarted in its pod"
 
@@ -198,7 +201,9 @@ func TestJudge(t *testing.T) {
 		"the failure of an init container counts, not that of the sidecar that ended with it": {
 			pod: initialized(podIn(corev1.PodFailed, waits("main", "PodInitializing")),
 				ends("prepare", 0), ends("mesh", 143), ends("fetch", 3), waits("last", "PodInitializing")),
-			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: new(int32(3)), Init: true, Message: fetchFailed, Reason: "Error", Time: ended,
+			}},
 		},
 		"a main container that exited with 0 has succeeded, though a sidecar was then killed": {
 			pod:  initialized(podIn(corev1.PodSucceeded, ends("main", 0)), ends("mesh", 137)),
@@ -239,7 +244,7 @@ func TestJudge(t *testing.T) {
 				ExitCode: ptr.To[int32](3), Reason: batchv1beta1.ReasonError, Time: ended,
 			}},
 		},
-		"a failure of an init container has its exit code and its output": {
+		"a failure of an init container has its name, its exit code and its output": {
 			pod: func() *corev1.Pod {
 				pod := podIn(corev1.PodFailed, notStarted)
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
@@ -248,7 +253,8 @@ func TestJudge(t *testing.T) {
 				return pod
 			}(),
 			want: Outcome{Phase: failed, Failure: &Failure{
-				Init: true, ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Output: "no route to host", Time: ended,
+				Init: true, ExitCode: ptr.To[int32](6), Reason: batchv1beta1.ReasonError, Message: fetchFailed,
+				Output: "no route to host", Time: ended,
 			}},
 		},
 		"an eviction for too much ephemeral storage counts": {
@@ -448,8 +454,10 @@ func TestJudge(t *testing.T) {
 			}},
 		},
 		"an init container can fail before the main container has a status": {
-			pod:  initialized(podIn(corev1.PodFailed), ends("fetch", 3)),
-			want: Outcome{Phase: failed, Failure: &Failure{ExitCode: new(int32(3)), Init: true, Reason: "Error", Time: ended}},
+			pod: initialized(podIn(corev1.PodFailed), ends("fetch", 3)),
+			want: Outcome{Phase: failed, Failure: &Failure{
+				ExitCode: new(int32(3)), Init: true, Message: fetchFailed, Reason: "Error", Time: ended,
+			}},
 		},
 		"a failure after a sidecar started counts, though the main container never started": {
 			pod:  because("DeadlineExceeded", "", podIn(corev1.PodFailed, runs("sidecar"), notStarted)),
