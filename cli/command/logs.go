@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +53,8 @@ if the job has failed. If the pod of a replica is gone, the command prints the e
 the job has kept.
 
 A rank is the number of a replica in the job. With torchrun, a replica can run several processes with ranks of their own,
-and the log of the replica has the output of all of them. In a DeepSpeedJob, the log of worker 0 has the output of the
+and the log of the replica has the output of all of them. Torchrun sorts the replicas by name, so in a job with several
+types, its rank 0 is not always in the leader. In a DeepSpeedJob, the log of worker 0 has the output of the
 processes of all ranks.
 
 In a terminal, the output is shown without escape sequences and control characters, so that a program cannot change the
@@ -116,7 +118,7 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	if err != nil {
 		return err
 	}
-	if note := job.RankNote(); note != "" && o.hasRank && o.rank > 0 {
+	if note := o.note(job); note != "" {
 		_, _ = fmt.Fprintln(e.ErrOut, "Note:", note)
 	}
 	if err := jobs.CheckPods(job); err != nil && (o.follow || o.all) {
@@ -163,6 +165,19 @@ func (o logOptions) selected(job jobs.Job) ([]jobs.Replica, error) {
 	return []jobs.Replica{replica}, err
 }
 
+// note explains how the output of the selected replica relates to ranks. It is empty if a rank is the number of a
+// replica, and if the user chooses the replica in another way.
+func (o logOptions) note(job jobs.Job) string {
+	switch {
+	case o.hasRank && o.rank > 0:
+		return job.RankNote()
+	case o.all || o.failed || o.replica != "":
+		return ""
+	default:
+		return job.FirstProcessNote()
+	}
+}
+
 // containerOf returns the name of the container whose output is printed.
 func (o logOptions) containerOf(replica jobs.Replica) string {
 	if o.container != "" {
@@ -177,6 +192,9 @@ func (e *environment) printLog(
 	o logOptions,
 ) error {
 	container := o.containerOf(replica)
+	if pod != nil && o.failed && o.container == "" {
+		container = failedContainer(pod, container)
+	}
 	if pod == nil || o.failed && !hasFailed(pod, container) {
 		return e.printFailure(job, replica, o)
 	}
@@ -277,6 +295,20 @@ func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 func hasFailed(pod *corev1.Pod, container string) bool {
 	status := containerStatus(pod, container)
 	return status != nil && status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
+}
+
+// failedContainer returns the container of a pod whose failure was that of the replica: an init container that failed,
+// and otherwise the main container.
+func failedContainer(pod *corev1.Pod, main string) string {
+	if status := containerStatus(pod, main); status != nil && status.State.Terminated != nil {
+		return main
+	}
+	for _, init := range slices.Backward(pod.Status.InitContainerStatuses) {
+		if hasFailed(pod, init.Name) {
+			return init.Name
+		}
+	}
+	return main
 }
 
 // hasEnded reports whether a container of a pod has ended, so that its output is complete.

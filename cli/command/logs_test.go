@@ -111,6 +111,46 @@ func TestOutputOfOneReplicaInATerminal(t *testing.T) {
 	}
 }
 
+func TestLogsOfAFailureAreThoseOfTheContainerThatFailed(t *testing.T) {
+	t.Parallel()
+	ended := func(name string, code int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code},
+		}}
+	}
+	waiting := corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
+	for name, tc := range map[string]struct {
+		init []corev1.ContainerStatus
+		main corev1.ContainerStatus
+		want string
+	}{
+		"the main container failed": {main: ended("main", 1), want: "main"},
+		"an init container failed before it": {
+			init: []corev1.ContainerStatus{ended("fetch", 42)}, main: waiting, want: "fetch",
+		},
+		"the last init container that failed": {
+			init: []corev1.ContainerStatus{ended("mesh", 143), ended("fetch", 42), ended("wait", 0)},
+			main: waiting, want: "fetch",
+		},
+		"the main container failed, and a sidecar ended with an error": {
+			init: []corev1.ContainerStatus{ended("mesh", 143)}, main: ended("main", 1), want: "main",
+		},
+		"the main container, if none has failed": {
+			init: []corev1.ContainerStatus{ended("fetch", 0)}, main: waiting, want: "main",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{Status: corev1.PodStatus{
+				InitContainerStatuses: tc.init, ContainerStatuses: []corev1.ContainerStatus{tc.main},
+			}}
+			if diff := cmp.Diff(tc.want, failedContainer(pod, "main")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestLogsOfAPodThatIsGonePointToTheReplicaThatFailedFirst(t *testing.T) {
 	t.Parallel()
 	leader := batchv1beta1.ReplicaFailure{Replica: "digits-worker-0", Reason: "Error", Message: "no peer"}

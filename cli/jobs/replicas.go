@@ -119,6 +119,22 @@ func (j Job) RankNote() string {
 	return ""
 }
 
+// FirstProcessNote names the replica that runs the process of rank 0, if this is not the leader. It is empty for all
+// other jobs, and if the replica is unknown.
+func (j Job) FirstProcessNote() string {
+	replicas := j.Replicas()
+	if !j.RunsTorchrun() || j.Spec().FirstProcess != framework.FirstProcessByName || len(replicas) == 0 {
+		return ""
+	}
+	// A domain name begins with the name of the pod and a dot.
+	first := slices.MinFunc(replicas, func(a, b Replica) int { return strings.Compare(a.Name+".", b.Name+".") })
+	if first.Name == replicas[0].Name {
+		return ""
+	}
+	return fmt.Sprintf("Torchrun numbers its processes by the names of the pods, so its rank 0 is not in the leader, but "+
+		"in %s: kubectl train logs %s --replica=%s", first.Name, j.Typed(), j.ShortName(first.Name))
+}
+
 // RunsTorchrun reports whether the job is a PyTorchTrainingJob whose replicas run torchrun.
 func (j Job) RunsTorchrun() bool {
 	job, ok := j.Job.(*pytorchv1beta1.PyTorchTrainingJob)

@@ -157,6 +157,42 @@ func TestOneReplica(t *testing.T) {
 	}
 }
 
+func TestFirstProcessNote(t *testing.T) {
+	torchrun := func(config, types string) string {
+		return "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {torchrunConfig: {enabled: true" + config +
+			"}, replicaSpecs: [" + types + "]}}"
+	}
+	for name, test := range map[string]struct{ manifest, want string }{
+		"the process of rank 0 is in the replica whose name comes first": {
+			manifest: torchrun("", "{type: worker, replicas: 2, template: {}}, {type: node, replicas: 11, template: {}}"),
+			want: "Torchrun numbers its processes by the names of the pods, so its rank 0 is not in the leader, but in " +
+				"digits-node-0: kubectl train logs ptjob/digits --replica=node-0",
+		},
+		"the process of rank 0 is in the leader of replicas of one type": {
+			manifest: torchrun("", "{type: worker, replicas: 11, template: {}}"),
+		},
+		"the process of rank 0 is in the leader if its name comes first": {
+			manifest: torchrun("", "{type: worker, template: {}}, {type: master, template: {}}"),
+		},
+		"without the backend c10d, the replica is unknown": {
+			manifest: torchrun(", rdzvBackend: etcd-v2", "{type: worker, template: {}}, {type: node, template: {}}"),
+		},
+		"without torchrun, the leader has rank 0": {
+			manifest: "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {replicaSpecs: " +
+				"[{type: worker, template: {}}, {type: node, template: {}}]}}",
+		},
+		"a job without replicas has no such process": {
+			manifest: torchrun("", "{type: worker, replicas: 0, template: {}}"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, parse(t, test.manifest).FirstProcessNote()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestHTTPPort(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Ports: []corev1.ContainerPort{

@@ -12,6 +12,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Limits of the output that an explanation shows.
@@ -86,13 +87,62 @@ func failedWithError(v view, _ condition) entry {
 	case failure.RankSignal != "":
 		e.cause = fmt.Sprintf("{who} ended because its process was ended by %s%s.", clean(failure.RankSignal),
 			meaningOfSignal(failure.RankSignal))
+		e.do = v.doAboutSharedMemory(*failure)
 		return e
 	case failure.RankExitCode != nil:
 		code = *failure.RankExitCode
 	}
 	e.cause = fmt.Sprintf("{who} ended with exit code %d%s.", code, meaningOfCode(code))
-	e.do = v.doAboutProgram(failure.Message, v.doAboutMesh(*failure))
+	if init := initFailed.FindStringSubmatch(firstLine(failure.Message)); init != nil {
+		e.cause = fmt.Sprintf("{who} failed before its program began: its init container %s ended with exit code %d%s.",
+			clean(init[1]), code, meaningOfCode(code))
+	}
+	e.do = v.doAboutProgram(failure.Message, sentences(v.doAboutMesh(*failure), v.doAboutSharedMemory(*failure)))
 	return e
+}
+
+// initFailed matches the message of the controller about an init container that failed.
+var initFailed = regexp.MustCompile(`^the init container (\S+) failed$`)
+
+// sharedMemory matches the messages of PyTorch and NCCL about too little shared memory.
+var sharedMemory = regexp.MustCompile(`killed by signal: Bus error|shared memory ?\(shm\)|out of shared memory\. Please|` +
+	`unable to write to file </torch_|Error while creating shared memory segment /dev/shm/`)
+
+// doAboutSharedMemory returns what to do about a replica that had too little shared memory. It is empty for all other
+// failures.
+func (v view) doAboutSharedMemory(failure batchv1beta1.ReplicaFailure) string {
+	isBusError := failure.ExitCode != nil && *failure.ExitCode == 135 || failure.RankExitCode != nil &&
+		*failure.RankExitCode == 135 || failure.RankSignal == "SIGBUS"
+	if !isBusError && !sharedMemory.MatchString(failure.Message) {
+		return ""
+	}
+	const orFewer = "The shared memory counts towards the memory limit of the container. Or use fewer workers of " +
+		"the data loader."
+	if v.mounts(failure.Replica, "/dev/shm") {
+		return "Raise the sizeLimit of the volume at /dev/shm. " + orFewer
+	}
+	return "Without a volume at /dev/shm, a container has only 64 MiB of shared memory. In the template, mount an " +
+		"emptyDir with medium Memory there. " + orFewer
+}
+
+// mounts reports whether the main container of a replica has a volume at a path.
+func (v view) mounts(replica, path string) bool {
+	main := v.mainContainer(replica)
+	return main != nil && slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.MountPath == path
+	})
+}
+
+// mainContainer returns the main container of a replica: of its pod, or of its template if the pod is gone. Nil means
+// that neither is known.
+func (v view) mainContainer(replica string) *corev1.Container {
+	var containers []corev1.Container
+	if pod := v.pod(replica); pod != nil { // admission can change it, for example by a LimitRange
+		containers = pod.Spec.Containers
+	} else if role := v.roleOf(replica); role != nil && role.Template != nil {
+		containers = role.Template.Spec.Containers
+	}
+	return framework.MainContainer(v.Job.Kind.MainContainers, containers)
 }
 
 // proxies are the containers of service meshes, with what keeps a pod out of the mesh.
@@ -199,13 +249,7 @@ func (v view) memoryLimit() string {
 	if failure == nil {
 		return ""
 	}
-	var containers []corev1.Container
-	if pod := v.pod(failure.Replica); pod != nil { // its limit can come from a LimitRange
-		containers = pod.Spec.Containers
-	} else if role := v.roleOf(failure.Replica); role != nil && role.Template != nil {
-		containers = role.Template.Spec.Containers
-	}
-	main := framework.MainContainer(v.Job.Kind.MainContainers, containers)
+	main := v.mainContainer(failure.Replica)
 	if main == nil {
 		return ""
 	}
@@ -306,7 +350,13 @@ func (v view) otherFailure() entry {
 }
 
 // restarting returns the entry of a job that replaces replicas.
-func restarting(_ view, c condition) entry {
+func restarting(v view, c condition) entry {
+	if late := overdue(withoutCount(c.message)); late != "" {
+		return entry{
+			cause: fmt.Sprintf("Its restart waits for %s, which should be gone.", late),
+			do:    v.doAboutOverdue(late), next: []step{listPods}, see: seeEnding,
+		}
+	}
 	return entry{
 		cause: "Replica " + quote(withoutCount(c.message)) + ".",
 		do:    "The job continues automatically. The delay grows with each restart.",
@@ -315,19 +365,41 @@ func restarting(_ view, c condition) entry {
 }
 
 // finishing returns the entry of a job that has ended except for some pods.
-func finishing(_ view, c condition) entry {
+func finishing(v view, c condition) entry {
 	e := entry{
 		cause: "Some of its pods still run, and are ending or being deleted.",
 		do:    "If a pod stays, its node does not answer, or a webhook rejects its deletion.",
 		next:  []step{listPods}, see: seeEnding,
 	}
-	if overdue, _, ok := strings.Cut(strings.TrimPrefix(c.message, "waiting for overdue "), " to end"); ok &&
-		strings.HasPrefix(c.message, "waiting for overdue ") {
-		e.cause = fmt.Sprintf("Its end waits for %s, which should have ended before.", clean(overdue))
-		e.do = "The node does not answer, or a webhook rejects the deletion of the pod. Ask an administrator to check " +
-			"the node."
+	if late := overdue(c.message); late != "" {
+		e.cause = fmt.Sprintf("Its end waits for %s, which should have ended before.", late)
+		e.do = v.doAboutOverdue(late)
 	}
 	return e
+}
+
+// overdue returns the pods that a message names as overdue. It is empty for other messages.
+func overdue(message string) string {
+	rest, isOverdue := strings.CutPrefix(message, "waiting for overdue ")
+	late, _, ok := strings.Cut(rest, " to end")
+	if !isOverdue || !ok {
+		return ""
+	}
+	return clean(late)
+}
+
+// doAboutOverdue returns what to do about the pods that a message names as overdue. If the containers of the first pod
+// have ended, its finalizers keep it.
+func (v view) doAboutOverdue(late string) string {
+	for _, pod := range v.Pods {
+		isFirst := strings.HasPrefix(late+" ", "pod "+pod.Name+" ")
+		if keepers := finalizersOf(&pod); isFirst && keepers != "" && !policy.MayRun(&pod) {
+			return fmt.Sprintf("The pod still exists because of %s. The program that sets a finalizer must remove it. Ask an "+
+				"administrator whether this program runs.", clean(keepers))
+		}
+	}
+	return "The node does not answer, or a webhook rejects the deletion of the pod. Ask an administrator to check the " +
+		"node."
 }
 
 // replicasRunning returns the entry of a job that runs.
@@ -378,11 +450,13 @@ func sentence(message string) string {
 	return string(unicode.ToUpper(first)) + message[size:]
 }
 
+// waitingCount matches the number of replicas at the beginning of the condition Running.
+var waitingCount = regexp.MustCompile(`^(the replica is|[0-9]+ of [0-9]+ replicas (is|are)) not running yet: `)
+
 // withoutCount returns the message of the condition Running without the number of replicas at its beginning.
 func withoutCount(message string) string {
-	before, after, ok := strings.Cut(message, " replicas are not running yet: ")
-	if ok && strings.Trim(before, "0123456789 of") == "" {
-		return after
+	if count := waitingCount.FindString(message); count != "" {
+		return message[len(count):]
 	}
 	return message
 }

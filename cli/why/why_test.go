@@ -741,6 +741,87 @@ Next:
 Read more: docs/troubleshooting.md#failed
 `,
 		},
+		"an init container that failed is named": {
+			spec:   `runPolicy: {backoffLimit: 0},`,
+			status: failed("BackoffLimitExceeded", `{replica: digits-worker-1, node: node-3, exitCode: 42, reason: Error, counted: true, time: "2026-11-26T13:57:00Z", message: "the init container fetch failed\nno such bucket"}`),
+			want: `
+ptjob/digits failed 5m ago, after 7m. Replica digits-worker-1 (on node node-3)
+failed before its program began: its init container fetch ended with exit code
+42. No restart is left, because runPolicy.backoffLimit is 0. Fix the cause,
+delete the job, and create it again.
+
+Its last output:
+  | the init container fetch failed
+  | no such bucket
+
+Next:
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Delete the job, to create it again
+  kubectl train delete ptjob/digits
+
+Read more: docs/troubleshooting.md#failed
+`,
+		},
+		"a data loader with too little shared memory, though its last lines do not tell": {
+			spec:   `runPolicy: {backoffLimit: 0},`,
+			status: failed("BackoffLimitExceeded", `{replica: digits-worker-1, rank: 1, exitCode: 1, reason: Error, counted: true, time: "2026-11-26T13:57:00Z", message: "RuntimeError: DataLoader worker (pid 8) is killed by signal: Bus error.\n\nTraceback:\n1\n2\n3\n4\n5\n6\n7\n8\nRuntimeError: DataLoader worker (pid(s) 8) exited unexpectedly"}`),
+			want: `
+ptjob/digits failed 5m ago, after 7m. Replica digits-worker-1 (rank 1) ended
+with exit code 1, an error of the program. Without a volume at /dev/shm, a
+container has only 64 MiB of shared memory. In the template, mount an emptyDir
+with medium Memory there. The shared memory counts towards the memory limit of
+the container. Or use fewer workers of the data loader. No restart is left,
+because runPolicy.backoffLimit is 0. Fix the cause, delete the job, and create
+it again.
+
+Its last output:
+  | Traceback:
+  | 1
+  | 2
+  | 3
+  | 4
+  | 5
+  | 6
+  | 7
+  | 8
+  | RuntimeError: DataLoader worker (pid(s) 8) exited unexpectedly
+
+Next:
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Delete the job, to create it again
+  kubectl train delete ptjob/digits
+
+Read more: docs/troubleshooting.md#failed
+`,
+		},
+		"a bus error of a rank whose shared memory has a volume": {
+			spec:   `runPolicy: {backoffLimit: 0}, torchrunConfig: {enabled: true},`,
+			status: failed("BackoffLimitExceeded", `{replica: digits-worker-1, rank: 5, rankSignal: SIGBUS, exitCode: 1, reason: Error, counted: true, time: "2026-11-26T13:57:00Z"}`),
+			change: func(t *testing.T, facts *Facts) {
+				t.Helper()
+				p := pod(t, "digits-worker-1", `{phase: Failed}`)
+				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "shm", MountPath: "/dev/shm"}}
+				facts.Pods = []corev1.Pod{p}
+			},
+			want: `
+ptjob/digits failed 5m ago, after 7m. Replica digits-worker-1 (rank 5) ended
+because its process was ended by SIGBUS: often the shared memory /dev/shm was
+too small for the workers of a data loader. Raise the sizeLimit of the volume at
+/dev/shm. The shared memory counts towards the memory limit of the container. Or
+use fewer workers of the data loader. No restart is left, because
+runPolicy.backoffLimit is 0. Fix the cause, delete the job, and create it again.
+
+Next:
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Delete the job, to create it again
+  kubectl train delete ptjob/digits
+
+Read more: docs/troubleshooting.md#failed
+`,
+		},
 		"a rank of a launcher ended by a signal": {
 			spec:   `runPolicy: {backoffLimit: 0}, torchrunConfig: {enabled: true},`,
 			status: failed("BackoffLimitExceeded", `{replica: digits-worker-1, rank: 5, rankSignal: SIGSEGV, exitCode: 1, reason: Error, counted: true, time: "2026-11-26T13:57:00Z"}`),
@@ -1034,6 +1115,59 @@ Next:
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
 Read more: docs/troubleshooting.md#failed, docs/troubleshooting.md#ending
+`,
+		},
+		"a pod that does not end keeps the job from restarting": {
+			status: waiting("Restarting", "2 of 2 replicas are not running yet: "+
+				"waiting for overdue pod digits-worker-1 on node node-3 to end"),
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. Its restart waits for pod
+digits-worker-1 on node node-3, which should be gone. The node does not answer,
+or a webhook rejects the deletion of the pod. Ask an administrator to check the
+node.
+
+Next:
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#ending
+`,
+		},
+		"a pod with finalizers keeps the job from restarting": {
+			status: waiting("Restarting", "1 of 2 replicas is not running yet: "+
+				"waiting for overdue pod digits-worker-1 on node node-3 (its containers have ended) to end"),
+			change: func(t *testing.T, facts *Facts) {
+				held := pod(t, "digits-worker-1", `{phase: Failed}`)
+				held.Finalizers = []string{"example.com/hold"}
+				facts.Pods = []corev1.Pod{held}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. Its restart waits for pod
+digits-worker-1 on node node-3 (its containers have ended), which should be
+gone. The pod still exists because of its finalizers example.com/hold. The
+program that sets a finalizer must remove it. Ask an administrator whether this
+program runs.
+
+Next:
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#ending
+`,
+		},
+		"a job names the only one of its replicas that restarts": {
+			status: waiting("Restarting", "1 of 2 replicas is not running yet: digits-worker-1 is being replaced"),
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. Replica digits-worker-1 is being
+replaced. The job continues automatically. The delay grows with each restart.
+
+Next:
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Watch the job until it runs
+  kubectl train watch ptjob/digits
+
+Read more: docs/troubleshooting.md#pending
 `,
 		},
 		"a job that was deleted": {
