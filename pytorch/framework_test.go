@@ -121,6 +121,12 @@ func TestWireWithoutTorchrun(t *testing.T) {
 			want: append(env("PYTHONUNBUFFERED", "1", "WORLD_SIZE", "2", "LOCAL_RANK", "0", "NODE_RANK", "0"),
 				podIP, env("MASTER_PORT", "4242")[0], env("RANK", "7")[0]),
 		},
+		"a type with 0 replicas does not count": {
+			job:      jobOf(nil, replicas("master", 1, training()), replicas("worker", 0, training())),
+			wantName: "job-master-0",
+			want: env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
+				"PYTHONUNBUFFERED", "1", "WORLD_SIZE", "1", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"),
+		},
 		"a single replica with several devices can start a process for each": {
 			job:      jobOf(nil, replicas("node", 1, withDevices(training(), 8))),
 			wantName: "job-node-0",
