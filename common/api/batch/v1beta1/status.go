@@ -413,9 +413,10 @@ type ReplicaFailure struct {
 	// restart follows it.
 	Counted bool `json:"counted"`
 
-	// The message of the kubelet, if any, followed by the last output of the replica. If a launcher reports which process
-	// failed first, the output is limited to that report and to the output of that process. It has no escape sequences or
-	// control characters, and of a line that rewrites itself, such as a progress bar, only the last state. At most 5 KiB.
+	// The message of the kubelet or the name of the init container that failed, if any, followed by the last output of the
+	// replica. If a launcher reports which process failed first, the output is limited to that report and to the output of
+	// that process. It has no escape sequences or control characters, and of a line that rewrites itself, such as a
+	// progress bar, only the last state. At most 5 KiB.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
