@@ -34,7 +34,6 @@ func (g groupView) isOfJob() bool {
 		return false
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	//equivalent:always err == nil => a version that cannot be parsed has no group
 	return err == nil && version.Group == groupOfJobs
 }
 
@@ -119,7 +118,6 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 
 // requeueWithin requeues the queue after the given time or sooner.
 func (d *decision) requeueWithin(left time.Duration) {
-	//equivalent:boundary of left < d.RequeueAfter => if both are equal, either can be used
 	if d.RequeueAfter == 0 || left < d.RequeueAfter {
 		d.RequeueAfter = left
 	}

@@ -107,7 +107,6 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	// Questions are read concurrently, so that a slow client does not delay others.
-	//attack:questions are read one at a time => e.answering <- struct{}{}; body, err := read(w, r); <-e.answering
 	body, err := read(w, r)
 	if err != nil {
 		http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)

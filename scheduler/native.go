@@ -61,7 +61,6 @@ func (e *native) blockers(ctx context.Context, groups []groupView) (map[string]b
 			return nil, nil
 		case silent[g.Group.Namespace].Message == "":
 			meaning := e.blockerIfUnreported(boundSince(g.Pods))
-			//attack:a group that kube-scheduler does not report blocks all namespaces => silent[""] = meaning
 			silent[g.Group.Namespace] = meaning
 		}
 	}

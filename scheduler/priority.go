@@ -80,7 +80,6 @@ func (p priorityClass) ensure(ctx context.Context, c client.Client, now time.Tim
 func classOf(pods []*corev1.Pod, class string) (string, error) {
 	active := activeByAge(pods)
 	for _, pod := range active {
-		//attack:a group has the priority of the class that its pods name => if named := pod.Spec.PriorityClassName; false {
 		if named := pod.Spec.PriorityClassName; isOurClass(named) && named != class {
 			return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 				"pod %s has PriorityClass %s, but its group has %s: delete the pod", pod.Name, named, class)}
@@ -95,7 +94,6 @@ func classOf(pods []*corev1.Pod, class string) (string, error) {
 // checkClass returns a *report.RefusedError if the engine's group has one of our classes that the controller did not
 // choose for it. A tenant can create the engine's group before the controller does, and name our group as its owner.
 func checkClass(group *v1beta1.PodGroup, named, class string) error {
-	//attack:the group of the engine can have any class => if false {
 	if isOurClass(named) && named != class && named != group.Status.PriorityClassName {
 		return &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 			"podgroup %s of the engine has PriorityClass %s, but its group has %s: delete that podgroup", group.Name, named,

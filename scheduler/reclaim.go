@@ -106,7 +106,6 @@ func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	share := 0.0
 	for name, allocated := range queue.Status.Allocated {
 		of, hasQuota := quotaOf(queue)[name]
-		//equivalent:boundary of all.Cmp(of) < 0 => if both are equal, either can be used
 		if all := total[name]; !hasQuota || all.Cmp(of) < 0 {
 			of = all
 		}

@@ -252,7 +252,6 @@ func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod
 	var orphans []*corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		//attack:a released pod without a group counts only on a node => if !holdsNode(pod) {
 		if !mayHoldNode(pod) {
 			continue
 		}
@@ -346,7 +345,6 @@ func (view *queueView) requeueWithin(d time.Duration) {
 // execute carries out a decision. An error with one group or pod does not block the others. Pods are released first and
 // the statuses of foreign groups are written last, because any tenant can create groups that name the queue.
 func (r *reconciler) execute(ctx context.Context, view *queueView, d decision) error {
-	//attack:the statuses of foreign groups come first => errs := []error{r.writeGroups(ctx, view.Groups, d)}
 	var errs []error
 	for _, pod := range d.Release {
 		errs = append(errs, r.release(ctx, view.Queue, pod))

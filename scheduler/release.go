@@ -85,7 +85,6 @@ func release(
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
-		//attack:pods of namespaces that a queue does not select count against its quota => if false {
 		if !g.Selected {
 			continue
 		}

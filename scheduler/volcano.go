@@ -102,12 +102,10 @@ func (e *volcano) syncQueue(ctx context.Context, view queueView) error {
 	if err == nil && !isOurs(there, queue) {
 		return report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh", there)
 	}
-	//attack:a Volcano queue lists the resources that pods request => ofNodes, nodesErr := sumOf(view.pods()), error(nil)
 	ofNodes, nodesErr := e.resourcesOfNodes(ctx)
 	if nodesErr != nil {
 		return nodesErr
 	}
-	//attack:pods without a group use no quota in Volcano => capacity := capacityOf(queue, ofNodes, nil)
 	capacity := capacityOf(queue, ofNodes, sumOf(view.Orphans))
 	spec := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: queue.Spec.Priority}
 	if err != nil {
@@ -286,7 +284,6 @@ func (e *volcano) syncGroup(
 	}
 	changed := there.DeepCopy()
 	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.Spec.MinMember, want.Spec.MinTaskMember
-	//attack:a group of Volcano keeps its queue => changed.Spec.MinResources = want.Spec.MinResources
 	changed.Spec.MinResources, changed.Spec.Queue = want.Spec.MinResources, want.Spec.Queue
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
 		return there.Spec.PriorityClassName, nil

@@ -126,7 +126,6 @@ func (s *sourceCollector) add(name string, source sidecar.Source) {
 	}
 	name = runName(name)
 	source.Run = name
-	//attack:the number of a run is searched from the start => number := 1
 	number := max(s.runs[name], 1)
 	for _, isTaken := s.runs[source.Run]; isTaken; _, isTaken = s.runs[source.Run] {
 		number++

@@ -24,7 +24,6 @@ func Restrict(pod *corev1.PodSpec, requirements corev1.NodeSelectorTerm) {
 		return
 	}
 	// The terms are alternatives, so each term gets the requirements.
-	//mutant:nodes: only one alternative of a pod avoids nodes => for i := range required.NodeSelectorTerms[:1] {
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		// An empty term matches no node, and the API server rejects changes of such a term of a pod.

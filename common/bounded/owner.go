@@ -13,7 +13,6 @@ const maxOwner = 512
 // of their requests. So a reference of more than 512 bytes is ignored, and also one whose name is no DNS subdomain.
 func Owner(object metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(object)
-	//attack:the cache keeps any reference to an owner => if owner == nil {
 	if owner == nil || !isPlausible(owner) {
 		return nil
 	}

@@ -40,7 +40,6 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. There might be no event that requeues the job.
-		//mutant:a job is not requeued after a conflict => return reconcile.Result{}, nil
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
 	if err != nil {
@@ -57,7 +56,6 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 	if err == nil {
 		err = r.create(ctx, job, &planned, d.Decision)
 	}
-	//mutant:a job is not requeued after objects were created => if false {
 	if err == nil && createsObjects(d.Decision) {
 		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the job.
 		result = sooner(result, plan.CacheDelay)
@@ -99,7 +97,6 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, 
 	}
 	read := job.GetResourceVersion()
 	result, err := r.writeStatus(ctx, job, planned, d)
-	//mutant:pods are created although the job was updated after it was read => if err == nil && read == "" {
 	if err == nil && d.changesObjects() && job.GetResourceVersion() == read {
 		err = r.confirm(ctx, job)
 	}
@@ -193,7 +190,6 @@ func (r *Reconciler[J]) patchStatus(
 	}
 	tensorBoardWas := dependents.TensorBoardOf(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
-	//mutant:the status is written without an optimistic lock => patch := client.MergeFrom(base)
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, changed, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -276,12 +272,10 @@ func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.Namespac
 	return errors.Join(
 		err,
 		r.deletePods(ctx, job, d.Deletes, func(pod *corev1.Pod) []client.DeleteOption {
-			//mutant:pods are deleted without a precondition => return nil
 			return []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 		}),
 		r.deletePods(ctx, job, d.CleanUps, func(pod *corev1.Pod) []client.DeleteOption {
 			seen := client.Preconditions{UID: &pod.UID}
-			//mutant:the clean-up deletes pods that ended after they were seen => _ = released
 			seen.ResourceVersion = new(cmp.Or(released[pod.UID], pod.ResourceVersion))
 			return []client.DeleteOption{seen}
 		}),
@@ -364,7 +358,6 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) 
 	if err != nil {
 		return err
 	}
-	//mutant:admission: changed labels of a created pod are not detected => if asked == nil {
 	if err := r.refuseChanged(ctx, job, asked, pod); err != nil {
 		return err
 	}

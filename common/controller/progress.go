@@ -83,7 +83,6 @@ func (r *Reconciler[J]) readings(
 			continue
 		}
 		names[pod.UID] = name
-		//mutant:progress: the last report of a sidecar is lost => if last := lastReport(pod); last != nil && name == "" {
 		if last := lastReport(pod); last != nil {
 			final := readingOf(*last, name)
 			final.IsFinal = true

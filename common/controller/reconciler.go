@@ -321,7 +321,6 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	d := decide(planned, seen, now)
-	//mutant:decisions are based on the cache alone => if true {
 	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 		return r.execute(ctx, job, planned, d)
 	}
@@ -334,7 +333,6 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		d = decide(planned, live, now)
 	}
 	result, err := r.execute(ctx, job, planned, d)
-	//mutant:a job is not requeued after the cache missed a pod => if false {
 	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
 		// The cache lacks an object. If the object is deleted before a broken watch is resumed, no event reports it.
 		result = sooner(result, plan.CacheDelay)
@@ -355,7 +353,6 @@ func (r *Reconciler[J]) observe(
 	}
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy,
-		//attack:a list waits for the writes of all jobs => ); err != nil {
 		client.DisableReadYourWritesConsistency); err != nil {
 		return seen, err
 	}

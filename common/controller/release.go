@@ -62,7 +62,6 @@ func (r *Reconciler[J]) releasePod(
 		return "", nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		//mutant:a pod is released although it changed since it was seen =>
 		"resourceVersion":                     pod.GetResourceVersion(),
 		"$deleteFromPrimitiveList/finalizers": []string{batchv1beta1.FinalizerLeader},
 	}})
@@ -105,7 +104,6 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 			}
 			isRead = true
 		}
-		//mutant:the leader of a deleted job is held forever => if plan.IsControlledBy(pod, uid) || uid == "" {
 		if plan.IsControlledBy(pod, uid) {
 			continue
 		}

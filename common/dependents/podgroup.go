@@ -116,7 +116,6 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 		return waits
 	case g.Problem != nil:
 		return cannotHave(job, g.Problem)
-	//mutant:owners: a job uses the PodGroup of another owner => case false:
 	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
 		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name, g.Object))
 	case g.Object == nil:
@@ -128,7 +127,6 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case g.Object.DeletionTimestamp != nil:
 		waits.Wait.Message = fmt.Sprintf("podgroup %s is being deleted and will be recreated", job.Name)
 		return waits
-	//mutant:a gang: a replacement waits for peers that succeeded => case false:
 	case need.Scheduling && !needsSamePods(g.Object.Spec, want):
 		updated := g.Object.DeepCopy()
 		updated.Spec.MinMember, updated.Spec.Roles = want.MinMember, want.Roles
@@ -137,7 +135,6 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	}
 	admitted := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
 	switch {
-	//mutant:a gang: pods are created with an outdated admission => case admitted == nil:
 	case admitted == nil || g.Object.Status.ObservedGeneration < g.Object.Generation:
 		return waits
 	case admitted.Status != metav1.ConditionTrue:

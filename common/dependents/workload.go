@@ -253,7 +253,6 @@ func (w Workload) is(conditionType string) bool {
 // isAdmitted reports whether the pods of the job may run.
 func (w Workload) isAdmitted(job types.UID) bool {
 	return w.OwnUID(job) != "" && w.Object.DeletionTimestamp == nil && w.is(kueuev1beta2.ConditionAdmitted) &&
-		//mutant:kueue: a job runs although Kueue has evicted it => !w.is(kueuev1beta2.ConditionFinished)
 		!w.is(kueuev1beta2.ConditionEvicted) && !w.is(kueuev1beta2.ConditionFinished)
 }
 
@@ -433,12 +432,10 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 	case w.Words != "":
 		waits.Wait.Message, waits.RetryAfter = w.Words, w.WordsDue
 	}
-	//mutant:kueue: a withdrawn admission is cleared while a pod is left => if false {
 	if need.Pods > 0 && !need.Elsewhere {
 		return waits // the pods of the withdrawn admission still hold its resources
 	}
 	switch {
-	//mutant:kueue: the quota of an evicted job is never returned => case false:
 	case isEvicted && isReserved:
 		waits.Change = w.clearAdmission()
 	case !isReserved && w.isOther(job, need):
@@ -557,7 +554,6 @@ func (w Workload) Release(job *plan.Job, rest plan.Rest) plan.Answer {
 		return plan.Answer{RetryAfter: job.DependentRetry}
 	case w.Problem != nil, w.OwnUID(job.UID) == "", w.Object.DeletionTimestamp != nil:
 		return plan.Answer{}
-	//mutant:kueue: the end of a job is not reported => case false:
 	case rest.End != nil:
 		return plan.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 			kueue.Finish(status, *rest.End, w.Object.Generation, w.now)

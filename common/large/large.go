@@ -47,7 +47,6 @@ func (k Kind[T]) Transform(object any) (any, error) {
 	size, err := parseSize(whole.GetAnnotations()[AnnotationSize])
 	k.Strip(whole)
 	held := whole
-	//attack:the cache keeps large objects => if measured := memsize.Of(whole) - 1<<40; measured > k.Most {
 	if measured := memsize.Of(whole); measured > k.Most {
 		held, size, err = k.abridge(whole), measured, nil
 	}

@@ -40,7 +40,6 @@ func Strip(strip func(client.Object)) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if object, ok := object.(client.Object); ok {
 			object.SetManagedFields(nil)
-			//attack:the cache keeps everything that tenants write =>
 			strip(object)
 		}
 		return object, nil
@@ -132,7 +131,6 @@ var conditionsRead = []corev1.PodConditionType{
 // prefers containers that have not ended, and then those that have failed, because they decide whether the pod still
 // runs and why it has failed. If there are more, only the named containers keep their last termination state.
 func foremost(statuses []corev1.ContainerStatus, most int, named []string) []corev1.ContainerStatus {
-	//attack:the cache keeps the statuses of all containers => if true {
 	if len(statuses) <= most {
 		return statuses
 	}

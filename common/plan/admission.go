@@ -155,7 +155,6 @@ func (s *steps) limitCreations(most map[string]int32) {
 	})
 	s.Creates = slices.DeleteFunc(s.Creates, func(c Creation) bool {
 		count[c.Type]++
-		//mutant:kueue: replicas beyond the admitted number are created => return false
 		return count[c.Type] > most[c.Type]
 	})
 }

@@ -23,7 +23,6 @@ func (v *view) whyAvoidsNone() string {
 		return "the flag --avoid-nodes-for of the controller is 0"
 	case v.job.Spec.RunPolicy.BadNodePolicy == batchv1beta1.BadNodePolicyIgnore:
 		return "runPolicy.badNodePolicy is Ignore"
-	//mutant:nodes: pods avoid nodes that Kueue assigns => case false:
 	case v.standing().AssignsNodes: // a pod that avoids its node would never start
 		return "Kueue assigns the nodes of the job"
 	default:
@@ -59,15 +58,12 @@ func (s *steps) avoidBadNode(f replicaFailure) {
 // node. A pod whose template names the node cannot avoid it.
 func (s *steps) hasFailedBefore(f replicaFailure) bool {
 	pod, node := f.culprit().pod, f.node()
-	//equivalent:never pod == nil => the reason of a failure without a pod is that of a container, or Deleted
 	if pod == nil || node == "" || !policy.IsNodeFault(f.failure.Reason) ||
 		f.culprit().member.Role.Template.Spec.NodeName != "" {
 		return false
 	}
 	return slices.ContainsFunc(s.Status.Failures, func(before batchv1beta1.ReplicaFailure) bool {
-		//mutant:nodes: the faults of different nodes add up => return policy.IsNodeFault(before.Reason) &&
 		return before.Node == node && policy.IsNodeFault(before.Reason) &&
-			//mutant:nodes: a node whose replicas fail together is avoided => true
 			!pod.CreationTimestamp.Before(&before.Time)
 	})
 }
@@ -102,14 +98,12 @@ func (s *steps) allowNodes() {
 		until := s.endOf(*node)
 		if i == 0 && s.needsScheduling() {
 			until = earlier(until, &node.Until)
-			//mutant:nodes: a job waits for a node that it avoids => if false {
 			if slices.ContainsFunc(s.replicas, (*replica).isUnschedulable) {
 				until = earlier(until, stored(s.now.Add(s.job.AvoidNodesPatience)))
 				s.wakeUrgentlyAt(until.Time)
 			}
 		}
 		node.Until = *until
-		//mutant:nodes: a job is not requeued to allow a node again =>
 		s.wakeAt(until.Time)
 	}
 	s.replaceUnbound()
@@ -153,7 +147,6 @@ func (s *steps) replaceUnbound() {
 		}
 		if !s.avoids(r.pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) {
 			// The precondition of clean-ups keeps a pod that has got a node since.
-			//mutant:nodes: a pod waits for a node that the job allows again =>
 			s.CleanUps = append(s.CleanUps, r.pod)
 		}
 	}

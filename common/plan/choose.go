@@ -57,18 +57,14 @@ type choice struct {
 func (v *view) choose() choice {
 	isPausing := v.job.Spec.RunMode.Pausing()
 	switch {
-	//mutant:a job that is being deleted creates pods => case false:
 	case v.job.Deleting:
-		//equivalent:zero instead of choice{action: leave} => leave is the zero action
 		return choice{action: leave}
 	case v.isExpired():
 		return choice{action: expire}
 	case v.job.Spec.RunsElsewhere():
 		return choice{action: dispatch}
-	//mutant:a finished job goes on => case v.job.Status.Finished() && v.job.Status.Phase == "Failed":
 	case v.job.Status.Finished():
 		return choice{action: cleanUp}
-	//mutant:a job whose end is decided goes on => case false:
 	case v.job.Status.Decided():
 		return choice{action: end}
 	case v.isPausedBeforeStart():

@@ -9,7 +9,6 @@ import (
 // cleanUp deletes the pods of a job whose end is decided, according to its clean-up policy. Once the job has finished
 // and no pod changes any more, it updates the tasks of the status. The phase, conditions and counts stay.
 func (s *steps) cleanUp() {
-	//mutant:a gang: the PodGroup stays when the job ends =>
 	s.endAdmission()
 	s.cleanedUp = s.deleteRemainingPods() && s.Status.Finished()
 	if s.cleanedUp {
@@ -22,7 +21,6 @@ func (s *steps) cleanUp() {
 func (s *steps) awaitExpiry() {
 	expiry, ok := s.expiry(s.Status)
 	if ok && (s.now.Before(expiry) || !s.job.Status.Finished()) {
-		//mutant:a job never expires =>
 		s.wakeAt(expiry) // the end of a job is written before the job is deleted
 	}
 }

@@ -44,7 +44,6 @@ func (c *Creation) Build() (*corev1.Pod, error) {
 // createMissing creates missing pods, except those whose restart is not due yet. If all replicas are restarted, it
 // creates no pod until the pods of the earlier attempt are gone, because a new pod could connect to them.
 func (s *steps) createMissing() {
-	//mutant:replicas start while pods of an earlier attempt exist => if false {
 	if s.hasPodsOfEarlierJobAttempt() {
 		return
 	}
@@ -54,7 +53,6 @@ func (s *steps) createMissing() {
 			continue
 		}
 		if r.recorded.RestartTime != nil && r.recorded.RestartTime.After(s.now) {
-			//mutant:a job is not requeued for a delayed restart =>
 			s.wakeUrgentlyAt(r.recorded.RestartTime.Time)
 			continue
 		}

@@ -108,7 +108,6 @@ func (d *Decision) addEvent(eventType, reason, action, message string, facts ...
 // Decide replaces tasks and never changes them in place.
 func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	tasks := status.Tasks
-	//equivalent:without status.Tasks = nil => it only saves a copy
 	status.Tasks = nil
 	status = *status.DeepCopy()
 	status.Tasks = tasks

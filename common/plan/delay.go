@@ -22,7 +22,6 @@ const endDelay = time.Second
 func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {
-	//mutant:the write that counts a failure is delayed => case false:
 	case len(d.Restarts) > 0:
 		return 0
 	case !isDelayableFirstStatus(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
@@ -61,7 +60,6 @@ func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, 
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
 		d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
 		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Scheduler == nil &&
-		//mutant:an elastic job does not report its replicas before they run => true
 		spec.Elastic == nil
 }
 
@@ -71,7 +69,6 @@ func isSameStatus(a, b batchv1beta1.JobStatus) bool {
 	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
 		return false
 	}
-	//equivalent:without a.Tasks, b.Tasks = nil, nil => they are equal already, and reflection only takes longer
 	a.Tasks, b.Tasks = nil, nil
 	return equality.Semantic.DeepEqual(a, b)
 }

@@ -50,9 +50,7 @@ func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []in
 	indices := []int32{}
 	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
 	for _, task := range tasks {
-		//equivalent:never task.Type != roleType => the names of the replicas of another type have no number after the prefix
 		if task.Type != roleType {
-			//equivalent:without continue => as above
 			continue
 		}
 		for _, r := range task.Replicas {
@@ -92,7 +90,6 @@ func (v view) scaledDown() view {
 		}
 	}
 	v.resized = v.resized || len(remaining) < len(v.replicas)
-	//mutant:a replica that an elastic job has removed still counts =>
 	v.replicas = remaining
 	return v
 }
@@ -123,7 +120,6 @@ func (s *steps) announceScale() {
 
 // trainsWithLess reports whether enough replicas of an elastic job run, including the leader.
 func (s *steps) trainsWithLess() bool {
-	//equivalent:never len(s.replicas) == 0 => 0 replicas are always fewer than the minimum
 	if s.job.Spec.Elastic == nil || len(s.replicas) == 0 {
 		return false
 	}
@@ -135,7 +131,6 @@ func (s *steps) trainsWithLess() bool {
 			}
 			continue
 		}
-		//mutant:a failed replica counts as training => if true {
 		if !r.staysFailed() && r.failure() == nil {
 			running++
 		}

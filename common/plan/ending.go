@@ -25,7 +25,6 @@ type ending struct {
 // ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
 // failure. While the controller waits for reports of a failure, no failure ends the job.
 func (v *view) ending(awaitsReports bool) *ending {
-	//mutant:progress: a stall beats success => if len(v.replicas) > 0 && v.stall() == nil && v.replicas[0].succeeded() {
 	if len(v.replicas) > 0 && v.replicas[0].succeeded() {
 		return &ending{
 			condition: batchv1beta1.ConditionSuccessCriteriaMet,
@@ -96,7 +95,6 @@ func (v *view) permanentFailure(cause replicaFailure) *ending {
 
 // limitExceeded returns the end of the job if the failure needs a counted restart and none is left, and nil otherwise.
 func (v *view) limitExceeded(cause replicaFailure) *ending {
-	//mutant:the limit is not enforced => if true || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 	if cause.failure.Ignored || policy.BackoffLeft(v.job.Spec.RunPolicy, v.job.Status.BackoffCount) {
 		return nil
 	}

@@ -31,7 +31,6 @@ func interpret(job Job, seen Observation, now time.Time) view {
 	v.roles, v.resized = v.presentRoles()
 	v.gang = v.gangOf(v.roles)
 	v.replicas = v.observeReplicas()
-	//equivalent:always job.Spec.Elastic != nil => a job that is not elastic has no more replicas than its spec
 	if job.Spec.Elastic != nil && !job.Status.Decided() && !v.isPausedBeforeStart() {
 		v = v.scaledDown()
 	}
@@ -49,7 +48,6 @@ func (v *view) gangOf(roles []framework.Role) framework.Gang {
 // isPausedBeforeStart reports whether the user has requested a pause and the job has not started, or has not started
 // again after a pause.
 func (v *view) isPausedBeforeStart() bool {
-	//mutant:a pause before the first status write leaves pods => hasStarted := v.job.Status.StartTime != nil
 	hasStarted := v.job.Status.StartTime != nil || v.hasUnreportedPods()
 	return v.job.Spec.RunMode.Pausing() && !hasStarted
 }
@@ -90,7 +88,6 @@ func (v *view) deadline() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due, ok := policy.Deadline(v.job.Spec.RunPolicy, v.startTime())
-	//mutant:away: a deadline that passed long ago is missed => return due, ok && v.now.Sub(due) < time.Minute/2
 	return due, ok
 }
 
@@ -98,20 +95,15 @@ func (v *view) deadline() (time.Time, bool) {
 func (v *view) hasOnlyCurrentPods() bool {
 	current := 0
 	for _, r := range v.replicas {
-		//equivalent:never r.isCurrent() => the callers then check each pod, which only takes longer
 		if r.isCurrent() {
-			//equivalent:decrement instead of increment in current++ => as above
-			//equivalent:without current++ => as above
 			current++
 		}
 	}
-	//equivalent:never current == len(v.seen.Pods) => as above
 	return current == len(v.seen.Pods)
 }
 
 // hasPodsOfEarlierJobAttempt reports whether pods of an earlier attempt of the whole job exist.
 func (v *view) hasPodsOfEarlierJobAttempt() bool {
-	//equivalent:never v.hasOnlyCurrentPods() => the loop then finds no such pod, and only takes longer
 	if v.hasOnlyCurrentPods() {
 		return false
 	}

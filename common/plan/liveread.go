@@ -23,7 +23,6 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	case c.action == decideEnd && c.ending.reason == batchv1beta1.ReasonMaxDurationExceeded:
 		// A cache might have the admission of an earlier run.
 		return true
-	//mutant:a job finishes based on a cache that might lack pods => case false:
 	case s.Status.Finished() && !status.Finished() && !keepsPods(v.job):
 		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
 		return true
@@ -39,20 +38,17 @@ func needsLiveRead(v view, c choice, s *steps) bool {
 	case c.action == stop, c.action == withdraw, c.action == giveBack:
 		// Earlier failures must be counted before the attempt ends.
 		return true
-	//mutant:a job is paused based on a cache that might lack pods => case false:
 	case c.action == pause && isPaused(s.Status) != isPaused(status):
 		// A cache might lack a pod that was just created, or still have a pod that is gone.
 		return true
 	case len(s.Creates) > 0 && s.gang.Attempt > 0: // all pods of the earlier attempt must be gone
 		return true
-	//mutant:a gang: pods are created based on a cached admission => case false:
 	case len(s.Creates) > 0 && v.seen.Admission != nil:
 		// A cache might have the admission of an earlier run or of fewer pods. It also lacks the field schedulingGroup of
 		// pods.
 		return true
 	case s.announcesWait && s.gang.Attempt > 0: // a cache might have the admission of an earlier run
 		return true
-	//mutant:a gang: the PodGroup is created or updated based on a cache => case false:
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
 	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):

@@ -14,7 +14,6 @@ import (
 // Their failures are ignored, since deleting one pod makes its peers fail. The status is written before the first pod
 // is deleted.
 func (s *steps) stop() {
-	//mutant:pods are deleted for a pause that is not counted =>
 	s.Status.Pauses++
 	s.Status.StartTime = nil
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
@@ -30,9 +29,7 @@ func (s *steps) pause() {
 	s.Status.Defaults = nil // the user can change the parts of the spec that they depend on
 	s.setTasks()
 	s.accept("the job is accepted and its replicas are created when it is resumed")
-	//mutant:late: a pod that is created late stays in a paused job => if !isPaused(s.Status) { s.deleteAllBut(nil) }
 	s.deleteAllBut(nil)
-	//mutant:a gang: the PodGroup of a paused job is not deleted =>
 	s.endAdmission()
 	phase, reason, message := batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 	paused, wasPaused := metav1.ConditionTrue, isPaused(s.Status)

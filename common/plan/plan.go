@@ -37,8 +37,6 @@ func Decide(job Job, seen Observation, now time.Time) Decision {
 	s := &steps{view: v, Decision: Decision{Status: copyOf(job.Status)}}
 	s.deleteLostPods()
 	switch choice.action {
-	//equivalent:without case leave => the action has no steps
-	//equivalent:without case expire => as above
 	case leave, expire:
 	case dispatch:
 		s.dispatch()

@@ -38,7 +38,6 @@ type Reading struct {
 
 // isDone reports whether the status of a reading shows that the training is done.
 func isDone(status batchv1beta1.ProgressStatus) bool {
-	//mutant:progress: a training that is done is stalled => return false
 	return status.Percent != nil && *status.Percent >= 100
 }
 
@@ -87,8 +86,6 @@ func (s *steps) setProgress(before view) {
 	isNew := reading != nil && !isSameProgress(was.Progress, reading.Status)
 	isWritten := len(s.Restarts) > 0 || jobAttempt(s.Status) != jobAttempt(was) || s.Stall != "" ||
 		s.Status.Decided() != was.Decided() || s.Status.Finished()
-	//mutant:progress: progress waits for another status write => if isNew && isWritten {
-	//mutant:progress: every report is written immediately => if isNew && (isWritten || true) {
 	if isNew && (isWritten || !s.now.Before(s.seen.ProgressDue)) {
 		s.Status.Progress = reading.Status.DeepCopy()
 		isNew = false
@@ -99,7 +96,6 @@ func (s *steps) setProgress(before view) {
 			s.Status.Progress.EstimatedCompletionTime = nil // nobody knows when the training goes on
 		}
 	case isNew:
-		//mutant:progress: a job is not requeued for a report that cannot be written yet =>
 		s.wakeAt(s.seen.ProgressDue)
 	default:
 		s.wakeAt(later(s.seen.ProgressDue, s.now.Add(ProgressInterval)))

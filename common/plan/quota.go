@@ -58,7 +58,6 @@ func (v *view) giveBackDue() (time.Time, bool) {
 			}
 		}
 	}
-	//mutant:quota: a job keeps pods that it cannot use => return since, holds && false
 	return since.Add(policy.QuotaPatience), holds
 }
 

@@ -41,7 +41,6 @@ func (s *steps) release() {
 func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	isPaused := s.job.Spec.RunMode.Pausing() && s.Status.StartTime == nil
 	switch {
-	//mutant:the leader is still held when the job ends => case s.job.Deleting || isPaused:
 	case s.job.Deleting || isPaused || s.Status.Decided():
 		return false
 	case len(s.replicas) == 0: // the job is held, and its pods stay as they are
@@ -49,10 +48,8 @@ func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	}
 	leader := s.replicas[0]
 	switch {
-	//mutant:the leader of an earlier attempt is held forever => case pod != leader.pod:
 	case pod != leader.pod || leader.obsolete():
 		return false
-	//mutant:a leader that somebody deleted is held forever => case false:
 	case leader.outcome.Terminating && leader.failure() == nil: // the replica gets a new pod, however this one ends
 		return false
 	default:

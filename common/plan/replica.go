@@ -54,7 +54,6 @@ func (r *replica) attempt() attempt { return attempt{job: r.jobAttempt, replica:
 // obsolete reports whether the pod belongs to another attempt than the current one. Such a pod has been accounted for,
 // so it is deleted.
 func (r *replica) obsolete() bool {
-	//mutant:a failure counts as often as it is seen => return false
 	return r.pod != nil && r.podAttempt != r.attempt().String()
 }
 
@@ -91,13 +90,11 @@ func (r *replica) failure() *policy.Failure {
 // ended. A replica that its restart policy would not restart goes on, since it might end well. So does a replica in
 // debug mode, where a user works.
 func (r *replica) losesDevice() bool {
-	//mutant:devices: an unhealthy device does not matter while the program runs => if true {
 	if len(r.devices) == 0 || r.outcome.Terminating || r.spec.RunMode.Debugging() {
 		return false
 	}
 	hasEnded := r.outcome.Phase != batchv1beta1.ReplicaPhaseRunning && r.outcome.Phase != batchv1beta1.ReplicaPhasePending
 	failure := policy.DeviceFailure(r.devices)
-	//mutant:devices: an unhealthy device ends a replica that nobody restarts => return !hasEnded && failure.Ignored
 	return !hasEnded && policy.Restarts(r.member.Role.RestartPolicy, &failure)
 }
 
@@ -188,7 +185,6 @@ func (v *view) observeReplicas() []*replica {
 			spec:       &v.job.Spec,
 		}
 		r.recorded.Name = member.Name
-		//equivalent:always v.job.Spec.Elastic != nil => a job that is not elastic runs only if all its replicas do
 		if v.job.Spec.Elastic != nil {
 			// An elastic job can run although some of its replicas do not.
 			r.ranWithAll = r.ranWithAll && r.recorded.Phase == batchv1beta1.ReplicaPhaseRunning
@@ -197,7 +193,6 @@ func (v *view) observeReplicas() []*replica {
 			r.podAttempt = r.pod.Labels[batchv1beta1.LabelAttempt]
 		}
 		r.gone = r.pod == nil && isAlive(r.recorded)
-		//mutant:the first container of a pod is judged => if r.pod != nil { r.mainContainer = r.pod.Spec.Containers[0].Name }
 		r.mainContainer = v.mainContainerOf(member.Role.Template)
 		r.done = hasEnded(r.recorded.Phase)
 		if !r.done || r.isUnjudged() {
@@ -222,7 +217,6 @@ func (v *view) observeReplicas() []*replica {
 func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv1beta1.ReplicaStatus {
 	var all []*batchv1beta1.ReplicaStatus
 	for _, task := range tasks {
-		//equivalent:without all = slices.Grow(all, len(task.Replicas)) => it only saves allocations
 		all = slices.Grow(all, len(task.Replicas))
 		for i := range task.Replicas {
 			all = append(all, &task.Replicas[i])
@@ -237,7 +231,6 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	})
 	next := 0
 	return func(name string) *batchv1beta1.ReplicaStatus {
-		//equivalent:never next < len(all) && all[next].Name == name => the map has the same entry, but takes longer
 		if next < len(all) && all[next].Name == name {
 			next++
 			return all[next-1]
@@ -250,7 +243,6 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 func (r *replica) inAttempt(n int32, due *metav1.Time) replica {
 	next := *r
 	next.recorded = batchv1beta1.ReplicaStatus{Name: r.member.Name, Attempt: n, RestartTime: due}
-	//equivalent:always false => restarts are decided before, and nothing reads gone of a restarted replica
 	next.done, next.gone = false, false
 	return next
 }

@@ -23,11 +23,9 @@ func (s *steps) restart() {
 
 // restartAll restarts all replicas together because of a failure.
 func (s *steps) restartAll(root replicaFailure) {
-	//mutant:nodes: a node that fails twice is not avoided =>
 	s.avoidBadNode(root)
 	s.record(root)
 	s.countFailure(root)
-	//mutant:a failure is counted and nothing restarts =>
 	s.Status.Attempt++
 	for _, r := range s.replicas {
 		s.countReplica(r)
@@ -56,7 +54,6 @@ func (s *steps) restartEach() {
 		if r.succeeded() && policy.Restarts(r.member.Role.RestartPolicy, nil) {
 			raiseAttempt(i, r, policy.Failure{})
 			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
-			//equivalent:without continue => a replica that succeeded has neither failed nor been deleted
 			continue
 		}
 		failure, isDeletion := r.failure(), false
@@ -87,8 +84,6 @@ func (s *steps) restartEach() {
 				failed.String()+" and is not restarted", failed.facts()...)
 		}
 	}
-	//equivalent:always len(restarted) > 0 => without restarts the view stays the same
-	//equivalent:boundary of len(restarted) > 0 => as above
 	if len(restarted) > 0 {
 		s.view = s.withRestarted(restarted)
 	}
@@ -96,15 +91,12 @@ func (s *steps) restartEach() {
 
 // countFailure counts a failure that restarts replicas.
 func (s *steps) countFailure(f replicaFailure) {
-	//mutant:only the first failure counts => if !f.failure.Ignored && s.Status.BackoffCount == 0 {
-	//mutant:an ignored failure counts => if true {
 	if !f.failure.Ignored {
 		s.Status.BackoffCount++
 	} else {
 		s.Status.Disruptions++
 	}
 	restart := Restart{Cause: f.failure.Reason, Counted: !f.failure.Ignored}
-	//equivalent:always pod != nil => the reason of a failure without a pod is that of a container, or Deleted
 	if pod := f.culprit().pod; policy.IsNodeFault(f.failure.Reason) && pod != nil && policy.HasStarted(pod) {
 		restart.Node = f.node()
 	}

@@ -134,7 +134,6 @@ func (v *view) unclear() []Container {
 	}
 	var containers []Container
 	for _, r := range v.replicas {
-		//equivalent:always r.pod != nil => a failure whose pod is gone has no output that could be unclear
 		if failure := r.failure(); failure != nil && r.pod != nil && failure.IsUnclear() {
 			containers = append(containers, Container{Pod: r.pod.Name, Name: r.mainContainer})
 		}

@@ -7,14 +7,12 @@ import (
 // begin starts the job, if it has not started.
 func (s *steps) begin() {
 	s.identify()
-	//equivalent:always s.Status.StartTime == nil => a job that has started is not paused, and keeps its startTime
 	if s.Status.StartTime == nil {
 		s.resume()
 		if !s.waitsForStart() {
 			s.Status.StartTime = s.startTime()
 		}
 	}
-	//mutant:a job that ends before its first status is not reported as accepted => if false {
 	if s.hasUnreportedPods() {
 		// The first status write was deferred, so this status must include its conditions.
 		s.accept(accepted)
@@ -26,7 +24,6 @@ func (s *steps) begin() {
 // wakeAtDeadline requeues the job at its deadline, if it has one.
 func (s *steps) wakeAtDeadline() {
 	if deadline, ok := s.deadline(); ok {
-		//mutant:the job is not requeued for its deadline => _ = deadline
 		s.wakeAt(deadline)
 	}
 }
@@ -37,7 +34,6 @@ func (s *steps) run() {
 	s.wakeToGiveBack()
 	s.CreateService = !s.seen.HasService
 	s.EnsureNetworkPolicy = s.seen.NeedsNetworkPolicy
-	//mutant:the pods of an earlier attempt are not deleted =>
 	s.deleteObsolete()
 	s.allowNodes()
 	s.createMissing()
@@ -48,9 +44,7 @@ func (s *steps) run() {
 
 // deleteObsolete deletes the pods of earlier attempts, and pods that belong to no replica.
 func (s *steps) deleteObsolete() {
-	//equivalent:never s.hasOnlyCurrentPods() => the rest of the function deletes nothing, but takes longer
 	if s.hasOnlyCurrentPods() {
-		//equivalent:without return => as above
 		return
 	}
 	current := map[string]bool{}

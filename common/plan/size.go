@@ -60,13 +60,8 @@ var omissions = []omission{
 // out before: for a replica whose pod is gone, only the entry without that part is left.
 func (s *steps) fit() {
 	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == s.job.Status.Omitted })
-	//equivalent:boundary of boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => both fit at the limit
-	//equivalent:never boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObj... => measuring only takes longer
 	fits := boundOf(s.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
-	//equivalent:never before <= 0 && s.job.RestSize == nil && fits => as above
-	//equivalent:boundary of before <= 0 => as above
 	if before <= 0 && s.job.RestSize == nil && fits {
-		//equivalent:without return => as above
 		return // nearly all jobs fit for certain, and an exact measurement is expensive
 	}
 	room := maxObject - restOfSmallJob
@@ -101,7 +96,6 @@ func boundOf(tasks []batchv1beta1.TaskStatus) int {
 
 func sizeOf(status batchv1beta1.JobStatus) int {
 	content, err := json.Marshal(status)
-	//equivalent:never err != nil => every status can be encoded as JSON
 	if err != nil {
 		return 0 // every status can be encoded as JSON
 	}

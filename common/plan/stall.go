@@ -34,9 +34,7 @@ type stallCheck struct {
 func (v *view) checkStall() stallCheck {
 	spec, status := v.job.Spec, v.job.Status
 	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
-	//mutant:progress: a job is stalled that does not run => if !spec.ReportsProgress || len(status.Conditions) == 0 ||
 	if !spec.ReportsProgress || spec.RunMode.Debugging() || spec.RunMode.Pausing() || !isRunning(status) ||
-		//mutant:progress: a stall counts although the admission is withdrawn => v.hasUnjudgedFailure() ||
 		v.whyStop() != "" || v.hasUnjudgedFailure() ||
 		slices.ContainsFunc(v.replicas, (*replica).hasNewFailure) || v.hasSurplus() {
 		return stallCheck{}
@@ -72,7 +70,6 @@ func (v *view) hasSurplus() bool {
 func checkAfterReport(by *replica, last Reading, started, since time.Time, startLimit, limit time.Duration) stallCheck {
 	missing, field := "no other step", "progressDeadlineSeconds"
 	after, progress := cmp.Or(last.Status.Summary, "the first report"), last.progressTime()
-	//mutant:progress: a training that starts again is stalled if it reports no step => startsAgain := false
 	startsAgain := !started.Before(progress) // false if they have never started again
 	if startsAgain {
 		missing, field, after = "nothing", "startupDeadlineSeconds", "the training started again"
@@ -83,7 +80,6 @@ func checkAfterReport(by *replica, last Reading, started, since time.Time, start
 	}
 	progress = later(progress, since)
 	due := later(progress.Add(limit), last.Time.Add(last.Announced))
-	//mutant:progress: an announced silence is a stall => if last.Time.Before(progress.Add(limit)) {
 	if last.Time.Before(due) {
 		return stallCheck{isOnTime: true, due: due}
 	}
@@ -122,8 +118,6 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 		if hasReported {
 			due = later(due, reading.Time.Add(startLimit-reading.Silence))
 		}
-		//mutant:progress: a pod that was not read is stalled => if !reading.Time.IsZero() && reading.Time.Before(due) {
-		//mutant:progress: a reading before the deadline is a stall => if reading.Time.IsZero() || v.now.Before(due) {
 		if reading.Time.Before(due) { // also if there is no reading
 			if !v.now.Before(due) && (reading.Time.IsZero() || reading.Problem != "") {
 				return stallCheck{} // the pod cannot be read, or has no sidecar although it might train
@@ -140,7 +134,6 @@ func (v *view) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 // not stalled now, a deadline was changed. Otherwise, the stall ended the attempt before, and this one has to report.
 func (v *view) hasStalledSince(since time.Time) bool {
 	c := meta.FindStatusCondition(v.job.Status.Conditions, batchv1beta1.ConditionStalled)
-	//equivalent:always c.Status == metav1.ConditionTrue => the result only matters while the condition is True
 	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
 }
 
@@ -179,7 +172,6 @@ func (v *view) stall() *replicaFailure {
 	if check.stalled == nil {
 		return nil
 	}
-	//mutant:progress: a stall does not count => return &replicaFailure{check.stalled, policy.Failure{Ignored: true,
 	return &replicaFailure{replica: check.stalled, failure: policy.Failure{
 		Reason: batchv1beta1.ReasonNoProgress, Message: check.message, Time: v.now,
 	}}
@@ -192,7 +184,6 @@ func (f *replicaFailure) isStall() bool {
 
 // hasNewFailure reports whether the replica has ended or was deleted, and the status does not account for that yet.
 func (r *replica) hasNewFailure() bool {
-	//mutant:progress: a stall is reported although a failure is not counted yet => return false
 	return !r.done && (r.failure() != nil || r.deletion() != nil)
 }
 
@@ -210,13 +201,10 @@ func (s *steps) reportStall(before view) {
 		s.Stall = batchv1beta1.ProgressPolicyRestart
 		s.setStalled(metav1.ConditionTrue, batchv1beta1.ReasonNoProgress, check.message)
 	case was != metav1.ConditionFalse && (s.Status.StartTime == nil || s.Status.Decided()):
-		//mutant:progress: the stall that ended a job is forgotten => if true {
 		if !before.job.Status.Decided() {
 			s.setStalled(metav1.ConditionFalse, batchv1beta1.ReasonNotRunning, "the training does not run anymore")
 		}
-	//mutant:progress: a stall is announced although the job ends => case false:
 	case s.Status.Decided():
-	//mutant:progress: a stall is announced more than once => case check.stalled != nil:
 	case check.stalled != nil && was != metav1.ConditionTrue:
 		s.Stall = batchv1beta1.ProgressPolicyNotify
 		s.setStalled(metav1.ConditionTrue, batchv1beta1.ReasonNoProgress, check.message)

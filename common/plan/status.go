@@ -36,7 +36,6 @@ func (s *steps) setStatus() {
 		message = fmt.Sprintf(
 			"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted", elastic.Least())
 		s.setWaiting(reason, message)
-	//mutant:a job is reported as running while a replica waits => case waiting <= 1:
 	case waiting == 0:
 		reason = batchv1beta1.ReasonReplicasRunning
 		message = fmt.Sprintf("all %d replicas run or have ended", len(s.replicas))
@@ -54,7 +53,6 @@ func (s *steps) setStatus() {
 	default:
 		s.setWaiting(reason, notRunning(waiting, len(s.replicas))+": "+message)
 	}
-	//mutant:a status is written although nothing changes => s.setReason(reason + s.now.Format("150405"))
 	s.setReason(reason)
 	if s.replicas[0].outcome.Phase == batchv1beta1.ReplicaPhaseUnknown {
 		s.Status.Phase = batchv1beta1.JobPhaseUnknown
@@ -198,7 +196,6 @@ func (s *steps) setReplicaFailure() {
 	if s.lastRestarted != nil {
 		s.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, s.lastRestarted.failure.Reason,
 			s.lastRestarted.String()+" and is being replaced")
-		//equivalent:without return => a replica that is being replaced does not run, so the job has not recovered
 		return
 	}
 	failed := meta.FindStatusCondition(s.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
@@ -223,7 +220,6 @@ func (s *steps) hasRecovered() bool {
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		waiting, _ := s.explain(r)
 		mayWait := trains && r.recorded.Attempt == 0
-		//mutant:a failed replica is reported as recovered => return waiting != "" && !mayWait
 		return r.staysFailed() || waiting != "" && !mayWait
 	})
 }

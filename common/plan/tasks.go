@@ -24,7 +24,6 @@ func (s *steps) setTasks() {
 	ready := 0
 	for _, role := range s.roles {
 		task := batchv1beta1.TaskStatus{Type: role.Type, RestartCount: restarts[role.Type] + s.restartCounts[role.Type]}
-		//equivalent:without task.Replicas = slices.Grow(task.Replicas, int(role.Replicas... => it only saves allocations
 		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
 		for _, r := range s.replicas {
 			if r.member.Role.Type != role.Type {
@@ -103,7 +102,6 @@ func (r *replica) entry() batchv1beta1.ReplicaStatus {
 func (r *replica) withFirstEnd(c corev1.ContainerStatus) corev1.ContainerStatus {
 	ended := c.LastTerminationState
 	hasRestarted := c.Name == r.mainContainer && c.State.Terminated == nil && ended.Terminated != nil
-	//mutant:containers: the exit of a container that restarts in its pod is lost => if hasRestarted && !hasRestarted {
 	if hasRestarted {
 		c.State = ended
 	}
@@ -153,7 +151,6 @@ func countPhase(aggregate *batchv1beta1.Aggregate, phase batchv1beta1.ReplicaPha
 	case batchv1beta1.ReplicaPhaseRunning:
 		aggregate.Running++
 	case batchv1beta1.ReplicaPhaseSucceeded:
-		//mutant:the aggregate lacks the replicas that succeeded =>
 		aggregate.Succeeded++
 	case batchv1beta1.ReplicaPhaseFailed:
 		aggregate.Failed++

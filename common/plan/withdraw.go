@@ -32,14 +32,12 @@ func (v *view) whyStop() string {
 		if !r.isCurrent() {
 			continue
 		}
-		//mutant:kueue: pods stay after an eviction => if false {
 		if standing.Stops != "" {
 			return standing.Stops // the pod of a replica that has ended holds the quota, too
 		}
 		if r.done {
 			continue
 		}
-		//mutant:kueue: pods of another Workload go on => if false {
 		if by := standing.AdmittedBy; by != "" && r.pod.Labels[batchv1beta1.LabelAdmittedBy] != string(by) {
 			return fmt.Sprintf("%s was not created for the present admission of the job", r.pod.Name)
 		}
@@ -60,7 +58,6 @@ func (s *steps) withdraw(why string) {
 // evict stops all replicas. As a pause, it begins a new attempt, so that all pods belong to an earlier one and their
 // failures are ignored. The status is written before the first pod is deleted.
 func (s *steps) evict(why string) {
-	//mutant:kueue: an eviction counts as a failure => s.Status.Evictions++; s.Status.BackoffCount++
 	s.Status.Evictions++
 	s.view = s.inNewAttempt(jobAttempt(s.Status), nil)
 	s.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", why)

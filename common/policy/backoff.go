@@ -47,7 +47,6 @@ func RestartDelay(restart int32, reason string) time.Duration {
 	}
 	delay := firstRestartDelay
 	for range restart - 2 {
-		//equivalent:boundary of delay >= maxRestartDelay => no delay equals the maximum: 640 s follows 320 s
 		if delay *= 2; delay >= maxRestartDelay {
 			return maxRestartDelay
 		}

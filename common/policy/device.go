@@ -37,7 +37,6 @@ func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.Unhe
 		}
 		for _, resource := range container.AllocatedResourcesStatus {
 			for _, device := range resource.Resources {
-				//mutant:devices: a device whose health is unknown counts as unhealthy => if device.Health != "Healthy" {
 				if device.Health == corev1.ResourceHealthStatusUnhealthy {
 					devices = append(devices, batchv1beta1.UnhealthyDevice{
 						Resource: report.Truncated(string(resource.Name), maxDeviceName),
@@ -83,7 +82,6 @@ func namesOf(devices []batchv1beta1.UnhealthyDevice) string {
 // RecordsDevice reports whether a change of a status records a failure because of an unhealthy device.
 func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 	isOfDevice := func(f batchv1beta1.ReplicaFailure) bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
-	//mutant:devices: a restart is forgotten if its device is healthy again => if isOfDevice != nil {
 	if !slices.ContainsFunc(after.Failures, isOfDevice) {
 		return false
 	}

@@ -69,7 +69,6 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	}
 	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
 	outcome := Outcome{
-		//mutant:the exit of a container before its pod was deleted is ignored => Terminating: pod.DeletionTimestamp != nil,
 		Terminating: pod.DeletionTimestamp != nil && !endedBeforeDeletion(pod, main),
 		Disruption:  Disruption(pod),
 	}
@@ -84,7 +83,6 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodSucceeded:
 		outcome.Phase = batchv1beta1.ReplicaPhaseSucceeded
-	//mutant:containers: a replica whose main container was restarted in its pod has not failed => case false:
 	case wasRestarted(pod, main):
 		outcome.Phase = batchv1beta1.ReplicaPhaseFailed
 	case pod.Status.Phase == corev1.PodUnknown:
@@ -98,7 +96,6 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	if outcome.Phase == batchv1beta1.ReplicaPhaseFailed {
 		outcome.Failure = failureOf(pod, main, devices)
 		outcome.Failure.Ignored = outcome.Disruption != "" || !HasStarted(pod) ||
-			//mutant:devices: a failure because of the node or a device counts => false
 			IsNodeFault(outcome.Failure.Reason)
 	}
 	return outcome
@@ -125,7 +122,6 @@ func DeletedAt(pod *corev1.Pod) time.Time {
 // wasRestarted reports whether the kubelet restarted the main container of a live pod. The replica has then failed with
 // the first exit: backoffLimit does not count restarts by the kubelet, and the peers do not restart with the container.
 func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
-	//equivalent:always pod.Status.Phase != corev1.PodSucceeded => if such a pod failed, its main container has ended
 	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 	return isLive && main != nil && main.State.Terminated == nil &&
 		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)

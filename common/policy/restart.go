@@ -20,7 +20,6 @@ const (
 // isRetryable reports whether RestartPolicyExitCode restarts a replica with the exit code of its container or of its
 // process. The code of a signal can also be its negative number, as launchers report it. A nil code is not retryable.
 func isRetryable(code *int32) bool {
-	//equivalent:boundary of *code < 0 => neither 0 nor 128 is retryable
 	if code != nil && *code < 0 {
 		code = new(firstSignalCode - *code)
 	}

@@ -24,7 +24,6 @@ func (u *unknowns) add(conn net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.conns = append(u.conns, conn)
-	//attack:a worker keeps the connections of all strangers => if true {
 	if len(u.conns) <= maxUnknown {
 		return
 	}

@@ -70,7 +70,6 @@ func NewClient(timeout time.Duration) *http.Client {
 		Timeout: timeout,
 		Transport: &http.Transport{
 			Proxy: nil, DisableKeepAlives: true, DisableCompression: true,
-			//attack:a header of any size => MaxResponseHeaderBytes: 1 << 40,
 			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -104,7 +103,6 @@ func fetch(ctx context.Context, client *http.Client, url string) (Status, error)
 		IdleSeconds int64          `json:"idleSeconds"`
 		Sources     boundedSources `json:"sources"`
 	}
-	//attack:a body of any size => body := response.Body
 	body := io.LimitReader(response.Body, maxStatus)
 	if err := json.NewDecoder(body).Decode(&read); err != nil {
 		return Status{}, fmt.Errorf("%s: reading the response: %w", url, err)

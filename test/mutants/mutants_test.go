@@ -1,12 +1,7 @@
 // Package mutants checks that the exploration of small jobs finds bugs: it must fail with each of many bugs in the job
-// controller. Each of them has been a real bug, of this controller or of another operator. A bug is marked in the code,
-// on the line before the one that it replaces:
-//
-//	//mutant:a finished job goes on => case false:
-//	case v.job.Status.Finished():
-//
-// If nothing follows the arrow, the bug removes the line. If the name begins with a word of shownBy and a colon, only
-// the explorations of that word show the bug.
+// controller. Each of them has been a real bug, of this controller or of another operator. The bugs are the mutants in
+// testdata/mutants.yaml of the packages. If the name of a bug begins with a word of shownBy and a colon, only the
+// explorations of that word show the bug.
 package mutants
 
 import (
@@ -35,15 +30,15 @@ var shownBy = map[string]string{
 	"quota":      "ResourceQuota",
 }
 
-func TestMarks(t *testing.T) {
+func TestNamesOfMutants(t *testing.T) {
 	t.Parallel()
-	found := mutant.Marked(t, filepath.Join("..", "..", "common"), "mutant")
+	found := mutant.Below(t, filepath.Join("..", "..", "common")).Mutants
 	if len(found) < 45 {
-		t.Errorf("found %d marked mutants, want at least 45", len(found))
+		t.Errorf("found %d mutants, want at least 45", len(found))
 	}
 	for i := 1; i < len(found); i++ {
-		if found[i].Name == found[i-1].Name {
-			t.Errorf("two mutants have the name %q", found[i].Name)
+		if found[i].Bug == found[i-1].Bug {
+			t.Errorf("two mutants have the name %q", found[i].Bug)
 		}
 	}
 }
@@ -60,13 +55,13 @@ func TestExplorationFindsEveryMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, m := range mutant.Marked(t, filepath.Join(root, "common"), "mutant") {
+	for i, m := range mutant.Below(t, filepath.Join(root, "common")).Mutants {
 		if i%parts != part-1 {
 			continue
 		}
-		t.Run(m.Name, func(t *testing.T) {
+		t.Run(m.Bug, func(t *testing.T) {
 			jobs := "PlainKind/small_jobs"
-			word, _, _ := strings.Cut(m.Name, ":")
+			word, _, _ := strings.Cut(m.Bug, ":")
 			if shown, ok := shownBy[word]; ok {
 				jobs += ".*/" + shown
 			}

@@ -56,7 +56,7 @@ func (s Score) Percent() float64 {
 	return float64(1000*s.Killed/(s.Mutants-s.Explained)) / 10
 }
 
-// left returns the number of mutants that no unit test detected and no mark explains.
+// left returns the number of mutants that no unit test detected and no entry explains.
 func (s Score) left() int {
 	sum := 0
 	for _, n := range s.Left {
@@ -75,7 +75,7 @@ func (s Score) compare(recorded Score) error {
 	for _, file := range slices.Sorted(maps.Keys(s.Left)) {
 		if s.Left[file] > recorded.Left[file] {
 			errs = append(errs, fmt.Errorf("%d mutants of %s survive, and %d are recorded: "+
-				"write a test, or explain them with %s", s.Left[file], file, recorded.Left[file], markPrefix))
+				"write a test, or explain them in testdata/mutants.yaml", s.Left[file], file, recorded.Left[file]))
 		}
 	}
 	return errors.Join(errs...)

@@ -23,7 +23,7 @@ type Runner struct {
 }
 
 // Run tests a package, prints the survivors, and returns the score. It returns an error if the score is worse than the
-// recorded score, or if a mark explains no survivor.
+// recorded score, or if an entry explains no survivor.
 func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 	folder, err := os.MkdirTemp("", "mutation")
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 			return Score{}, err
 		}
 	}
-	left, explained, errOfMarks := explain(survivors, t.marks)
+	left, explained, errOfEntries := explain(survivors, t.equivalents)
 	score := Score{Mutants: len(t.mutants), Killed: len(t.mutants) - len(survivors), Explained: explained}
 	if len(left) == p.left() {
 		score.KilledBehind = p.KilledBehind
@@ -64,7 +64,7 @@ func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 	}
 	fmt.Fprintf(r.Output, "%s: unit tests find %d of %d bugs, no test can find %d, %d survive: %.1f %%\n\n",
 		p.Path, score.Killed, score.Mutants, score.Explained, len(left), score.Percent())
-	return score, errors.Join(errOfMarks, score.compare(p.Score))
+	return score, errors.Join(errOfEntries, score.compare(p.Score))
 }
 
 // survivors returns the mutants that the tests of a package do not detect.

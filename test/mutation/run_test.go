@@ -68,7 +68,6 @@ func Untested(n int) bool { return n > 1 }
 
 // Equal has a mutant that no test can detect.
 func Equal(n int) int {
-	//equivalent:boundary of n > 0 => 0 is its own opposite
 	if n > 0 {
 		return n
 	}
@@ -114,6 +113,12 @@ func TestEqual(t *testing.T) {
 		t.Fail()
 	}
 }
+`)
+	write("price/testdata/mutants.yaml", `equivalents:
+- in: Equal
+  at: if n > 0 {
+  change: boundary of n > 0
+  reason: 0 is its own opposite
 `)
 	write("behind/behind_test.go", `package behind
 
@@ -173,7 +178,7 @@ price: unit tests find 37 of 41 bugs, no test can find 1, 3 survive: 92.5 %
 
 `,
 			wantErr: "the score is 92.5 %, which is below the recorded 95.0 %\n3 mutants of price/price.go survive, " +
-				"and 2 are recorded: write a test, or explain them with //equivalent:",
+				"and 2 are recorded: write a test, or explain them in testdata/mutants.yaml",
 		},
 		"only the named files have mutants": {
 			p:          Package{Path: "price", Files: []string{"other.go"}},

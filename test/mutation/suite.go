@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
 // switchCode has the functions that the code of mutants calls, without the package clause.
@@ -50,8 +52,8 @@ type target struct {
 	root    string
 	pkg     *pkg
 	mutants []Mutant
-	// marks are the marks in the files with mutants.
-	marks []mark
+	// equivalents explain mutants. Their paths are relative to the root.
+	equivalents []mutant.Equivalent
 	// overlay is the overlay file with which go compiles the package with all mutants.
 	overlay string
 }
@@ -59,6 +61,10 @@ type target struct {
 // newTarget writes the mutants of the named files of a package into a folder. If no file is named, all files are used.
 func newTarget(root, dir string, files []string, folder string) (*target, error) {
 	p, err := loadPackage(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := mutant.Read(p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +83,12 @@ func newTarget(root, dir string, files []string, folder string) (*target, error)
 		path := filepath.ToSlash(filepath.Join(dir, name))
 		mutants, text := weave(p, s, path, len(t.mutants)+1)
 		t.mutants = append(t.mutants, mutants...)
-		marks, err := marksOf(path, string(s.content))
-		if err != nil {
-			return nil, err
+		for _, e := range listed.Equivalents {
+			if e.Path == s.path {
+				e.Path = path
+				t.equivalents = append(t.equivalents, e)
+			}
 		}
-		t.marks = append(t.marks, marks...)
 		if err := write(name, text); err != nil {
 			return nil, err
 		}

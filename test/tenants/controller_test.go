@@ -41,8 +41,7 @@ const farAbove = 4
 // built holds the paths of the binaries of controllers, by module and bug.
 var built = map[string]string{}
 
-// build returns the path of the binary of a controller. A bug replaces the line of code that prevents an attack. The
-// mark //attack:name => code is above that line.
+// build returns the path of the binary of a controller. A bug replaces the line of code that prevents an attack.
 func build(s service) string {
 	GinkgoHelper()
 	key := s.module + " with " + s.bug
@@ -65,13 +64,13 @@ func overlay(s service) string {
 	for _, root := range []string{"../../common", "../../" + s.module} {
 		absolute, err := filepath.Abs(root)
 		Expect(err).NotTo(HaveOccurred())
-		for _, m := range mutant.Marked(GinkgoTB(), absolute, "attack") {
-			if m.Name == s.bug {
+		for _, m := range mutant.Below(GinkgoTB(), absolute).Attacks {
+			if m.Bug == s.bug {
 				overlays = append(overlays, m.Overlay(GinkgoTB()))
 			}
 		}
 	}
-	Expect(overlays).To(HaveLen(1), "marks //attack:%s", s.bug)
+	Expect(overlays).To(HaveLen(1), "attacks with the bug %q in testdata/mutants.yaml", s.bug)
 	return overlays[0]
 }
 

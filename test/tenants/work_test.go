@@ -30,7 +30,7 @@ type service struct {
 	object func(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured
 	// works creates an object of the victim and waits until the controller has done its work for the object.
 	works func(ctx context.Context, c *cluster, s service, name string)
-	// bug is the name of a bug that is compiled into the controller. The code of the controller marks it. Empty means no
+	// bug is the name of a bug that is compiled into the controller. It is an attack in a list of mutants. Empty means no
 	// bug.
 	bug string
 }

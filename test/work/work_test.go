@@ -56,8 +56,8 @@ func TestASearchForEachItemGrowsFaster(t *testing.T) {
 	isAskedFor(t)
 	folder := t.TempDir() // go build -cover ignores overlays
 	tree.Copy(t, root, folder)
-	for _, m := range mutant.Marked(t, filepath.Join(folder, "tensorboard"), "attack") {
-		if m.Name == "the number of a run is searched from the start" {
+	for _, m := range mutant.Below(t, filepath.Join(folder, "tensorboard")).Attacks {
+		if m.Bug == "the number of a run is searched from the start" {
 			m.Apply(t)
 		}
 	}
