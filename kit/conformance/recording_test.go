@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,7 +72,7 @@ func testRecording(t *testing.T, k model.Kind, file string) {
 			w.witness = o
 			s.play(w, fault{}, nil)
 			done.scenarios[s.name] = o.actions
-			if diff := cmp.Diff(recorded.of(s.name), done.of(s.name)); diff != "" && !*updateRecording {
+			if diff := gocmp.Diff(recorded.of(s.name), done.of(s.name)); diff != "" && !*updateRecording {
 				t.Errorf("the controller does not do what is recorded (-recorded +done):\n%s", diff)
 			}
 		})
@@ -89,33 +90,45 @@ type recording struct {
 	// scenarios are the actions of the controller in each scenario: writes, live reads and events. Each has the time since
 	// the job was created. A creation has the digest of the object, and another write a JSON merge patch with the change.
 	scenarios map[string][]string
-	// objects are the objects that the controller creates, by their digests.
+	// objects are the objects that the controller creates, by their digests. In a file, they have numbers instead.
 	objects map[string]string
 }
 
-// format returns the text of the recording: first the objects, then the actions of each scenario below its name.
+// format returns the text of the recording: the actions of each scenario below its name, and then the objects. It
+// numbers the objects, so that a change of an object changes one line.
 func (r recording) format() string {
-	var b strings.Builder
-	for _, digest := range slices.Sorted(maps.Keys(r.objects)) {
-		fmt.Fprintf(&b, "%s %s\n", digest, r.objects[digest])
-	}
+	var scenarios, objects strings.Builder
+	numbers := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(r.scenarios)) {
-		fmt.Fprintf(&b, "\n# %s\n%s\n", name, strings.Join(r.scenarios[name], "\n"))
+		fmt.Fprintf(&scenarios, "# %s\n", name)
+		for _, action := range r.scenarios[name] {
+			digest := lastWord(action)
+			if r.objects[digest] != "" && numbers[digest] == "" {
+				numbers[digest] = fmt.Sprintf("object-%d", len(numbers)+1)
+				fmt.Fprintf(&objects, "%s %s\n", numbers[digest], r.objects[digest])
+			}
+			fmt.Fprintln(&scenarios, strings.TrimSuffix(action, digest)+cmp.Or(numbers[digest], digest))
+		}
+		fmt.Fprintln(&scenarios)
 	}
-	return b.String()
+	return scenarios.String() + "# objects\n" + objects.String()
 }
+
+func lastWord(action string) string { return action[strings.LastIndexByte(action, ' ')+1:] }
 
 // parseRecording returns the recording that format has written.
 func parseRecording(text string) recording {
 	r := recording{scenarios: map[string][]string{}, objects: map[string]string{}}
-	sections := strings.Split(strings.TrimSpace(text), "\n\n# ")
-	for line := range strings.Lines(sections[0]) {
-		digest, object, _ := strings.Cut(strings.TrimSpace(line), " ")
-		r.objects[digest] = object
-	}
-	for _, section := range sections[1:] {
-		name, actions, _ := strings.Cut(section, "\n")
-		r.scenarios[name] = strings.Split(actions, "\n")
+	for section := range strings.SplitSeq(strings.TrimPrefix(text, "# "), "\n\n# ") {
+		name, lines, _ := strings.Cut(strings.TrimRight(section, "\n"), "\n")
+		if name != "objects" {
+			r.scenarios[name] = strings.Split(lines, "\n")
+			continue
+		}
+		for line := range strings.Lines(lines) {
+			number, object, _ := strings.Cut(strings.TrimSpace(line), " ")
+			r.objects[number] = object
+		}
 	}
 	return r
 }
@@ -124,8 +137,8 @@ func parseRecording(text string) recording {
 func (r recording) of(scenario string) []string {
 	actions := slices.Clone(r.scenarios[scenario])
 	for i, action := range actions {
-		if digest := action[strings.LastIndexByte(action, ' ')+1:]; r.objects[digest] != "" {
-			actions[i] = strings.TrimSuffix(action, digest) + r.objects[digest]
+		if key := lastWord(action); r.objects[key] != "" {
+			actions[i] = strings.TrimSuffix(action, key) + r.objects[key]
 		}
 	}
 	return actions
@@ -188,20 +201,34 @@ func (o *observer) emitted(eventtype, reason, message string) {
 	o.add("event " + eventtype + " " + reason + ": " + strings.ReplaceAll(message, "\n", `\n`))
 }
 
-// add appends an action. Pods are written in parallel, so the writes of a batch are sorted.
+// add appends an action. Pods are written in parallel, so the writes of a batch are sorted by their pods.
 func (o *observer) add(action string) {
 	action = o.world.clock.Now().Sub(model.Birth).String() + " " + action
 	at := len(o.actions)
-	for at > 0 && areOneBatch(o.actions[at-1], action) && o.actions[at-1] > action {
+	for at > 0 && areOneBatch(o.actions[at-1], action) && podOf(o.actions[at-1]) > podOf(action) {
 		at--
 	}
 	o.actions = slices.Insert(o.actions, at, action)
 }
 
-// areOneBatch reports whether two actions do the same to two pods at the same time.
+// areOneBatch reports whether two actions create pods at the same time, or change and delete pods at the same time.
 func areOneBatch(a, b string) bool {
-	verb, _, isPod := strings.Cut(a, " Pod/")
-	return isPod && strings.HasPrefix(b, verb+" Pod/")
+	time, rest, _ := strings.Cut(a, " ")
+	return podOf(a) != "" && podOf(b) != "" && strings.HasPrefix(b, time+" ") &&
+		strings.HasPrefix(rest, "create ") == strings.HasPrefix(b, time+" create ")
+}
+
+// podOf returns the name of the pod that an action writes. It is empty if the action does not write a pod.
+func podOf(action string) string {
+	words := strings.Fields(action)
+	if words[1] == "event" || words[1] == "live" {
+		return ""
+	}
+	name, isPod := strings.CutPrefix(words[2], "Pod/")
+	if !isPod {
+		return ""
+	}
+	return name
 }
 
 // uid and token match a UID of the model and a random token.
