@@ -154,9 +154,11 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	}
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
 	// Without --force_multi, the runner would start the processes of a single host itself, in another environment.
-	command := []string{
-		"deepspeed", "--hostfile=" + agent.Hostfile, "--master_addr=" + gang.FQDN(gang.Leader()), "--force_multi",
+	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile}
+	if first := gang.FQDN(gang.Leader()); !canLeaveOut(config.OtherArgs, first) {
+		command = append(command, "--master_addr="+first)
 	}
+	command = append(command, "--force_multi")
 	if gang.Leader().HasHostNetwork() {
 		command = append(command, "--master_port=$("+envMasterPort+")")
 	}
@@ -179,6 +181,29 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		flags = append(flags, fmt.Sprintf("--program=%d", len(program)))
 	}
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
+}
+
+// canLeaveOut reports whether arguments of DeepSpeed's launcher can leave out a host, by --include or --exclude. If they
+// leave out worker 0, rank 0 runs on another worker, whose address DeepSpeed finds.
+func canLeaveOut(args []string, host string) bool {
+	for i, arg := range args {
+		name, value, isOneWord := strings.Cut(arg, "=")
+		if !isOneWord && i+1 < len(args) {
+			value = args[i+1]
+		}
+		hasHost := strings.Contains(value, host)
+		switch name {
+		case "-i", "--include":
+			if !hasHost {
+				return true
+			}
+		case "-e", "--exclude":
+			if hasHost {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // programOf returns the training program and its arguments. It returns nil if the user launches the training, or if

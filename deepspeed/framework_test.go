@@ -108,6 +108,16 @@ func TestCommand(t *testing.T) {
 			"deepspeed", "--hostfile=/t9k/hostfile", "--master_addr=job-worker-0.job.ns.svc.cluster.local", "--force_multi",
 		}, words...)
 	}
+	const host0, host1 = "job-worker-0.job.ns.svc.cluster.local", "job-worker-1.job.ns.svc.cluster.local"
+	withArgs := func(args ...string) *v1beta1.Config {
+		config := running()
+		config.OtherArgs = args
+		return config
+	}
+	// filtered is launcher without the address of worker 0.
+	filtered := func(words ...string) []string {
+		return slices.DeleteFunc(launcher(words...), func(word string) bool { return word == "--master_addr="+host0 })
+	}
 	for name, tc := range map[string]struct {
 		job  *v1beta1.DeepSpeedJob
 		rank int
@@ -135,6 +145,22 @@ func TestCommand(t *testing.T) {
 		"config.run.exec runs a program": {
 			job:  jobOf(&v1beta1.Config{Run: &v1beta1.RunType{Exec: []string{"bash", "-c", "train"}}}, training()),
 			want: launches(launcher("--no_python", "bash", "-c", "train")...),
+		},
+		"DeepSpeed finds the address of rank 0 if included hosts leave out worker 0": {
+			job:  jobOf(withArgs("--include", host1), training()),
+			want: launches(filtered("--include", host1, "train.py")...),
+		},
+		"DeepSpeed finds the address of rank 0 if worker 0 is excluded": {
+			job:  jobOf(withArgs("-e="+host0), training()),
+			want: launches(filtered("-e="+host0, "train.py")...),
+		},
+		"worker 0 has rank 0 if it is one of the included hosts": {
+			job:  jobOf(withArgs("-i", host1+":0@"+host0+":0"), training()),
+			want: launches(launcher("-i", host1+":0@"+host0+":0", "train.py")...),
+		},
+		"worker 0 has rank 0 if other hosts are excluded": {
+			job:  jobOf(withArgs("--exclude="+host1), training()),
+			want: launches(launcher("--exclude="+host1, "train.py")...),
 		},
 		"the agent knows the program if a shell would change its words": {
 			job: jobOf(&v1beta1.Config{
