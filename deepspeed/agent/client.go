@@ -182,8 +182,11 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 	if !c.noStdin {
 		session.Stdin = os.Stdin
 	}
-	session.Stdout, session.Stderr = io.MultiWriter(printed, sink{o.stdout, cancel}), io.MultiWriter(printed,
-		sink{o.stderr, cancel})
+	stdout, stderr := io.Writer(sink{o.stdout, cancel}), io.Writer(sink{o.stderr, cancel})
+	if isNodeCommand(c.command) {
+		stdout, stderr = &bar{Writer: stdout, interval: barInterval}, &bar{Writer: stderr, interval: barInterval}
+	}
+	session.Stdout, session.Stderr = io.MultiWriter(printed, stdout), io.MultiWriter(printed, stderr)
 	if err := session.Start(c.command); err != nil {
 		return exitLost, fmt.Errorf("%s did not run the command: %w: see the log of that worker", c.host, err)
 	}

@@ -15,6 +15,8 @@ type tail struct {
 	mu    sync.Mutex
 	lines bytes.Buffer // complete lines
 	line  bytes.Buffer // the incomplete line
+	// isReturn is whether the last byte was a carriage return, after which a progress bar rewrites its line.
+	isReturn bool
 }
 
 // Write never fails. Both streams of a command can call it at the same time.
@@ -22,9 +24,14 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range p {
-		if c == '\n' {
+		if t.isReturn && c != '\n' {
+			t.line.Reset()
+		}
+		t.isReturn = c == '\r'
+		switch {
+		case c == '\n':
 			t.endLine()
-		} else if t.line.Len() < tailLimit {
+		case !t.isReturn && t.line.Len() < tailLimit:
 			t.line.WriteByte(c)
 		}
 	}

@@ -20,6 +20,9 @@ func TestTail(t *testing.T) {
 		"lines of the launcher are left out": {
 			writes: []string{"no labels\n[INFO] [launch.py:319:sigkill_handler] Killing", " subprocess 7\n"}, want: "no labels",
 		},
+		"only the last state of a progress bar is kept": {
+			writes: []string{"a\r\n\r 0%", "\r 1%\r", " 2%Traceback\n", "ValueError"}, want: "a\n 2%Traceback\nValueError",
+		},
 		"only the end of a long output is kept":        {writes: []string{long + "\n", "end"}, want: long[5:] + "\nend"},
 		"only the beginning of a long line is kept":    {writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend"},
 		"half characters at the beginning are removed": {writes: []string{"é" + long[2:] + "\n"}, want: long[2:]},
