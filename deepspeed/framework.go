@@ -183,8 +183,8 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
 }
 
-// canLeaveOut reports whether arguments of DeepSpeed's launcher can leave out a host, by --include or --exclude. If they
-// leave out worker 0, rank 0 runs on another worker, whose address DeepSpeed finds.
+// canLeaveOut reports whether arguments of the launcher can leave out a host, by --include or --exclude. Without
+// worker 0, rank 0 runs on another worker, whose address DeepSpeed finds.
 func canLeaveOut(args []string, host string) bool {
 	for i, arg := range args {
 		name, value, isOneWord := strings.Cut(arg, "=")

@@ -89,12 +89,14 @@ func (c *call) parseOptions(letters string, following []string) (int, error) {
 type sink struct {
 	file   *os.File
 	broken func()
+	late   io.Writer // gets the output that the file does not take
 }
 
 // Write never fails, so that the session continues until the end of the command even if its output is lost.
 func (s sink) Write(p []byte) (int, error) {
-	if _, err := s.file.Write(p); err != nil {
+	if n, err := s.file.Write(p); err != nil {
 		s.broken()
+		_, _ = s.late.Write(p[n:])
 	}
 	return len(p), nil
 }
@@ -103,6 +105,12 @@ func (s sink) Write(p []byte) (int, error) {
 // in which the module is the last word.
 func isNodeCommand(command string) bool {
 	return strings.Contains(command, "-m deepspeed.launcher.launch ")
+}
+
+// isEndCommand reports whether the command is the one by which a terminated launcher of DeepSpeed ends the ranks of a
+// host.
+func isEndCommand(command string) bool {
+	return strings.HasPrefix(command, "pkill -f ") && strings.Contains(command, `-m\ deepspeed.launcher.launc`)
 }
 
 // sshMain runs ssh with the arguments and returns the exit code.
@@ -135,15 +143,18 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 		return exitLost, err
 	}
 	var printed tail
-	code, err := c.run(o, signals, r.over, &printed)
+	code, err := c.run(o, signals, r, &printed)
 	r.end(code, printed.String())
+	if isEndCommand(c.command) { // a failure only means that the ranks have ended, or that the agent of the host ends them
+		return 0, nil
+	}
 	return code, err
 }
 
-// run runs the command on the host. It ends the command early on a signal, when end is closed, or when the output of
-// the command can no longer be written. In these cases, run asks the server to end the command and waits for the
-// result, so that all processes on the host have ended when run returns. printed receives a copy of the output.
-func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, printed io.Writer) (int, error) {
+// run runs the command on the host. It ends the command early on a signal, when launch wants it to end, or when the
+// output of the command can no longer be written. In these cases, run asks the server to end the command and waits for
+// the result, so that all processes on the host have ended when run returns. printed receives a copy of the output.
+func (c call) run(o *options, signals <-chan os.Signal, r *reporter, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key
 	}
@@ -167,7 +178,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 		defer cancel()
 		select {
 		case <-signals:
-		case <-end:
+		case <-r.over:
 		case <-ctx.Done():
 		}
 	}()
@@ -182,7 +193,7 @@ func (c call) run(o *options, signals <-chan os.Signal, end <-chan struct{}, pri
 	if !c.noStdin {
 		session.Stdin = os.Stdin
 	}
-	stdout, stderr := io.Writer(sink{o.stdout, cancel}), io.Writer(sink{o.stderr, cancel})
+	stdout, stderr := io.Writer(sink{o.stdout, cancel, r.late()}), io.Writer(sink{o.stderr, cancel, r.late()})
 	if isNodeCommand(c.command) {
 		stdout, stderr = &bar{Writer: stdout, interval: barInterval}, &bar{Writer: stderr, interval: barInterval}
 	}

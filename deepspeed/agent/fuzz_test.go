@@ -39,7 +39,8 @@ func FuzzReport(f *testing.F) {
 			return // not a host name
 		}
 		for want, text := range map[nodeReport]string{
-			{host: host}: startReport(host),
+			{host: host}:                  startReport(host),
+			{host: host, printed: output}: printReport(host, output),
 			{host: host, ended: true, code: code, tail: output}: endReport(host, code, output),
 		} {
 			got, ok := parseReport(strings.TrimSuffix(text, "\n"))

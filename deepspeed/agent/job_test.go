@@ -227,11 +227,17 @@ func (j *job) ssh(args ...string) *exec.Cmd {
 // launcher writes a script for the launcher and returns the command to run it. Most scripts contain a call of pdsh.
 func (j *job) launcher(script string) []string {
 	j.t.Helper()
-	file := filepath.Join(j.folder, "launcher")
+	return []string{"/bin/sh", j.script("launcher", script)}
+}
+
+// script writes a script for a shell and returns its path.
+func (j *job) script(name, script string) string {
+	j.t.Helper()
+	file := filepath.Join(j.folder, name)
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		j.t.Fatal(err)
 	}
-	return []string{"/bin/sh", file}
+	return file
 }
 
 // node is the beginning of a node command in tests.

@@ -160,7 +160,7 @@ func (o *options) startsAgain() {
 
 // run runs the launcher once. It returns when the launcher and its node commands on the hosts have ended.
 func (l *launching) run(ctx context.Context) (int, error) {
-	r, err := openReports(l.startsAgain)
+	r, err := openReports(l.startsAgain, l.stdout)
 	if err != nil {
 		return 0, err
 	}

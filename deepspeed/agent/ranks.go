@@ -76,17 +76,8 @@ func (r *ranks) close() {
 // search finds the ranks among all processes. A rank has the variable RANK in its environment, and its parent has no
 // RANK or another one. A process that is started by a rank inherits RANK from its parent, so it is not a rank.
 func (r *ranks) search() {
-	names, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		panic(err) // the pattern is a constant
-	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(filepath.Base(name))
-		if err != nil {
-			continue
-		}
-		p, ok := readProcess(pid)
-		if _, known := r.found[pid]; !ok || known || p.group != r.group {
+	for pid, p := range processesOf(r.group) {
+		if _, known := r.found[pid]; known {
 			continue
 		}
 		rank, has := rankOf(pid)
@@ -97,6 +88,31 @@ func (r *ranks) search() {
 			}
 		}
 	}
+}
+
+// processesOf returns the processes of a process group by process ID.
+func processesOf(group int) map[int]process {
+	names, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	found := map[int]process{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			continue
+		}
+		if p, ok := readProcess(pid); ok && p.group == group {
+			found[pid] = p
+		}
+	}
+	return found
+}
+
+// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks.
+func isNodeLauncher(pid int) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00"))
 }
 
 // look looks for a rank that has failed, and sets the report about it.

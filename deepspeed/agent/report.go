@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,6 +23,7 @@ type reports struct {
 	socket   string
 	failed   chan struct{} // receives a value at the first failure of a round
 	again    func()        // is called when the launcher starts another round
+	output   io.Writer     // gets the output of hosts after pdsh has ended
 	clients  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -38,8 +41,9 @@ type nodes struct {
 }
 
 // openReports listens on a socket in a folder that only this user can access.
-// The function is called when the launcher starts another round of node commands.
-func openReports(again func()) (*reports, error) {
+// The function is called when the launcher starts another round of node commands. Output of hosts that pdsh no longer
+// prints is written to output.
+func openReports(again func(), output io.Writer) (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
 		return nil, fmt.Errorf(
@@ -51,7 +55,8 @@ func openReports(again func()) (*reports, error) {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	r := &reports{
-		listener: listener, socket: socket, failed: make(chan struct{}, 1), again: again, conns: map[*net.UnixConn]bool{},
+		listener: listener, socket: socket, failed: make(chan struct{}, 1), again: again, output: output,
+		conns: map[*net.UnixConn]bool{},
 	}
 	go func() {
 		for {
@@ -83,21 +88,27 @@ func (r *reports) listen(conn *net.UnixConn) {
 	}()
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		if report, ok := parseReport(lines.Text()); ok && report.ended {
+		report, ok := parseReport(lines.Text())
+		switch {
+		case !ok:
+		case report.printed != "":
+			r.print(report)
+		case report.ended:
 			r.end(report)
-		} else if ok {
+		default:
 			r.start(report.host)
 		}
 		_, _ = io.WriteString(conn, "ok\n")
 	}
 }
 
-// nodeReport is the report of a client about the start or the end of its node command.
+// nodeReport is the report of a client about the start or the end of its node command, or about its output.
 type nodeReport struct {
-	host  string
-	ended bool
-	code  int
-	tail  string
+	host    string
+	printed string
+	ended   bool
+	code    int
+	tail    string
 }
 
 func startReport(host string) string { return fmt.Sprintf("start %s\n", host) }
@@ -106,10 +117,15 @@ func endReport(host string, code int, tail string) string {
 	return fmt.Sprintf("end %s %d %q\n", host, code, tail)
 }
 
-// parseReport parses a line of startReport or endReport. It returns false for other lines.
+func printReport(host, printed string) string { return fmt.Sprintf("print %s %q\n", host, printed) }
+
+// parseReport parses a line of startReport, endReport or printReport. It returns false for other lines.
 func parseReport(line string) (nodeReport, bool) {
 	var r nodeReport
 	if _, err := fmt.Sscanf(line, "start %s", &r.host); err == nil {
+		return r, true
+	}
+	if _, err := fmt.Sscanf(line, "print %s %q", &r.host, &r.printed); err == nil {
 		return r, true
 	}
 	r.ended = true
@@ -147,6 +163,16 @@ func (r *reports) end(report nodeReport) {
 		default:
 		}
 	}
+}
+
+// print prints lines of a host as pdsh does.
+func (r *reports) print(report nodeReport) {
+	host, _, _ := strings.Cut(report.host, ".")
+	var lines strings.Builder
+	for line := range strings.Lines(report.printed) {
+		lines.WriteString(host + ": " + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	_, _ = io.WriteString(r.output, lines.String())
 }
 
 // now returns the current state of the node commands.
@@ -216,6 +242,33 @@ func (r *reporter) say(report string) {
 	case <-r.answered:
 	case <-r.over:
 	}
+}
+
+// late returns a writer for the output of the host after pdsh has ended.
+func (r *reporter) late() io.Writer {
+	if r.conn == nil {
+		return io.Discard
+	}
+	return &lateOutput{reporter: r}
+}
+
+// lateLimit is the number of bytes of a report of output. Quoted, they are shorter than the longest line of a Scanner.
+const lateLimit = 8 << 10
+
+// lateOutput reports complete lines to launch, which prints them.
+type lateOutput struct {
+	*reporter
+	line []byte // the incomplete line
+}
+
+func (l *lateOutput) Write(p []byte) (int, error) {
+	l.line = append(l.line, p...)
+	complete := bytes.LastIndexByte(l.line, '\n') + 1
+	for lines := range slices.Chunk(l.line[:complete], lateLimit) {
+		l.say(printReport(l.host, string(lines)))
+	}
+	l.line = bytes.Clone(l.line[complete:])
+	return len(p), nil
 }
 
 // end reports to launch how the node command ended, and the last output of the command.

@@ -226,9 +226,15 @@ func (c *session) wait() int {
 	return helper.ExitCode(status)
 }
 
-// terminate ends the process group. It does not send SIGKILL while the server stops, since the kubelet then limits the
-// time.
+// terminate ends the process group. It does not send SIGKILL to ranks while the server stops, since the kubelet then
+// limits the time. It first kills DeepSpeed's launcher on the host, which would send another SIGTERM to each rank, and
+// SIGKILL 30 s later.
 func (c *session) terminate() {
+	for pid := range processesOf(c.cmd.Process.Pid) {
+		if isNodeLauncher(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 	group := -c.cmd.Process.Pid
 	if syscall.Kill(group, syscall.SIGTERM) != nil {
 		return

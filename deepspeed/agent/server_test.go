@@ -181,6 +181,61 @@ func TestSSHEndsIfNobodyReadsItsOutput(t *testing.T) {
 	}
 }
 
+// pdsh ends when the launcher is terminated, and the ranks still print what they save.
+func TestOutputAfterTheEndOfPdshIsNotLost(t *testing.T) {
+	j := newJob(t, 2)
+	r, err := openReports(func() {}, j.logged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := j.ssh(worker1, node+`echo ready; read go <$RELEASE; echo "saves
+to /data"; echo a warning >&2`)
+	cmd.Env = append(cmd.Env, envSocket+"="+r.socket)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
+	_ = stdout.Close()
+	_, _ = j.release.WriteString("go\n")
+	_ = cmd.Wait()
+	r.close(time.Minute)
+	if diff := cmp.Diff("127: saves\n127: to /data\n", j.logged.String()); diff != "" {
+		t.Errorf("unexpected output of the host (-want +got):\n%s", diff)
+	}
+}
+
+func TestACommandThatEndsTheRanksSucceedsOnAHostWithoutAServer(t *testing.T) {
+	j := newJob(t, 1)
+	output, err := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`).CombinedOutput()
+	if err != nil || len(output) > 0 {
+		t.Errorf("got error %v and output %q, want none", err, output)
+	}
+}
+
+// Each rank gets SIGTERM from the server. A second one would interrupt a handler that saves a checkpoint.
+func TestRanksGetSIGTERMOnce(t *testing.T) {
+	j := newJob(t, 2)
+	// The rank counts the signals until DeepSpeed's launcher, its parent, has ended, which would end its ranks.
+	rank := j.script("rank", `trap 'n=$((n+1))' TERM; n=0; launcher=/proc/$PPID; echo ready
+until [ ! -e $launcher ] || grep -q ") Z" $launcher/stat || [ $n = 2 ]; do sleep 0.01; done
+until [ $n != 0 ]; do sleep 0.01; done
+echo $n >$STARTED`)
+	launcher := j.script("launcher", `sh `+rank+` & trap "sleep 0.1; kill $!; wait" TERM; wait`)
+	cmd := j.ssh(worker1, "sh "+launcher+" -m deepspeed.launcher.launch --world_info=x; exit $?")
+	startReady(t, cmd)
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if got := j.waitStarted(); got != "1" {
+		t.Errorf("the rank got SIGTERM %s times, want once", got)
+	}
+	_ = cmd.Wait()
+}
+
 func TestServeEndsItsSessions(t *testing.T) {
 	j := newJob(t, 1)
 	o := *j.options
