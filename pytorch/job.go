@@ -63,6 +63,9 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}
+	if spec.Notice == "" && !job.RunsTorchrun() {
+		spec.Notice = noticeAlone(roles)
+	}
 	spec.Roles = framework.LeaderFirst(leaderType, roles)
 	return spec
 }
