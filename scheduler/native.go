@@ -215,8 +215,8 @@ func (e *native) syncGroup(
 		return "", err
 	case metav1.IsControlledBy(&there, group):
 	case !there.DeletionTimestamp.IsZero():
-		return "", &report.RefusedError{Reason: v1beta1.ReasonEngineNotReady, Err: fmt.Errorf(
-			"podgroup %s of kube-scheduler belongs to an earlier group and is deleted when its pods have ended", there.Name)}
+		return "", &report.RefusedError{Reason: v1beta1.ReasonEarlierGroup, Err: fmt.Errorf(
+			"some pods of an earlier PodGroup %s have not ended, and kube-scheduler keeps that group until then", there.Name)}
 	default:
 		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", &there)
 	}

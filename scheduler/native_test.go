@@ -194,3 +194,21 @@ func TestGroupsThatKubeSchedulerDoesNotReport(t *testing.T) {
 		})
 	}
 }
+
+// kube-scheduler keeps a group that is deleted until its pods have ended. A job that is deleted and created again waits
+// for that.
+func TestAGroupWaitsForTheEndOfAnEarlierGroupWithItsName(t *testing.T) {
+	t.Parallel()
+	group := newGroup("a", 1).Group
+	group.UID = "new"
+	earlier := &schedulingv1beta1.PodGroup{ObjectMeta: engineMeta(newGroup("a", 1).Group)}
+	earlier.OwnerReferences[0].UID = "old"
+	earlier.DeletionTimestamp = new(metav1.NewTime(now))
+	earlier.Finalizers = []string{"scheduling.k8s.io/podgroup-protection"}
+	e := &native{client: newTestClient(t, earlier)}
+	_, err := e.syncGroup(t.Context(), group, []*corev1.Pod{newPod(grouped, running)}, "t9k-native-10")
+	refused, ok := errors.AsType[*report.RefusedError](err)
+	if !ok || refused.Reason != v1beta1.ReasonEarlierGroup {
+		t.Errorf("got error %v, want one with the reason %s", err, v1beta1.ReasonEarlierGroup)
+	}
+}

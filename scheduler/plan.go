@@ -46,6 +46,8 @@ type groupView struct {
 	NeedsOneClass bool
 	// Blocker is why the engine cannot schedule the group. Empty if it can.
 	Blocker string
+	// WaitsForEarlier reports whether the blocker is an earlier group with the name, whose pods have not ended.
+	WaitsForEarlier bool
 	// Unknown reports whether syncing the group with the engine failed, so that the state of the engine is not known.
 	Unknown bool
 	// Admission is the condition Admitted. It is set by plan.
@@ -137,6 +139,8 @@ func (view queueView) admission(g groupView) metav1.Condition {
 		return no(v1beta1.ReasonQueueClosed, "Queue %q is closed", name)
 	case view.Blocker.Message != "":
 		return no(v1beta1.ReasonEngineNotReady, "%s", view.Blocker.Message)
+	case g.WaitsForEarlier:
+		return no(v1beta1.ReasonEarlierGroup, "%s", g.Blocker)
 	case g.Blocker != "":
 		return no(v1beta1.ReasonEngineNotReady, "%s", g.Blocker)
 	}

@@ -50,6 +50,15 @@ func TestConditionsOfGroup(t *testing.T) {
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: no gates",
 		},
+		"pods of an earlier group with the name have not ended": {
+			queue: newQueue(nil), group: func() groupView {
+				g := newGroup("a", 1)
+				g.Blocker, g.WaitsForEarlier = "kube-scheduler still has a", true
+				return g
+			}(),
+			want:        conditions{"EarlierGroup", "TooFewPods", "EarlierGroup"},
+			wantMessage: "0 of 1 pods are on nodes: kube-scheduler still has a",
+		},
 		"a long message is truncated": {
 			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker(strings.Repeat("x", 100_000)),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},

@@ -323,8 +323,9 @@ func (r *reconciler) sync(ctx context.Context, view *queueView) error {
 		}
 		if refused, ok := errors.AsType[*report.RefusedError](err); ok || owned.IsRefused(err) {
 			g.Blocker = err.Error()
+			g.WaitsForEarlier = ok && refused.Reason == v1beta1.ReasonEarlierGroup
 			view.requeueWithin(refusedDelay)
-			if isNewClass || ok && refused.Reason == v1beta1.ReasonEngineNotReady {
+			if isNewClass || g.WaitsForEarlier {
 				view.requeueWithin(goneDelay)
 			}
 		} else if err != nil {

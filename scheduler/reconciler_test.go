@@ -79,7 +79,7 @@ func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
-	names := []string{"fine", "name-conflict", "unknown"}
+	names := []string{"fine", "name-conflict", "earlier", "unknown"}
 	for _, name := range names {
 		objects = append(objects, newGroup(name, 1).Group)
 	}
@@ -87,6 +87,7 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 	later := errors.New("the API server is down")
 	problems := map[string]error{
 		"name-conflict": &report.RefusedError{Reason: "NameConflict", Err: errors.New("the name is in use")},
+		"earlier":       &report.RefusedError{Reason: "EarlierGroup", Err: errors.New("its pods have not ended")},
 		"unknown":       later,
 	}
 	r := &reconciler{
@@ -109,11 +110,16 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 	}
 	want := map[string]string{
 		"fine": `Admitted: Queue "lab" takes the group`, "name-conflict": "EngineNotReady: the name is in use",
+		"earlier": "EarlierGroup: its pods have not ended",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected conditions Admitted (-want +got):\n%s", diff)
 	}
 	delete(problems, "unknown")
+	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != goneDelay {
+		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, goneDelay)
+	}
+	delete(problems, "earlier")
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
 		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
 	}

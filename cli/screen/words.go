@@ -47,6 +47,7 @@ var words = map[string]string{
 	schedulerv1beta1.ReasonNamespaceNotSelected:  "the queue does not admit this namespace",
 	schedulerv1beta1.ReasonQuotaExceeded:         "the rest of the quota is too small for the job",
 	schedulerv1beta1.ReasonEngineNotReady:        "the scheduler is not configured for gangs",
+	schedulerv1beta1.ReasonEarlierGroup:          "some pods of an earlier gang have not ended",
 	schedulerv1beta1.ReasonScheduling:            "the gang is being scheduled",
 	schedulerv1beta1.ReasonTooFewPods:            "some pods of the gang do not exist yet",
 	schedulerv1beta1.ReasonPriorityClassMismatch: "a pod has another PriorityClass than its gang",

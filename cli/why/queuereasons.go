@@ -35,6 +35,12 @@ var podGroups = map[string]entry{
 		do:    "Only an administrator can fix this, for all jobs in queues.",
 		next:  []step{describeGroup}, see: "scheduler/README.md",
 	},
+	schedulerv1beta1.ReasonEarlierGroup: {
+		cause: "Pods of an earlier job with this name, or from before a pause, have not ended.",
+		do: "They end within their grace period, and the job continues automatically. If a pod is not Terminating, its job " +
+			"was deleted without it: delete the pod, too.",
+		next: []step{listPods}, see: seeQueue,
+	},
 	schedulerv1beta1.ReasonEnoughPods: {
 		cause: "As many pods exist as the group of the job needs.", next: []step{listPods}, see: seeQueue,
 	},

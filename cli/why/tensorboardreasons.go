@@ -77,6 +77,7 @@ var tensorBoard = map[string]entry{
 	schedulerv1beta1.ReasonNamespaceNotSelected: boardWaits("waits for a queue that is not for its namespace"),
 	schedulerv1beta1.ReasonQuotaExceeded:        boardWaits("waits for quota of its queue"),
 	schedulerv1beta1.ReasonEngineNotReady:       boardWaits("waits for the scheduler of the cluster"),
+	schedulerv1beta1.ReasonEarlierGroup:         boardWaits("waits until its earlier pod has ended"),
 	schedulerv1beta1.ReasonTooFewPods:           boardWaits("waits for its pod"),
 	schedulerv1beta1.ReasonScheduling:           boardWaits("waits for the scheduler of the cluster"),
 

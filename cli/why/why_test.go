@@ -437,6 +437,22 @@ Next:
 Read more: docs/troubleshooting.md#pending
 `,
 		},
+		"a job that is created again waits for the pods of the deleted job": {
+			spec:   `scheduler: {t9kScheduler: {queue: lab}},`,
+			status: waiting("EarlierGroup", "some pods of an earlier PodGroup digits have not ended"),
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. Pods of an earlier job with this name,
+or from before a pause, have not ended. They end within their grace period, and
+the job continues automatically. If a pod is not Terminating, its job was
+deleted without it: delete the pod, too.
+
+Next:
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+
+Read more: docs/troubleshooting.md#a-job-in-a-queue
+`,
+		},
 		"a job in a queue without quota shows who holds it and who is before it": {
 			spec:   `scheduler: {t9kScheduler: {queue: lab}},`,
 			status: waiting("QuotaExceeded", `0 of 2 pods are on nodes: not enough nvidia.com/gpu left in the quota of Queue "lab"`),

@@ -216,6 +216,8 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonEngineNotReady: the engine lacks something that it needs to schedule groups, such as a feature gate.
 	ReasonEngineNotReady = "EngineNotReady"
+	// ReasonEarlierGroup: the engine still has an earlier group with the name, because some of its pods have not ended.
+	ReasonEarlierGroup = "EarlierGroup"
 	// ReasonEnoughPods: as many pods exist as the group needs.
 	ReasonEnoughPods = "EnoughPods"
 	// ReasonTooFewPods: some of the pods that the group needs do not exist yet.
