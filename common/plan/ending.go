@@ -36,8 +36,7 @@ func (v *view) ending(awaitsReports bool) *ending {
 		return &ending{
 			condition: batchv1beta1.ConditionFailureTarget,
 			reason:    batchv1beta1.ReasonDeadlineExceeded,
-			message: fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
-				*v.job.Spec.RunPolicy.ActiveDeadlineSeconds),
+			message:   v.deadlineMessage(),
 		}
 	}
 	if v.seen.Admission != nil {
@@ -60,6 +59,18 @@ func (v *view) ending(awaitsReports bool) *ending {
 		return end
 	}
 	return v.limitExceeded(*cause)
+}
+
+// deadlineMessage returns why the job fails at its deadline. The end replaces the message of Running, so a job that
+// waits then keeps what it waited for.
+func (v *view) deadlineMessage() string {
+	message := fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
+		*v.job.Spec.RunPolicy.ActiveDeadlineSeconds)
+	running := meta.FindStatusCondition(v.job.Status.Conditions, batchv1beta1.ConditionRunning)
+	if running == nil || running.Status == metav1.ConditionTrue {
+		return message
+	}
+	return fmt.Sprintf("%s, and did not run at the end: %s", message, running.Message)
 }
 
 // decisiveFailure returns the failure that can end the job. It is the root cause of a failure that restarts all

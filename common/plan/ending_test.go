@@ -197,8 +197,20 @@ func TestJobFails(t *testing.T) {
 			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
 		},
 		"the deadline passes before any replica is scheduled": {
-			job:         job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Hour),
-			pods:        []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
+			job: job(role("master", 1), role("worker", 1)).Deadline(60).Saw(time.Hour,
+				pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)),
+			pods:       []*corev1.Pod{pod("job-master-0", unschedulable), pod("job-worker-0", unschedulable)},
+			wantReason: batchv1beta1.ReasonDeadlineExceeded,
+			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s), " +
+				"and did not run at the end: 2 of 2 replicas are not running yet: " +
+				"job-master-0 cannot be scheduled: 0/3 nodes are available",
+		},
+		"the deadline passes before the status has any condition": {
+			job: func() *jobBuilder {
+				j := job(role("worker", 1)).Deadline(60).Saw(time.Hour)
+				j.Status.Conditions = nil
+				return j
+			}(),
 			wantReason:  batchv1beta1.ReasonDeadlineExceeded,
 			wantMessage: "the job was active for longer than runPolicy.activeDeadlineSeconds (60 s)",
 		},
