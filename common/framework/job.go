@@ -29,7 +29,7 @@ type JobSpec struct {
 	HasLauncher bool
 	// Elastic configures elastic scaling. Nil means that the job does not scale.
 	Elastic *batchv1beta1.ElasticConfig
-	// Notice names the parts of the spec that have no effect. It is empty if there are none.
+	// Notice names the parts of the spec that have no effect for this kind. It is empty if there are none. See NoEffect.
 	Notice string
 	// Scheduler of the job. Nil means that the replicas are not scheduled as a gang, and that each template chooses its
 	// scheduler.
@@ -40,6 +40,19 @@ type JobSpec struct {
 	FirstProcess FirstProcess
 	// ManagedBy is the controller that manages the job. Empty means the job controller.
 	ManagedBy batchv1beta1.ManagedBy
+}
+
+// NoEffect names the parts of the spec that have no effect. It is empty if there are none.
+func (s JobSpec) NoEffect() string {
+	if s.T9kScheduler() == nil || !slices.ContainsFunc(s.Roles, Role.hasPriorityClass) {
+		return s.Notice
+	}
+	const ofQueue = "priorityClassName of a template has no effect in a queue: " +
+		"spec.scheduler.t9kScheduler.priority orders the jobs of the queue"
+	if s.Notice == "" {
+		return ofQueue
+	}
+	return s.Notice + "; " + ofQueue
 }
 
 // RunsHere reports whether the job controller runs the job.
@@ -83,6 +96,8 @@ type Role struct {
 	// Template of each replica's pod. It is read-only.
 	Template *corev1.PodTemplateSpec
 }
+
+func (r Role) hasPriorityClass() bool { return r.Template.Spec.PriorityClassName != "" }
 
 // LeaderFirst returns the roles in rank order: the role that holds the leader first, the others in the given order. The
 // role of the given type holds the leader if it has a replica. Otherwise the first role that has a replica does.

@@ -115,7 +115,7 @@ const accepted = "the job is accepted and its replicas are created as they are n
 
 // accept sets Initialized to True, and reports parts of the spec that have no effect.
 func (s *steps) accept(message string) {
-	if notice := s.job.Spec.Notice; notice != "" {
+	if notice := s.job.Spec.NoEffect(); notice != "" {
 		message += "; " + notice
 		if initialized(s.Status) == nil {
 			s.addEvent(corev1.EventTypeWarning, batchv1beta1.EventNoEffect, "Plan", notice)

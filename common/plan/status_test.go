@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -240,6 +241,33 @@ func TestNotice(t *testing.T) {
 	diff(t, "events of a second reconcile", []report.Event(nil), second.Events)
 	diff(t, "Initialized after a second reconcile", condition{metav1.ConditionTrue, "Accepted", message},
 		conditionOf(second, batchv1beta1.ConditionInitialized))
+}
+
+func TestThePriorityClassOfATemplateHasNoEffectInAQueue(t *testing.T) {
+	t.Parallel()
+	high := func() framework.Role {
+		r := role("worker", 1)
+		r.Template.Spec.PriorityClassName = "high"
+		return r
+	}
+	const notice = "priorityClassName of a template has no effect in a queue: " +
+		"spec.scheduler.t9kScheduler.priority orders the jobs of the queue"
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		want []report.Event
+	}{
+		"a template in a queue has a PriorityClass": {
+			job:  job(high()).InQueue(),
+			want: []report.Event{{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: notice}},
+		},
+		"a template outside a queue has a PriorityClass": {job: job(high())},
+		"a template in a queue has no PriorityClass":     {job: job(role("worker", 1)).InQueue()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "events", tc.want, tc.job.Sees().Events)
+		})
+	}
 }
 
 // The outcome of the main container is that of the replica. A sidecar neither delays nor changes it.
