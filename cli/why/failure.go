@@ -260,6 +260,21 @@ func (v view) memoryLimit() string {
 	return " of " + limit.String()
 }
 
+// evicted returns the entry of a replica that was evicted. Only an eviction because of a limit of the pod counts.
+func evicted(v view, _ condition) entry {
+	e := entry{
+		cause: "{who} was evicted: {message}.",
+		do:    "Its node is being drained, has a taint with the effect NoExecute, or is short of a resource.",
+		next:  []step{podEventsOf, describeNode}, see: seeFailed,
+	}
+	if failure := v.lastFailure(); failure != nil && failure.Counted {
+		e.do = "Write less to the local disk, mount a claim for checkpoints and data, or raise the limit of ephemeral " +
+			"storage or the sizeLimit of the volume."
+		e.next = []step{podEventsOf}
+	}
+	return e
+}
+
 // deviceUnhealthy returns the entry of a replica that lost a device.
 func deviceUnhealthy(v view, _ condition) entry {
 	devices := "a device, such as a GPU,"

@@ -167,12 +167,7 @@ var failures = map[string]entry{
 			"higher priority.",
 		next: []step{podEventsOf, listJobs}, see: seeFailed,
 	},
-	batchv1beta1.ReasonEvicted: {
-		cause: "{who} was evicted: {message}.",
-		do: "Its node is being drained, has a taint with the effect NoExecute, or is short of a resource, or the pod wrote " +
-			"more to its local disk than its limit of ephemeral storage allows.",
-		next: []step{podEventsOf, describeNode}, see: seeFailed,
-	},
+	batchv1beta1.ReasonEvicted:  {choose: evicted},
 	batchv1beta1.ReasonNodeLost: {choose: nodeLost},
 	batchv1beta1.ReasonNodeShutdown: {
 		cause: "{who} ended because its node was shut down.",

@@ -898,6 +898,52 @@ Next:
 Read more: docs/troubleshooting.md#failed
 `,
 		},
+		"a replica was evicted because it wrote more to its local disk than its limit": {
+			status: failed("BackoffLimitExceeded", `{replica: digits-worker-0, rank: 0, exitCode: 137, reason: Evicted, counted: true, time: "2026-11-26T13:57:00Z", message: "Pod ephemeral local storage usage exceeds the total limit of containers 10Gi."}`),
+			want: `
+ptjob/digits failed 5m ago, after 7m. Replica digits-worker-0 (rank 0) was
+evicted: Pod ephemeral local storage usage exceeds the total limit of containers
+10Gi. Write less to the local disk, mount a claim for checkpoints and data, or
+raise the limit of ephemeral storage or the sizeLimit of the volume. No restart
+is left, because runPolicy.backoffLimit is 3. Fix the cause, delete the job, and
+create it again.
+
+Its last output:
+  | Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.
+
+Next:
+  # Read the events of the pod
+  kubectl events --for pod/digits-worker-0
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Delete the job, to create it again
+  kubectl train delete ptjob/digits
+
+Read more: docs/troubleshooting.md#failed
+`,
+		},
+		"a replica was evicted because its node is short of memory": {
+			status: strings.Replace(waiting("Restarting", "2 of 2 replicas are not running yet: digits-worker-0 is being replaced"),
+				"conditions: [", `failures: [{replica: digits-worker-0, rank: 0, reason: Evicted, counted: false, time: "2026-11-26T13:57:00Z", message: "The node was low on resource: memory."}], conditions: [`+
+					conditionOf("ReplicaFailure", "True", "Evicted", "replica digits-worker-0 was evicted")+", ", 1),
+			want: `
+ptjob/digits restarts after a failure: 0 of 2 replicas run. Replica
+digits-worker-0 (rank 0) was evicted: The node was low on resource: memory. Its
+node is being drained, has a taint with the effect NoExecute, or is short of a
+resource. Replica digits-worker-0 is being replaced. The job continues
+automatically. The delay grows with each restart.
+
+Next:
+  # Read the events of the pod
+  kubectl events --for pod/digits-worker-0
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Watch the job until it runs
+  kubectl train watch ptjob/digits
+
+Read more: docs/troubleshooting.md#failed, docs/troubleshooting.md#pending
+`,
+		},
 		"a program that cannot start has failed": {
 			status: failed("BackoffLimitExceeded", `{replica: digits-worker-0, exitCode: 128, reason: StartError, counted: true, time: "2026-11-26T13:57:00Z", message: "failed to create containerd task: exec: \"trian.py\": executable file not found in $PATH"}`),
 			want: `
