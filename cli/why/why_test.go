@@ -922,9 +922,34 @@ Next:
 Read more: docs/troubleshooting.md#failed
 `,
 		},
+		"a job of one replica restarts": {
+			status: strings.Replace(
+				waiting("Restarting", "the replica is not running yet: digits-worker-0 is being replaced"), "conditions: [",
+				`failures: [{replica: digits-worker-0, reason: Deleted, counted: false, time: "2026-11-26T13:57:00Z"}], conditions: [`+
+					conditionOf("ReplicaFailure", "True", "Deleted", "the pod of replica digits-worker-0 was deleted")+", ", 1),
+			want: `
+ptjob/digits restarts after a failure: 0 of 2 replicas run. The pod of replica
+digits-worker-0 was deleted by somebody or by another controller. Such a restart
+does not count towards runPolicy.backoffLimit. Replica digits-worker-0 is being
+replaced. The job continues automatically. The delay grows with each restart.
+
+Next:
+  # Read the events of the pod
+  kubectl events --for pod/digits-worker-0
+  # List the pods of the job, with their nodes
+  kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
+  # Read the whole output of the replica that failed
+  kubectl train logs ptjob/digits --failed
+  # Watch the job until it runs
+  kubectl train watch ptjob/digits
+
+Read more: docs/troubleshooting.md#failed, docs/troubleshooting.md#pending
+`,
+		},
 		"a replica was evicted because its node is short of memory": {
-			status: strings.Replace(waiting("Restarting", "2 of 2 replicas are not running yet: digits-worker-0 is being replaced"),
-				"conditions: [", `failures: [{replica: digits-worker-0, rank: 0, reason: Evicted, counted: false, time: "2026-11-26T13:57:00Z", message: "The node was low on resource: memory."}], conditions: [`+
+			status: strings.Replace(
+				waiting("Restarting", "2 of 2 replicas are not running yet: digits-worker-0 is being replaced"), "conditions: [",
+				`failures: [{replica: digits-worker-0, rank: 0, reason: Evicted, counted: false, time: "2026-11-26T13:57:00Z", message: "The node was low on resource: memory."}], conditions: [`+
 					conditionOf("ReplicaFailure", "True", "Evicted", "replica digits-worker-0 was evicted")+", ", 1),
 			want: `
 ptjob/digits restarts after a failure: 0 of 2 replicas run. Replica
