@@ -50,6 +50,12 @@ func TestPause(t *testing.T) {
 			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
 			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
 		},
+		"the pods of a running job are deleted although cleanUpPolicy is None": {
+			job:        ran().CleanUp(batchv1beta1.CleanUpPolicyNone).Paused(true),
+			pods:       []*corev1.Pod{worker0, worker1},
+			want:       summary{Phase: phasePending, Reason: "Pausing", Deletes: []string{"job-worker-0", "job-worker-1"}},
+			wantPaused: condition{metav1.ConditionFalse, "Pausing", "remaining pods: 2"},
+		},
 		"a pod that is already being deleted is not deleted again": {
 			job:        ran().Paused(true).Saw(0, worker0, worker1),
 			pods:       []*corev1.Pod{pod("job-worker-1", running, deleting)},
