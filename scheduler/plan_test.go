@@ -30,6 +30,11 @@ func TestConditionsOfGroup(t *testing.T) {
 			want:        conditions{"QueueNotFound", "TooFewPods", "QueueNotFound"},
 			wantMessage: `0 of 1 pods are on nodes: there is no Queue "lab"`,
 		},
+		"the queue is deleted while the group runs": {
+			group:       newGroup("a", 1, newPod(running)),
+			want:        conditions{"QueueNotFound", "EnoughPods", "Scheduled"},
+			wantMessage: "the pods that the group needs are on nodes",
+		},
 		"the queue is closed": {
 			queue: closed, group: newGroup("a", 1, newPod()),
 			want:        conditions{"QueueClosed", "EnoughPods", "QueueClosed"},

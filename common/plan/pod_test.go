@@ -169,7 +169,8 @@ func TestBuildPod(t *testing.T) {
 				},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyAlways, Hostname: "mine", Subdomain: "mine", SchedulerName: "mine",
-					PriorityClassName: "high",
+					PriorityClassName: "high", ServiceAccountName: "trainer",
+					ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 					Containers: []corev1.Container{
 						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile},
 					},
@@ -187,7 +188,8 @@ func TestBuildPod(t *testing.T) {
 				},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-master-0", Subdomain: "job", SchedulerName: "mine",
-					PriorityClassName: "high",
+					PriorityClassName: "high", ServiceAccountName: "trainer",
+					ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 					Containers: []corev1.Container{
 						{Name: mainContainer, TerminationMessagePolicy: corev1.TerminationMessageReadFile},
 					},
