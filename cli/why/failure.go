@@ -469,9 +469,4 @@ func sentence(message string) string {
 var waitingCount = regexp.MustCompile(`^(the replica is|[0-9]+ of [0-9]+ replicas (is|are)) not running yet: `)
 
 // withoutCount returns the message of the condition Running without the number of replicas at its beginning.
-func withoutCount(message string) string {
-	if count := waitingCount.FindString(message); count != "" {
-		return message[len(count):]
-	}
-	return message
-}
+func withoutCount(message string) string { return waitingCount.ReplaceAllString(message, "") }
