@@ -191,14 +191,20 @@ func canLeaveOut(args []string, host string) bool {
 		if !isOneWord && i+1 < len(args) {
 			value = args[i+1]
 		}
-		hasHost := strings.Contains(value, host)
+		// A value is like host-1@host-2:0,2, where a host can have the numbers of its slots.
+		has := func(slots bool) bool {
+			return slices.ContainsFunc(strings.Split(value, "@"), func(chosen string) bool {
+				name, _, hasSlots := strings.Cut(chosen, ":")
+				return name == host && (slots || !hasSlots)
+			})
+		}
 		switch name {
 		case "-i", "--include":
-			if !hasHost {
+			if value != "" && !has(true) {
 				return true
 			}
 		case "-e", "--exclude":
-			if hasHost {
+			if has(false) {
 				return true
 			}
 		}

@@ -158,6 +158,10 @@ func TestCommand(t *testing.T) {
 			job:  jobOf(withArgs("-i", host1+":0@"+host0+":0"), training()),
 			want: launches(launcher("-i", host1+":0@"+host0+":0", "train.py")...),
 		},
+		"worker 0 has rank 0 if one of its slots is excluded": {
+			job:  jobOf(withArgs("--exclude="+host0+":1"), training()),
+			want: launches(launcher("--exclude="+host0+":1", "train.py")...),
+		},
 		"worker 0 has rank 0 if other hosts are excluded": {
 			job:  jobOf(withArgs("--exclude="+host1), training()),
 			want: launches(launcher("--exclude="+host1, "train.py")...),

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// barInterval is how often a line that is rewritten is passed on. A host then prints at most six such lines per minute.
+// barInterval is how often a line that is rewritten is passed on. A host then prints at most six such lines per minute
+// and stream.
 const barInterval = 10 * time.Second
 
 // bar is a writer that ends a line before it is rewritten again, at most once in the interval. A progress bar rewrites
@@ -28,7 +29,7 @@ func (b *bar) Write(p []byte) (int, error) {
 		switch {
 		case c == '\n':
 			b.isRewritten = false
-		case b.isReturn:
+		case b.isReturn && c != '\r':
 			b.isRewritten = true
 		}
 		if b.isReturn = c == '\r'; b.isReturn && b.isRewritten && time.Since(b.ended) >= b.interval {

@@ -20,6 +20,7 @@ func TestBar(t *testing.T) {
 		"lines that end with both characters are unchanged": {
 			writes: []string{"a\r\nb\r", "\nc\r\n"}, want: "a\r\nb\r\nc\r\n",
 		},
+		"several carriage returns are one": {writes: []string{"a\r", "\r\nb\r\r\n"}, want: "a\r\r\nb\r\r\n"},
 		"a line ends before it is rewritten again": {
 			writes: []string{"\r 0%", "\r 1%\r", " 2%\n", "done\n"}, want: "\r 0%\n\r 1%\n\r 2%\ndone\n",
 		},

@@ -133,6 +133,9 @@ func sshMain(args []string) int {
 // report runs the command. It reports the start and the end of a node command to launch.
 func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	socket := os.Getenv(envSocket)
+	if isEndCommand(c.command) && socket != "" {
+		return 0, nil // launch ends the ranks on all hosts, and each rank must get SIGTERM only once
+	}
 	if isNodeCommand(c.command) {
 		c.command = showWords(c.command, os.Getenv)
 	} else {
@@ -145,9 +148,6 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	var printed tail
 	code, err := c.run(o, signals, r, &printed)
 	r.end(code, printed.String())
-	if isEndCommand(c.command) { // a failure only means that the ranks have ended, or that the agent of the host ends them
-		return 0, nil
-	}
 	return code, err
 }
 

@@ -109,10 +109,12 @@ func processesOf(group int) map[int]process {
 	return found
 }
 
-// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks.
+// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. With
+// --elastic_training, it is an agent of torch, whose ranks are in sessions of their own, so that only it can end them.
 func isNodeLauncher(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00"))
+	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00")) &&
+		!bytes.Contains(line, []byte("\x00--enable_elastic_training"))
 }
 
 // look looks for a rank that has failed, and sets the report about it.

@@ -210,6 +210,7 @@ type reporter struct {
 	host     string
 	answered chan struct{}
 	over     chan struct{} // closed when launch wants the client to end, or has ended
+	outputs  []*lateOutput
 }
 
 // openReporter reports the start of a node command to launch. Without a socket, the reporter sends nothing.
@@ -249,32 +250,49 @@ func (r *reporter) late() io.Writer {
 	if r.conn == nil {
 		return io.Discard
 	}
-	return &lateOutput{reporter: r}
+	l := &lateOutput{reporter: r}
+	r.outputs = append(r.outputs, l)
+	return l
 }
 
 // lateLimit is the number of bytes of a report of output. Quoted, they are shorter than the longest line of a Scanner.
 const lateLimit = 8 << 10
 
-// lateOutput reports complete lines to launch, which prints them.
+// lateOutput reports lines to launch, which prints them. A line that is longer than the limit becomes several lines.
 type lateOutput struct {
 	*reporter
-	line []byte // the incomplete line
+	rest []byte // what is not reported yet
 }
 
 func (l *lateOutput) Write(p []byte) (int, error) {
-	l.line = append(l.line, p...)
-	complete := bytes.LastIndexByte(l.line, '\n') + 1
-	for lines := range slices.Chunk(l.line[:complete], lateLimit) {
-		l.say(printReport(l.host, string(lines)))
+	l.rest = append(l.rest, p...)
+	for {
+		n := bytes.LastIndexByte(l.rest[:min(len(l.rest), lateLimit)], '\n') + 1
+		if n == 0 && len(l.rest) >= lateLimit {
+			n = lateLimit
+		}
+		if n == 0 {
+			return len(p), nil
+		}
+		l.report(n)
 	}
-	l.line = bytes.Clone(l.line[complete:])
-	return len(p), nil
+}
+
+// report reports the first bytes of the rest.
+func (l *lateOutput) report(n int) {
+	l.say(printReport(l.host, string(l.rest[:n])))
+	l.rest = bytes.Clone(l.rest[n:])
 }
 
 // end reports to launch how the node command ended, and the last output of the command.
 func (r *reporter) end(code int, tail string) {
 	if r.conn == nil {
 		return
+	}
+	for _, l := range r.outputs {
+		if len(l.rest) > 0 {
+			l.report(len(l.rest))
+		}
 	}
 	r.say(endReport(r.host, code, tail))
 	_ = r.conn.Close()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type session struct {
 	stdin          io.WriteCloser
 	stdout, stderr io.ReadCloser
 	end            func() // sends SIGTERM to the group, and SIGKILL after a timeout; only once
+	killedLauncher atomic.Bool
 }
 
 // startServer starts a server. The server runs until stop is called.
@@ -223,6 +225,9 @@ func (c *session) wait() int {
 	if !ok {
 		panic(fmt.Sprintf("exit status of type %T", state.Sys()))
 	}
+	if c.killedLauncher.Load() && status.Signal() == syscall.SIGKILL {
+		return exitTerminated // the shell of the session has become the launcher, and nobody else killed it
+	}
 	return helper.ExitCode(status)
 }
 
@@ -232,6 +237,7 @@ func (c *session) wait() int {
 func (c *session) terminate() {
 	for pid := range processesOf(c.cmd.Process.Pid) {
 		if isNodeLauncher(pid) {
+			c.killedLauncher.Store(true)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

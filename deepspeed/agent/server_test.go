@@ -189,7 +189,7 @@ func TestOutputAfterTheEndOfPdshIsNotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := j.ssh(worker1, node+`echo ready; read go <$RELEASE; echo "saves
-to /data"; echo a warning >&2`)
+to /data"; printf "the end"; echo a warning >&2`)
 	cmd.Env = append(cmd.Env, envSocket+"="+r.socket)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -205,14 +205,17 @@ to /data"; echo a warning >&2`)
 	_, _ = j.release.WriteString("go\n")
 	_ = cmd.Wait()
 	r.close(time.Minute)
-	if diff := cmp.Diff("127: saves\n127: to /data\n", j.logged.String()); diff != "" {
+	if diff := cmp.Diff("127: saves\n127: to /data\n127: the end\n", j.logged.String()); diff != "" {
 		t.Errorf("unexpected output of the host (-want +got):\n%s", diff)
 	}
 }
 
-func TestACommandThatEndsTheRanksSucceedsOnAHostWithoutAServer(t *testing.T) {
+// launch ends the ranks. The command would send them another SIGTERM, and the host of a pod that ends has no server.
+func TestACommandThatEndsTheRanksIsNotRunUnderLaunch(t *testing.T) {
 	j := newJob(t, 1)
-	output, err := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`).CombinedOutput()
+	cmd := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`)
+	cmd.Env = append(cmd.Env, envSocket+"=socket")
+	output, err := cmd.CombinedOutput()
 	if err != nil || len(output) > 0 {
 		t.Errorf("got error %v and output %q, want none", err, output)
 	}
@@ -227,13 +230,16 @@ until [ ! -e $launcher ] || grep -q ") Z" $launcher/stat || [ $n = 2 ]; do sleep
 until [ $n != 0 ]; do sleep 0.01; done
 echo $n >$STARTED`)
 	launcher := j.script("launcher", `sh `+rank+` & trap "sleep 0.1; kill $!; wait" TERM; wait`)
-	cmd := j.ssh(worker1, "sh "+launcher+" -m deepspeed.launcher.launch --world_info=x; exit $?")
+	cmd := j.ssh(worker1, "exec sh "+launcher+" -m deepspeed.launcher.launch --world_info=x")
 	startReady(t, cmd)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if got := j.waitStarted(); got != "1" {
 		t.Errorf("the rank got SIGTERM %s times, want once", got)
 	}
 	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 143 {
+		t.Errorf("got exit code %d, want 143, since the agent ended the ranks", got)
+	}
 }
 
 func TestServeEndsItsSessions(t *testing.T) {

@@ -24,7 +24,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range p {
-		if t.isReturn && c != '\n' {
+		if t.isReturn && c != '\n' && c != '\r' {
 			t.line.Reset()
 		}
 		t.isReturn = c == '\r'

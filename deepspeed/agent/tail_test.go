@@ -23,8 +23,13 @@ func TestTail(t *testing.T) {
 		"only the last state of a progress bar is kept": {
 			writes: []string{"a\r\n\r 0%", "\r 1%\r", " 2%Traceback\n", "ValueError"}, want: "a\n 2%Traceback\nValueError",
 		},
-		"only the end of a long output is kept":        {writes: []string{long + "\n", "end"}, want: long[5:] + "\nend"},
-		"only the beginning of a long line is kept":    {writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend"},
+		"several carriage returns at the end of a line are one": {writes: []string{"a\r\r\nb\r", "\r\n"}, want: "a\nb"},
+		"only the end of a long output is kept": {
+			writes: []string{long + "\n", "end"}, want: long[5:] + "\nend",
+		},
+		"only the beginning of a long line is kept": {
+			writes: []string{long + "y\n", "end"}, want: long[5:] + "\nend",
+		},
 		"half characters at the beginning are removed": {writes: []string{"é" + long[2:] + "\n"}, want: long[2:]},
 	} {
 		t.Run(name, func(t *testing.T) {
