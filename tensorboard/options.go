@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -120,6 +122,8 @@ func (o *Options) validate() error {
 		errs = append(errs,
 			errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle at least 0"))
 	}
+	errs = append(errs, checkLimits("tensorboard", o.Requests, o.Limits), checkLimits("sidecar", o.SidecarRequests,
+		o.SidecarLimits))
 	if err := o.NetworkPolicies.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -128,6 +132,19 @@ func (o *Options) validate() error {
 			"so that the NetworkPolicies let it reach the sidecars"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkLimits returns an error if a request of the containers that the flags are for is above its limit. The API server
+// would refuse all pods.
+func checkLimits(name string, requests, limits corev1.ResourceList) error {
+	for _, of := range slices.Sorted(maps.Keys(requests)) {
+		request := requests[of]
+		if limit, isLimited := limits[of]; isLimited && request.Cmp(limit) > 0 {
+			return fmt.Errorf("--%s-requests: the request of %s is %s, and its limit is %s: raise the limit by --%s-limits",
+				name, of, request.String(), limit.String(), name)
+		}
+	}
+	return nil
 }
 
 // url returns the URL of a TensorBoard. The path of the URL ends with a slash.

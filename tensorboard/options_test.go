@@ -64,6 +64,13 @@ func TestTheErrorNamesTheInvalidFlag(t *testing.T) {
 			func(o *Options) { o.NetworkPolicies.AllowedNamespaces = &metav1.LabelSelector{} },
 			"--network-policy-allow-namespaces",
 		},
+		"--tensorboard-requests": {
+			func(o *Options) { o.Requests = resources("2", "512Mi") },
+			"--tensorboard-requests: the request of cpu is 2, and its limit is 1: raise the limit by --tensorboard-limits",
+		},
+		"--sidecar-requests": {
+			func(o *Options) { o.SidecarRequests = resources("10m", "1Gi") }, "--sidecar-requests: the request of memory is 1Gi",
+		},
 		"--suspend-after-idle": {func(o *Options) { o.SuspendAfterIdle = -time.Second }, "--suspend-after-idle"},
 	}
 	for name, tc := range cases {

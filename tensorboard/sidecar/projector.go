@@ -11,15 +11,16 @@ import (
 const (
 	// projectorConfig is the name of the files that configure the projector of TensorBoard.
 	projectorConfig = "projector_config.pbtxt"
-	// maxProjectorConfig is how many bytes of such a file are read.
+	// maxProjectorConfig is how many bytes of such a file are read, and maxProjectorFiles how many files they can name.
 	maxProjectorConfig = 1 << 20
+	maxProjectorFiles  = 1000
 )
 
 // projectorPath matches a path in the configuration of a projector, except the path of a checkpoint.
 var projectorPath = regexp.MustCompile(`\b(?:tensor|metadata|bookmarks|image)_path\s*:\s*["']([^"'\n]+)["']`)
 
-// projectorFiles returns the files that the configurations of projectors in a folder name. It ignores configurations
-// that cannot be read.
+// projectorFiles returns the files that the configurations of projectors in a folder name, up to a limit. It ignores
+// configurations that cannot be read.
 func projectorFiles(folder fs.FS) map[string]bool {
 	named := map[string]bool{}
 	_ = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -35,6 +36,9 @@ func projectorFiles(folder fs.FS) map[string]bool {
 		for _, match := range projectorPath.FindAllSubmatch(config, -1) {
 			if file, err := strconv.Unquote(`"` + string(match[1]) + `"`); err == nil {
 				named[path.Join(path.Dir(name), file)] = true
+			}
+			if len(named) == maxProjectorFiles {
+				return fs.SkipAll
 			}
 		}
 		return nil
