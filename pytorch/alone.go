@@ -20,15 +20,21 @@ type starter struct {
 	advice  string
 }
 
+// commandStart matches what precedes the name of a program that a command line runs.
+const commandStart = `(?:^|[;&|(\n]\s*|\s-\w*c\s+|\bexec\s+)(?:\w+=\S*\s+)*(?:\S*/)?`
+
 var starters = []starter{
 	{
-		name: "torchrun", command: regexp.MustCompile(`\b(torchrun|torch\.distributed\.(run|launch)) `),
-		options: regexp.MustCompile(`--(nnodes|standalone)\b`),
+		name:    "torchrun",
+		command: regexp.MustCompile(`(?:` + commandStart + `torchrun|\s-m\s+torch\.distributed\.(?:run|launch))\s`),
+		options: regexp.MustCompile(`--(?:nnodes|node[_-]rank|standalone)\b|\bPET_`),
 		advice:  "use spec.torchrunConfig, or pass --nnodes",
 	},
 	{
-		name: "accelerate launch", command: regexp.MustCompile(`\baccelerate launch `),
-		options: regexp.MustCompile(`--(num[_-]machines|config[_-]file)\b`),
+		name:    "accelerate launch",
+		command: regexp.MustCompile(commandStart + `accelerate\s+launch\s`),
+		options: regexp.MustCompile(
+			`--(?:num[_-]machines|machine[_-]rank|main[_-]process[_-]ip|config[_-]file)\b|\bACCELERATE_`),
 		advice: "use spec.torchrunConfig instead, or pass --num_machines=$(WORLD_SIZE), --machine_rank=$(RANK), " +
 			"--main_process_ip=$(MASTER_ADDR) and --main_process_port=$(MASTER_PORT)",
 	},
@@ -36,6 +42,9 @@ var starters = []starter{
 
 // variableWord matches a word of a command line that is a variable of a shell, and can have any option.
 var variableWord = regexp.MustCompile(`[ "']\$`)
+
+// maxCommand is the longest command line that is searched, in bytes. It is searched whenever the job is reconciled.
+const maxCommand = 4 << 10
 
 // noticeAlone returns a notice if the replicas of a job without torchrunConfig train alone, as far as their commands
 // show it. Otherwise, it is empty.
@@ -52,7 +61,7 @@ func noticeAlone(roles []framework.Role) string {
 		if main == nil || hasOptionsInEnvironment(*main) {
 			continue
 		}
-		line := strings.Join(slices.Concat(main.Command, main.Args), " ")
+		line := commandLine(*main)
 		for _, s := range starters {
 			if s.command.MatchString(line) && !s.options.MatchString(line) && !variableWord.MatchString(line) {
 				return fmt.Sprintf("the number of replicas has no effect on the training, since %s of type %s gets no number "+
@@ -61,6 +70,18 @@ func noticeAlone(roles []framework.Role) string {
 		}
 	}
 	return ""
+}
+
+// commandLine returns the command and the arguments of a container. It is empty if they are too long to be searched.
+func commandLine(main corev1.Container) string {
+	words := slices.Concat(main.Command, main.Args)
+	size := 0
+	for _, word := range words {
+		if size += len(word) + 1; size > maxCommand {
+			return ""
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // hasOptionsInEnvironment reports whether variables of a container can have options of torchrun.

@@ -51,6 +51,18 @@ func TestReplicasThatTrainAloneAreNoticed(t *testing.T) {
 		"a ConfigMap can have the options": {
 			command: []string{"torchrun", "train.py"}, envFrom: []corev1.EnvFromSource{{}},
 		},
+		"a script exports the number of nodes": {
+			command: []string{"bash", "-c", "export PET_NNODES=$WORLD_SIZE; torchrun train.py"},
+		},
+		"accelerate launch has the rank of the machine": {
+			command: []string{"accelerate", "launch", "--machine_rank=$(RANK)", "train.py"},
+		},
+		"torchrun is an argument": {
+			command: []string{"python3", "train.py", "--launcher", "torchrun", "--output", "/data/torchrun", "--epochs=3"},
+		},
+		"torchrun in a script with variables": {
+			command: []string{"bash", "-lc", "set -e\nOMP_NUM_THREADS=1 torchrun train.py"}, want: torchrun,
+		},
 		"a single replica trains alone":         {command: []string{"torchrun", "train.py"}, replicas: 1},
 		"a program reads the rank of a replica": {command: []string{"python3", "train.py"}},
 	} {
