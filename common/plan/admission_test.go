@@ -312,6 +312,10 @@ func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 			wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
 			want: "Unschedulable",
 		},
+		"an unschedulable pod takes precedence over a pod that waits for an earlier group to end": {
+			wait: &plan.Wait{Reason: "EarlierGroup", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
+			want: "Unschedulable",
+		},
 		"a first pod with a closed queue takes precedence over an unschedulable pod": {
 			wait: closed, pod: pod("job-worker-1", unschedulable), want: "QueueClosed", wantEvents: []string{"QueueClosed"},
 		},

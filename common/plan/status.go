@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -250,7 +251,8 @@ func (s *steps) waitingFor() (waiting int, reason, message string) {
 // startsByItself reports whether a replica that waits for this reason will run without help.
 func startsByItself(reason string) bool {
 	switch reason {
-	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued:
+	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued,
+		schedulerv1beta1.ReasonEarlierGroup:
 		return true
 	default:
 		return false

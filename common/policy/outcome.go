@@ -44,7 +44,8 @@ type Failure struct {
 	Output string
 	// Report is the information in the output about the process that failed first. Its Text is empty; see Output.
 	Report launcher.Report
-	// Message is the kubelet's message about the pod, such as why it evicted the pod. It has at most report.MaxNote bytes.
+	// Message is the kubelet's message about the pod, such as why it evicted the pod, or what else is known: which init
+	// container failed, or that the main container was restarted. It has at most report.MaxNote bytes.
 	Message string
 	// Devices are the devices of the pod that the kubelet reported as unhealthy.
 	Devices []batchv1beta1.UnhealthyDevice
@@ -56,7 +57,7 @@ type Failure struct {
 	Ignored bool
 }
 
-// Detail returns the details of the failure: the kubelet's message, followed by the container's output.
+// Detail returns the details of the failure: its message, followed by the container's output.
 func (f Failure) Detail() string {
 	return strings.Join(slices.DeleteFunc([]string{f.Message, f.Output}, func(s string) bool { return s == "" }), "\n")
 }
