@@ -113,13 +113,13 @@ var sharedMemory = regexp.MustCompile(`killed by signal: Bus error|shared memory
 func (v view) doAboutSharedMemory(failure batchv1beta1.ReplicaFailure) string {
 	isBusError := failure.ExitCode != nil && *failure.ExitCode == 135 || failure.RankExitCode != nil &&
 		*failure.RankExitCode == 135 || failure.RankSignal == "SIGBUS"
-	if !isBusError && !sharedMemory.MatchString(failure.Message) {
+	if !isBusError && !sharedMemory.MatchString(failure.Message) || initFailed.MatchString(firstLine(failure.Message)) {
 		return ""
 	}
 	const orFewer = "The shared memory counts towards the memory limit of the container. Or use fewer workers of " +
 		"the data loader."
 	if v.mounts(failure.Replica, "/dev/shm") {
-		return "Raise the sizeLimit of the volume at /dev/shm. " + orFewer
+		return "Raise the sizeLimit of the volume at /dev/shm, if it has one, or the memory limit. " + orFewer
 	}
 	return "Without a volume at /dev/shm, a container has only 64 MiB of shared memory. In the template, mount an " +
 		"emptyDir with medium Memory there. " + orFewer

@@ -825,9 +825,10 @@ Read more: docs/troubleshooting.md#failed
 ptjob/digits failed 5m ago, after 7m. Replica digits-worker-1 (rank 5) ended
 because its process was ended by SIGBUS: often the shared memory /dev/shm was
 too small for the workers of a data loader. Raise the sizeLimit of the volume at
-/dev/shm. The shared memory counts towards the memory limit of the container. Or
-use fewer workers of the data loader. No restart is left, because
-runPolicy.backoffLimit is 0. Fix the cause, delete the job, and create it again.
+/dev/shm, if it has one, or the memory limit. The shared memory counts towards
+the memory limit of the container. Or use fewer workers of the data loader. No
+restart is left, because runPolicy.backoffLimit is 0. Fix the cause, delete the
+job, and create it again.
 
 Next:
   # Read the whole output of the replica that failed
