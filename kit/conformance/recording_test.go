@@ -80,6 +80,11 @@ func testRecording(t *testing.T, k model.Kind, file string) {
 	if !*updateRecording {
 		return
 	}
+	for _, s := range scenarios {
+		if s.isFor(k) && done.scenarios[s.name] == nil {
+			t.Fatalf("%s stays as it is: the scenario %q has not run", file, s.name)
+		}
+	}
 	if err := os.WriteFile(file, []byte(done.format()), 0o600); err != nil {
 		t.Fatal(err)
 	}
