@@ -6,6 +6,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
 )
 
 // The programs in testdata/ways are small. Each starts in the way of a public repository: with its arguments, its
@@ -47,5 +49,28 @@ var _ = Describe("kubectl train run of programs that start in many ways", Label(
 			"worker 0 trains resnet with runtime.strategy='multi worker',task.lr=1", "--kind=tensorflow", tensorflowImage,
 			"--nodes=2", "--", "-m", "official.vision.train", "--experiment=resnet", "--model_dir=model",
 			"--params_override=runtime.strategy='multi worker',task.lr=1"),
+	)
+
+	DescribeTable("saves its work when the job is paused,", func(ctx context.Context, ranks int, args ...string) {
+		n := newRestricted(ctx)
+		command := slices.Concat([]string{"run", "test/e2e/testdata/ways/signals", "--name=way", small}, args)
+		run, err := gexec.Start(n.command(ctx, append(command, "--", "train.py")...), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		allPrint := func(what string) {
+			GinkgoHelper()
+			for range ranks {
+				Eventually(ctx, run).Should(gbytes.Say(`rank \d ` + what))
+			}
+		}
+		allPrint("trains")
+		_, errOut, err := n.train(ctx, "pause", "way")
+		Expect(err).NotTo(HaveOccurred(), errOut)
+		allPrint("has saved")
+		Eventually(ctx, run.Err).Should(gbytes.Say(`/way is paused\. .*To continue it: kubectl train resume`))
+		Eventually(ctx, run.Interrupt()).Should(gexec.Exit(130))
+	},
+		Entry("as PyTorch Lightning", Label("pytorch"), 1, pytorchImage),
+		Entry("under torchrun", Label("pytorch"), 2, pytorchImage, "--procs=2"),
+		Entry("under DeepSpeed", Label("deepspeed"), 2, "--kind=deepspeed", deepspeedImage, "--nodes=2"),
 	)
 })
