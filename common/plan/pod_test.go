@@ -147,7 +147,8 @@ func TestBuildPod(t *testing.T) {
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
 					InitContainers: []corev1.Container{
-						wait, {Name: "fetch", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
+						wait,
+						{Name: "fetch", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
 						{Name: "silent", TerminationMessagePolicy: "File"},
 					},
 					Containers: []corev1.Container{

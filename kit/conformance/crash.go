@@ -119,7 +119,7 @@ func (s scenario) happen(t rapid.TB, k model.Kind, f fault, behind lag) *world {
 
 // isFor reports whether jobs of a kind support the scenario.
 func (s scenario) isFor(k model.Kind) bool {
-	return k.Runs(s.shape) && !(s.holdsNot && k.HoldsLeaders) && !(s.peersEnd && k.ServesLeader())
+	return k.Runs(s.shape) && (!s.holdsNot || !k.HoldsLeaders) && (!s.peersEnd || !k.ServesLeader())
 }
 
 // play runs the scenario in a new world with a fault.

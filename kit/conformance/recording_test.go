@@ -245,7 +245,7 @@ var (
 // encode returns the JSON of an object without random values and without what the API server sets. The names of other
 // objects replace their UIDs.
 func (o *observer) encode(object client.Object) []byte {
-	object = object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
+	object = object.DeepCopyObject().(client.Object)
 	object.SetResourceVersion("")
 	object.SetUID("")
 	object.SetCreationTimestamp(metav1.Time{})

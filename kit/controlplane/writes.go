@@ -87,7 +87,8 @@ func (w *Writes) save(folder, controller string) error {
 	defer w.mu.Unlock()
 	lines := strings.Join(slices.Sorted(maps.Keys(w.distinct)), "\n") + "\n"
 	lines = strings.ReplaceAll(lines, "\n\n", "\n")
-	return os.WriteFile(filepath.Join(folder, controller+".txt"), []byte(lines), 0o600)
+	file := filepath.Join(folder, controller+".txt")
+	return os.WriteFile(file, []byte(lines), 0o600) //nolint:gosec // the developer chooses the folder
 }
 
 // variable are the parts of a request that differ between two runs of the same specs, with their replacements.
