@@ -1,12 +1,16 @@
 package plan_test
 
 import (
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
 )
@@ -62,6 +66,11 @@ const mainContainer = jobtest.MainContainer
 // untilOverdue is how long after now a job reports that a deleting pod keeps it from restarting.
 const untilOverdue = 90 * time.Second
 
+const (
+	scopeJob     = batchv1beta1.RestartScopeJob
+	scopeReplica = batchv1beta1.RestartScopeReplica
+)
+
 type (
 	podOption  = jobtest.PodOption
 	jobBuilder = jobtest.Builder
@@ -78,4 +87,114 @@ type condition struct {
 func conditionOf(d plan.Decision, conditionType string) condition {
 	c := ptr.Deref(meta.FindStatusCondition(d.Status.Conditions, conditionType), metav1.Condition{})
 	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
+}
+
+// restartsOf returns the restart count of each role.
+func restartsOf(d plan.Decision) map[string]int32 {
+	restarts := map[string]int32{}
+	for _, task := range d.Status.Tasks {
+		if task.RestartCount > 0 {
+			restarts[task.Type] = task.RestartCount
+		}
+	}
+	return restarts
+}
+
+// scaling returns an elastic job of three replicas that had the given pods a minute ago.
+func scaling(pods ...*corev1.Pod) *jobBuilder {
+	return job(role("worker", 0)).Elastic(1, 3).Saw(time.Minute).Saw(time.Minute, pods...)
+}
+
+// listed returns the names of the replicas that a status lists.
+func listed(status batchv1beta1.JobStatus) []string {
+	var names []string
+	for _, task := range status.Tasks {
+		for _, r := range task.Replicas {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// Messages about a job whose deadline for progress is 600 s and whose deadline for the start is 300 s.
+const (
+	stalledAt42 = "no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after 42% (420/1000) at " +
+		"2026-03-01T11:50:00Z"
+	neverReported = "nothing was reported for runPolicy.startupDeadlineSeconds (300 s) since the job runs"
+	startedAgain  = "nothing was reported for runPolicy.startupDeadlineSeconds (300 s) after the training started " +
+		"again at 2026-03-01T11:55:00Z"
+	isOnTime = "the training is within its deadlines again"
+)
+
+// stall is the part of a decision that depends on stalls.
+type stall struct {
+	// Reaction is how the controller reacts to a new stall.
+	Reaction batchv1beta1.ProgressPolicy
+	Stalled  condition
+	// Events are the types, reasons and messages.
+	Events []string
+	// Backoff is status.backoffCount.
+	Backoff int32
+	// WakeIn is how long from now the job is requeued. 0 means no requeue.
+	WakeIn time.Duration
+}
+
+func stallOf(d plan.Decision) stall {
+	s := stall{
+		Reaction: d.Stall, Stalled: conditionOf(d, batchv1beta1.ConditionStalled), Backoff: d.Status.BackoffCount,
+		WakeIn: summarize(d).WakeIn,
+	}
+	for _, e := range d.Events {
+		s.Events = append(s.Events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
+	}
+	return s
+}
+
+// isStalled is the condition of a stalled job, and isNot the one of a job that is not stalled anymore.
+func isStalled(message string) condition {
+	return condition{"True", batchv1beta1.ReasonNoProgress, message}
+}
+
+func isNot(reason, message string) condition { return condition{"False", reason, message} }
+
+// percent returns a reading of a training that has reported a percentage at a time before Now.
+func percent(n int32, before time.Duration) plan.Reading {
+	return changed(step(0, before), func(p *batchv1beta1.ProgressStatus) {
+		*p = batchv1beta1.ProgressStatus{Percent: &n, LastReportTime: p.LastReportTime}
+	})
+}
+
+// final returns the last reading of a sidecar that has ended.
+func final(r plan.Reading) plan.Reading {
+	r.IsFinal = true
+	return r
+}
+
+// leaderReads returns an observation of two running workers with a reading of the leader.
+func leaderReads(r plan.Reading) plan.Observation {
+	return reading(readings{"job-worker-0": r}, runningPods()...)
+}
+
+// readBefore returns a reading that was made at a time before Now.
+func readBefore(r plan.Reading, before time.Duration) plan.Reading {
+	r.Time = r.Time.Add(-before)
+	return r
+}
+
+// stalled returns a job that was stalled a minute ago, and has only been notified of it.
+func stalled() *jobBuilder {
+	r := step(420, 10*time.Minute-time.Minute)
+	r.Time, r.Silence = now.Add(-time.Minute), 10*time.Minute
+	return reports(600, 300, notify).SawIn(leaderReads(r))
+}
+
+// anywhere makes each replica of a job one that might report.
+func anywhere(j *jobBuilder) *jobBuilder {
+	j.Spec.FirstProcess = framework.FirstProcessAnywhere
+	return j
+}
+
+// started returns a job that began to run at a time before now.
+func started(policy batchv1beta1.ProgressPolicy, before time.Duration) *jobBuilder {
+	return job(role("worker", 2)).Reporting(600, 300, policy).Saw(before, runningPods()...)
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // endedBy returns an option that gives the pod the condition by which Kubernetes announces a disruption.
@@ -73,5 +74,32 @@ func TestLostPod(t *testing.T) {
 				diff(t, "restarts that do not count", wantRestarts, d.Status.Disruptions)
 			})
 		}
+	}
+}
+
+// The pod of a lost node never ends by itself. It is deleted by force, and the job is requeued for that. This is the
+// same for an active job and for a finished one.
+func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
+	t.Parallel()
+	lost := pod("job-worker-1", running, onLostNode, deleting)
+	due := lost.DeletionTimestamp.Sub(now) + time.Minute
+	active := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),
+		pod("job-worker-1", running))
+	ended := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", exited(0)),
+		pod("job-worker-1", running))
+	for name, j := range map[string]*jobBuilder{
+		"the pod of an active job is deleted by force":  active,
+		"the pod of a finished job is deleted by force": ended,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j.NodeLostDelay = time.Minute
+			early := j.Sees(pod("job-worker-0", running), lost)
+			diff(t, "deletions by force before they are due", []string(nil), names(early.ForceDeletes))
+			diff(t, "requeue delay", due, summarize(early).WakeIn)
+
+			late := plan.Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
+			diff(t, "deletions by force", []string{"job-worker-1"}, names(late.ForceDeletes))
+		})
 	}
 }

@@ -281,3 +281,23 @@ func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 		})
 	}
 }
+
+// Failures that followed from the root cause do not end the job, even if they look permanent.
+func TestFollowingFailuresDoNotDecide(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string]*corev1.Pod{
+		"a failure that followed a SIGKILL does not end the job":    pod("job-worker-0", exitedAgo(137, time.Minute)),
+		"a failure that followed a preemption does not end the job": pod("job-worker-0", running, disrupted, deleting),
+		"a failure that followed a deletion does not end the job":   pod("job-worker-0", running, deleting),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).
+				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running))
+			d := j.Sees(root, pod("job-worker-1", exited(1)))
+			diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
+			diff(t, "attempt", int32(1), d.Status.Attempt)
+			diff(t, "replica of the root cause", "job-worker-0", d.Status.Failures[0].Replica)
+		})
+	}
+}

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -225,63 +223,6 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 	}
 }
 
-// Parts of the spec that have no effect are reported in one event, and in the message of Initialized.
-func TestNotice(t *testing.T) {
-	t.Parallel()
-	j := job(role("worker", 1))
-	j.Spec.Notice = "spec.elastic has no effect"
-	const message = "the job is accepted and its replicas are created as they are needed; spec.elastic has no effect"
-	first := j.Sees()
-	diff(t, "event", []report.Event{
-		{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice},
-	}, first.Events)
-	diff(t, "Initialized", condition{metav1.ConditionTrue, "Accepted", message},
-		conditionOf(first, batchv1beta1.ConditionInitialized))
-	second := j.Saw(0).Sees()
-	diff(t, "events of a second reconcile", []report.Event(nil), second.Events)
-	diff(t, "Initialized after a second reconcile", condition{metav1.ConditionTrue, "Accepted", message},
-		conditionOf(second, batchv1beta1.ConditionInitialized))
-}
-
-func TestThePriorityClassOfATemplateHasNoEffectInAQueue(t *testing.T) {
-	t.Parallel()
-	high := func() framework.Role {
-		r := role("worker", 1)
-		r.Template.Spec.PriorityClassName = "high"
-		return r
-	}
-	const notice = "priorityClassName of a template has no effect in a queue: " +
-		"spec.scheduler.t9kScheduler.priority orders the jobs of the queue"
-	for name, tc := range map[string]struct {
-		job  *jobBuilder
-		want []report.Event
-	}{
-		"a template in a queue has a PriorityClass": {
-			job:  job(high()).InQueue(),
-			want: []report.Event{{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: notice}},
-		},
-		"a template outside a queue has a PriorityClass": {job: job(high())},
-		"a template in a queue has no PriorityClass":     {job: job(role("worker", 1)).InQueue()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "events", tc.want, tc.job.Sees().Events)
-		})
-	}
-}
-
-// The outcome of the main container is that of the replica. A sidecar neither delays nor changes it.
-func TestSidecarsDoNotMatter(t *testing.T) {
-	t.Parallel()
-	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
-		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1), sidecarRunning))
-	diff(t, "decision", summary{
-		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
-		Failures: []string{"job-worker-1: exit code 1, counted"},
-		Deletes:  []string{"job-worker-0", "job-worker-1"},
-	}, summarize(d))
-}
-
 // ReplicaFailure is True from a failure until every replica runs again.
 func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 	t.Parallel()
@@ -316,111 +257,6 @@ func TestReplicaFailureNamesAReplicaThatStaysFailed(t *testing.T) {
 		condition{metav1.ConditionTrue, batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 3 (Error)"},
 		conditionOf(d, batchv1beta1.ConditionReplicaFailure))
 	diff(t, "Running", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionRunning).Status)
-}
-
-func TestInvalidTemplateHoldsCreations(t *testing.T) {
-	t.Parallel()
-	const refused = `the template of type "worker" has no container`
-	j := job(role("worker", 2)).Refusing(refused)
-	d := j.Sees()
-	diff(t, "decision", summary{
-		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonInvalidTemplate,
-	}, summarize(d))
-	diff(t, "Initialized", condition{metav1.ConditionFalse, batchv1beta1.ReasonInvalidTemplate, refused},
-		conditionOf(d, batchv1beta1.ConditionInitialized))
-
-	t.Run("replicas keep running after their template became invalid", func(t *testing.T) {
-		t.Parallel()
-		d := j.Sees(pod("job-worker-0", running))
-		diff(t, "deletions", []string(nil), names(d.Deletes))
-		diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
-	})
-	t.Run("pods are created after the template is fixed", func(t *testing.T) {
-		t.Parallel()
-		fixed := job(role("worker", 2))
-		fixed.Status = d.Status
-		d := fixed.Sees()
-		diff(t, "creations", []string{created("job-worker-0", "0"), created("job-worker-1", "0")}, summarize(d).Creates)
-		diff(t, "Initialized", batchv1beta1.ReasonAccepted, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
-	})
-}
-
-// A rejection by the API server stays in Initialized until a retry succeeds.
-func TestRejectionStaysUntilTheCreationSucceeds(t *testing.T) {
-	t.Parallel()
-	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
-	for _, reason := range []string{
-		batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
-	} {
-		refused := func() *jobBuilder {
-			j := job(role("worker", 2)).Saw(time.Minute)
-			meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{
-				Type: batchv1beta1.ConditionInitialized, Status: metav1.ConditionFalse, Reason: reason, Message: "refused",
-				ObservedGeneration: 1, LastTransitionTime: ago(time.Minute),
-			})
-			return j
-		}
-		for name, tc := range map[string]struct {
-			pods       []*corev1.Pod
-			noService  bool
-			noPolicy   bool
-			want       string
-			wantReason string
-		}{
-			"stays while a pod is missing": {pods: both[:1], want: reason, wantReason: reason},
-			"stays while a pod has no attempt": {
-				pods: []*corev1.Pod{both[0], pod("job-worker-1", withoutAttempt)}, want: reason, wantReason: reason,
-			},
-			"stays while the Service is missing":       {pods: both, noService: true, want: reason, wantReason: reason},
-			"stays while the NetworkPolicy is missing": {pods: both, noPolicy: true, want: reason, wantReason: reason},
-			"ends when every object exists": {
-				pods: both, want: batchv1beta1.ReasonAccepted, wantReason: batchv1beta1.ReasonReplicasRunning,
-			},
-		} {
-			t.Run(reason+" "+name, func(t *testing.T) {
-				t.Parallel()
-				seen := seeing(tc.pods...)
-				seen.HasService, seen.NeedsNetworkPolicy = !tc.noService, tc.noPolicy
-				j := refused()
-				d := plan.Decide(j.Job, seen, now)
-				diff(t, "Initialized", tc.want, conditionOf(d, batchv1beta1.ConditionInitialized).Reason)
-				diff(t, "reason", tc.wantReason, d.Status.Reason)
-				if tc.want == reason {
-					diff(t, "the condition", meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionInitialized),
-						meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionInitialized))
-				}
-			})
-		}
-	}
-}
-
-// kubectl get shows the message of Running. So this is where a job reports that the API server rejects an object.
-func TestARejectionIsTheMessageOfAJobThatWaits(t *testing.T) {
-	t.Parallel()
-	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("exceeded quota: few")}
-	want := condition{metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed, "exceeded quota: few"}
-	j := job(role("worker", 2)).Saw(time.Minute)
-	one := seeing(pod("job-worker-0", running))
-
-	d := plan.Decide(j.Job, one, now)
-	if !plan.Refuse(&d.Status, refused, 1, now) {
-		t.Error("the first rejection changes nothing")
-	}
-	diff(t, "Running", want, conditionOf(d, batchv1beta1.ConditionRunning))
-	diff(t, "Initialized", want, conditionOf(d, batchv1beta1.ConditionInitialized))
-	if plan.Refuse(&d.Status, refused, 1, now.Add(time.Minute)) {
-		t.Error("the same rejection changes the status again")
-	}
-
-	j.Status = d.Status
-	next := plan.Decide(j.Job, one, now)
-	diff(t, "the status of the next reconcile", d.Status, next.Status)
-
-	j.Status = next.Status
-	running := plan.Decide(j.Job, seeing(pod("job-worker-0", running), pod("job-worker-1", running)), now)
-	diff(t, "Running when the pod exists",
-		condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"},
-		conditionOf(running, batchv1beta1.ConditionRunning))
 }
 
 // A condition has the time of its last transition and the generation of the spec that it is about.
@@ -484,19 +320,5 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			tc.job.Status = d.Status
 			diff(t, "events of a second reconcile", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
 		})
-	}
-}
-
-// withoutAttempt removes the label with the attempt from a pod.
-func withoutAttempt(p *corev1.Pod) { delete(p.Labels, batchv1beta1.LabelAttempt) }
-
-func TestIsCreateFailure(t *testing.T) {
-	t.Parallel()
-	for reason, want := range map[string]bool{
-		batchv1beta1.ReasonNameConflict: true, batchv1beta1.ReasonCreateFailed: true, batchv1beta1.ReasonUpdateFailed: true,
-		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true,
-		batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
-	} {
-		diff(t, "whether the creation failed for "+reason, want, plan.IsCreateFailure(reason))
 	}
 }

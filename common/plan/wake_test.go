@@ -78,3 +78,24 @@ func TestRequeueDelay(t *testing.T) {
 		})
 	}
 }
+
+// A job is requeued at the earliest time that it waits for.
+func TestWakeAtIsTheEarliestTime(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		deadline int64
+		want     time.Duration
+	}{
+		"a restart before the deadline is the earliest time": {deadline: 4000, want: 10 * time.Second},
+		"a deadline before the restart is the earliest time": {deadline: 3605, want: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).Deadline(tc.deadline).
+				Saw(time.Hour, pod("job-worker-0", running)).
+				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
+				Saw(0, pod("job-worker-0", exited(1), again(1)))
+			diff(t, "requeue delay", tc.want, summarize(j.Sees()).WakeIn)
+		})
+	}
+}
