@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // deletion is how a job is deleted.
@@ -130,6 +130,6 @@ func (e *environment) awaitDeletion(ctx context.Context, c *cluster, job jobs.Jo
 func podsOf(job jobs.Job) []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(job.GetNamespace()),
-		client.MatchingLabels(plan.SelectorLabels(job.Kind.Kind, job.GetName())),
+		client.MatchingLabels(view.SelectorLabels(job.Kind.Kind, job.GetName())),
 	}
 }

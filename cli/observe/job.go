@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/screen"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -60,7 +60,7 @@ func Follow(ctx context.Context, from client.WithWatch, job jobs.Job) *Job {
 	}, j.notify)
 	j.pods = newCollection(func(o client.Object) (namedPod, bool) {
 		pod, ok := o.(*corev1.Pod)
-		return namedPod{o.GetName(), podOf(pod)}, ok && plan.IsControlledBy(o, uid)
+		return namedPod{o.GetName(), podOf(pod)}, ok && view.IsControlledBy(o, uid)
 	}, j.notify)
 	j.events = newCollection(func(o client.Object) (screen.Event, bool) {
 		event, ok := o.(*corev1.Event)
@@ -69,7 +69,7 @@ func Follow(ctx context.Context, from client.WithWatch, job jobs.Job) *Job {
 	in := client.ListOptions{Namespace: job.GetNamespace()}
 	named, labeled, about := in, in, in
 	named.FieldSelector = fields.OneTermEqualSelector("metadata.name", job.GetName())
-	labeled.LabelSelector = labels.SelectorFromSet(plan.SelectorLabels(job.Kind.Kind, job.GetName()))
+	labeled.LabelSelector = labels.SelectorFromSet(view.SelectorLabels(job.Kind.Kind, job.GetName()))
 	about.FieldSelector = fields.OneTermEqualSelector("involvedObject.uid", string(uid))
 	go j.jobs.follow(ctx, from, job.Kind.NewList(), named)
 	go j.pods.follow(ctx, from, &corev1.PodList{}, labeled)

@@ -22,7 +22,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/kueue"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // visibility is Kueue's API of the places of Workloads in their queues.
@@ -84,7 +84,7 @@ func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
 	})
 	slices.SortFunc(waiting, func(a, b schedulerv1beta1.PodGroup) int { return gang.Compare(&a, &b) })
 	isOwn := func(g schedulerv1beta1.PodGroup) bool {
-		return g.Namespace == job.GetNamespace() && plan.IsControlledBy(&g, job.GetUID())
+		return g.Namespace == job.GetNamespace() && view.IsControlledBy(&g, job.GetUID())
 	}
 	if !slices.ContainsFunc(groups, isOwn) {
 		return // the job has not asked the queue yet
@@ -139,7 +139,7 @@ func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name st
 	if err := from.Get(ctx, key, own); err != nil {
 		return q, err
 	}
-	if !plan.IsControlledBy(own, job.GetUID()) {
+	if !view.IsControlledBy(own, job.GetUID()) {
 		return q, nil // it belongs to another job of the same name
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, &workload); err != nil {

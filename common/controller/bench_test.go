@@ -19,6 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // BenchmarkReconcile measures a reconcile that changes nothing: it reads the cache and compares the status.
@@ -77,7 +78,7 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	owner := *metav1.NewControllerRef(job, testKind)
 	cached := &idleCache{job: job}
 	cached.service.OwnerReferences = []metav1.OwnerReference{owner}
-	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
+	seen := view.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
 	for i, member := range framework.NewGang(job.Namespace, job.Name, job.UID, "", 0, job.spec.Roles).Members {
 		p := pod(member.Name, onNode(fmt.Sprintf("node-%d", i)), running)
 		p.OwnerReferences = []metav1.OwnerReference{owner}

@@ -18,6 +18,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -93,7 +95,7 @@ func TestRefuseChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := plan.Labels("TestJob", "job")
+			asked := view.Labels("TestJob", "job")
 			asked[batchv1beta1.LabelAttempt], asked[batchv1beta1.LabelReplicaType] = "1", "worker"
 			asked[schedulerv1beta1.LabelGroupName] = "job"
 			created := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "job-worker-0", UID: "uid", Labels: map[string]string{}}}
@@ -152,7 +154,7 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 			err := r.refuseChanged(t.Context(), job, map[string]string{batchv1beta1.LabelAttempt: "0"}, created)
 			diff(t, "the pod is refused", tc.attempt != "0", err != nil)
 			clock.SetTime(now.Add(tc.later))
-			d := plan.Decision{Creates: []plan.Creation{{Name: "job-worker-0"}}}
+			d := plan.Decision{Changes: decide.Changes{Creates: []view.Creation{{Name: "job-worker-0"}}}}
 			diff(t, "held for", tc.wantHeld, r.holdCreations(job, &d))
 			diff(t, "pods are created", tc.wantHeld == none, len(d.Creates) > 0)
 		})

@@ -6,11 +6,12 @@ import (
 
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // observation is a snapshot of the objects of a job.
 type observation struct {
-	plan.Observation
+	view.Observation
 
 	tensorBoard dependents.TensorBoard
 }
@@ -22,8 +23,9 @@ type decision struct {
 	tensorBoard dependents.TensorBoardDecision
 }
 
-// decide decides about the job and, separately, about its TensorBoard. The training does not depend on the TensorBoard.
-func decide(job plan.Job, seen observation, now time.Time) decision {
+// decideAll decides about the job and, separately, about its TensorBoard. The training does not depend on the
+// TensorBoard.
+func decideAll(job view.Job, seen observation, now time.Time) decision {
 	d := decision{Decision: plan.Decide(job, seen.Observation, now)}
 	if d.DeleteJob || !job.Spec.RunsHere() {
 		return d
@@ -42,12 +44,12 @@ func (d *decision) changesObjects() bool {
 }
 
 // changesStatus reports whether the decision changes the status of the job.
-func (d *decision) changesStatus(job plan.Job) bool {
+func (d *decision) changesStatus(job view.Job) bool {
 	return plan.ChangesStatus(job, d.Decision) || d.tensorBoard.ChangesStatus()
 }
 
 // statusDelay returns how long the status can be batched with later changes, at most for the given interval.
-func (d *decision) statusDelay(job plan.Job, interval time.Duration) time.Duration {
+func (d *decision) statusDelay(job view.Job, interval time.Duration) time.Duration {
 	if !d.tensorBoard.StatusMayWait() {
 		return 0
 	}

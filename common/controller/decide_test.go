@@ -9,7 +9,7 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/internal/jobtest"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -19,7 +19,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 	runs := jobtest.Seeing(pod("job-worker-0", running))
 	for name, tc := range map[string]struct {
 		job         *jobtest.Builder
-		pods        plan.Observation
+		pods        view.Observation
 		tensorBoard dependents.TensorBoard
 
 		wantEvents    []string
@@ -57,7 +57,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.job.DependentRetry = time.Minute
-			d := decide(tc.job.Job, observation{Observation: tc.pods, tensorBoard: tc.tensorBoard}, now)
+			d := decideAll(tc.job.Job, observation{Observation: tc.pods, tensorBoard: tc.tensorBoard}, now)
 			var told []string
 			for _, e := range d.Events {
 				told = append(told, e.Reason)

@@ -25,6 +25,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -35,7 +36,7 @@ const conflictDelay = 100 * time.Millisecond
 // execute carries out a decision. It writes the status first, unless the write can be delayed, so that no failure is
 // lost. Then it changes the PodGroup or the Workload, releases and deletes pods, and creates objects. It changes the
 // TensorBoard last.
-func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
+func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (reconcile.Result, error) {
 	held := r.holdCreations(job, &d.Decision)
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
@@ -57,7 +58,8 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 		err = r.create(ctx, job, &planned, d.Decision)
 	}
 	if err == nil && createsObjects(d.Decision) {
-		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the job.
+		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the
+		// job.
 		result = sooner(result, plan.CacheDelay)
 	}
 	if held > 0 {
@@ -91,7 +93,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned plan.Job, d 
 
 // changeJob deletes the job or writes its status, if either is due. It returns a conflict if the decision changes
 // anything and the job was changed since it was read.
-func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned plan.Job, d decision) (reconcile.Result, error) {
+func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, d decision) (reconcile.Result, error) {
 	if d.DeleteJob {
 		return reconcile.Result{}, r.deleteJob(ctx, job)
 	}
@@ -137,7 +139,7 @@ func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
 // writeStatus writes the status if it differs, and then emits its events. If the write can be delayed, writeStatus
 // requests a requeue for the time when it is due.
 func (r *Reconciler[J]) writeStatus(
-	ctx context.Context, job J, planned plan.Job, d decision,
+	ctx context.Context, job J, planned view.Job, d decision,
 ) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(job)
 	if !d.changesStatus(planned) {
@@ -163,7 +165,7 @@ func (r *Reconciler[J]) writeStatus(
 }
 
 // statusDelay returns how much longer the status of a decision can be batched with later changes.
-func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
+func (r *Reconciler[J]) statusDelay(job view.Job, d decision) time.Duration {
 	delay := d.statusDelay(job, r.options.StatusInterval)
 	if since := r.options.Memory.WaitsSince(types.NamespacedName{
 		Namespace: job.Namespace, Name: job.Name,
@@ -174,7 +176,7 @@ func (r *Reconciler[J]) statusDelay(job plan.Job, d decision) time.Duration {
 }
 
 // onlyDelays reports whether a decision changes only the status and its write can be delayed.
-func (r *Reconciler[J]) onlyDelays(job plan.Job, d decision) bool {
+func (r *Reconciler[J]) onlyDelays(job view.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }
 
@@ -302,10 +304,10 @@ func (r *Reconciler[J]) deletePods(
 	})
 }
 
-func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d plan.Decision) error {
+func (r *Reconciler[J]) create(ctx context.Context, job J, planned *view.Job, d plan.Decision) error {
 	if d.EnsureNetworkPolicy {
 		policy := newNetworkPolicy(planned, r.options.NetworkPolicies, r.options.ProgressReader)
-		if err := r.policies.Ensure(ctx, job, plan.TheJob, policy); err != nil {
+		if err := r.policies.Ensure(ctx, job, view.TheJob, policy); err != nil {
 			return err
 		}
 	}
@@ -340,7 +342,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *plan.Job, d 
 }
 
 // createPod builds a pod and creates it. It waits for memory if too many pods are being created.
-func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *plan.Creation) error {
+func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) error {
 	if err := r.pods.Acquire(ctx, job.GetNamespace(), c.Size); err != nil {
 		return fmt.Errorf("waiting for %d bytes of memory to create pod %s: %w", c.Size, c.Name, err)
 	}
@@ -377,7 +379,7 @@ func setToken(pod *corev1.Pod, newToken func() string) {
 func (r *Reconciler[J]) createOwned(
 	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
 ) error {
-	return owned.Create(ctx, r.client, r.apiReader, job, plan.TheJob, object, options...)
+	return owned.Create(ctx, r.client, r.apiReader, job, view.TheJob, object, options...)
 }
 
 // inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit of

@@ -12,46 +12,47 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // Restarts are counted by cause. A cause that the controller does not define counts as Other.
 func TestRestartsAreCountedByCause(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		restarts []plan.Restart
+		restarts []decide.Restart
 		want     string
 	}{
 		"a decision without restarts counts nothing": {},
 		"a counted restart has counted=true": {
-			restarts: []plan.Restart{{Cause: "Error", Counted: true}},
+			restarts: []decide.Restart{{Cause: "Error", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 1`,
 		},
 		"two restarts with the same cause add up": {
-			restarts: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
+			restarts: []decide.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="Error",counted="true",kind="TestJob"} 2`,
 		},
 		"a restart that does not count towards backoffLimit has counted=false": {
-			restarts: []plan.Restart{{Cause: "Preempted"}},
+			restarts: []decide.Restart{{Cause: "Preempted"}},
 			want:     `tensorstack_job_restarts_total{cause="Preempted",counted="false",kind="TestJob"} 1`,
 		},
 		"a restart after success has the cause Completed": {
-			restarts: []plan.Restart{{Cause: "Completed"}},
+			restarts: []decide.Restart{{Cause: "Completed"}},
 			want:     `tensorstack_job_restarts_total{cause="Completed",counted="false",kind="TestJob"} 1`,
 		},
 		"a stall has the cause NoProgress": {
-			restarts: []plan.Restart{{Cause: "NoProgress", Counted: true}},
+			restarts: []decide.Restart{{Cause: "NoProgress", Counted: true}},
 			want:     `tensorstack_job_restarts_total{cause="NoProgress",counted="true",kind="TestJob"} 1`,
 		},
 		"an unhealthy device has the cause DeviceUnhealthy": {
-			restarts: []plan.Restart{{Cause: "DeviceUnhealthy", Node: "node"}},
+			restarts: []decide.Restart{{Cause: "DeviceUnhealthy", Node: "node"}},
 			want:     `tensorstack_job_restarts_total{cause="DeviceUnhealthy",counted="false",kind="TestJob"} 1`,
 		},
 		"a tainted device has the cause DeviceTainted": {
-			restarts: []plan.Restart{{Cause: "DeviceTainted", Node: "node"}},
+			restarts: []decide.Restart{{Cause: "DeviceTainted", Node: "node"}},
 			want:     `tensorstack_job_restarts_total{cause="DeviceTainted",counted="false",kind="TestJob"} 1`,
 		},
 		"a cause that the kubelet defines counts as Other": {
-			restarts: []plan.Restart{{Cause: "UnexpectedAdmissionError"}},
+			restarts: []decide.Restart{{Cause: "UnexpectedAdmissionError"}},
 			want:     `tensorstack_job_restarts_total{cause="Other",counted="false",kind="TestJob"} 1`,
 		},
 	} {
@@ -84,7 +85,7 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics.observe(plan.Decision{
-		Restarts: []plan.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}}, StartDuration: new(time.Second),
+		Restarts: []decide.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}}, StartDuration: new(time.Second),
 		RecoveryDuration: new(time.Second), Stall: batchv1beta1.ProgressPolicyNotify,
 	})
 	problems, err := testutil.GatherAndLint(registry)

@@ -8,12 +8,12 @@ import (
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // newNetworkPolicy returns the NetworkPolicy of a job. If the job reports progress, the reader can read it.
 func newNetworkPolicy(
-	job *plan.Job, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
+	job *view.Job, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
 ) *networkingv1.NetworkPolicy {
 	if !job.Spec.ReportsProgress {
 		reader = nil
@@ -30,7 +30,7 @@ func newNetworkPolicy(
 func NetworkPolicySpec(
 	kind, job string, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
 ) networkingv1.NetworkPolicySpec {
-	replicas := plan.SelectorLabels(kind, job)
+	replicas := view.SelectorLabels(kind, job)
 	spec := network.Ingress(replicas, networkingv1.NetworkPolicyIngressRule{
 		From: policies.Peers(metav1.LabelSelector{MatchLabels: replicas}),
 	})

@@ -10,7 +10,7 @@ import (
 
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/network"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestNewNetworkPolicy(t *testing.T) {
@@ -28,7 +28,7 @@ func TestNewNetworkPolicy(t *testing.T) {
 	reports := jobtest.NewJob()
 	reports.Spec.ReportsProgress = true
 	for name, tc := range map[string]struct {
-		job  plan.Job
+		job  view.Job
 		want []networkingv1.NetworkPolicyIngressRule
 	}{
 		"the replicas and the allowed namespaces can reach the replicas": {

@@ -8,37 +8,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 func TestRestartsAreCountedByNode(t *testing.T) {
 	t.Parallel()
 	// many has a restart for each of as many nodes as the metric can have. The first node is the oldest.
-	many := make([]plan.Restart, 0, maxNodes)
+	many := make([]decide.Restart, 0, maxNodes)
 	for i := range maxNodes {
-		many = append(many, plan.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
+		many = append(many, decide.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
 	}
-	lost := func(node string) plan.Restart { return plan.Restart{Cause: "NodeLost", Node: node} }
+	lost := func(node string) decide.Restart { return decide.Restart{Cause: "NodeLost", Node: node} }
 	for name, tc := range map[string]struct {
-		restarts []plan.Restart
-		// want has the value of each series. Series that it does not mention are not compared if there are maxNodes nodes.
+		restarts []decide.Restart
+		// want has the value of each series. Series that it does not mention are not compared if there are maxNodes
+		// nodes.
 		want map[string]float64
 		// wantGone are series that must not exist.
 		wantGone  []string
 		wantNodes int
 	}{
-		"a restart that no node caused is not counted": {restarts: []plan.Restart{{Cause: "Error", Counted: true}}},
+		"a restart that no node caused is not counted": {restarts: []decide.Restart{{Cause: "Error", Counted: true}}},
 		"restarts of a node add up": {
-			restarts:  []plan.Restart{lost("node-a"), lost("node-a")},
+			restarts:  []decide.Restart{lost("node-a"), lost("node-a")},
 			want:      map[string]float64{"node-a NodeLost": 2},
 			wantNodes: 1,
 		},
 		"each cause of a node has its own count": {
-			restarts:  []plan.Restart{lost("node-a"), {Cause: "DeviceUnhealthy", Node: "node-a"}},
+			restarts:  []decide.Restart{lost("node-a"), {Cause: "DeviceUnhealthy", Node: "node-a"}},
 			want:      map[string]float64{"node-a NodeLost": 1, "node-a DeviceUnhealthy": 1},
 			wantNodes: 1,
 		},
 		"each node has its own count": {
-			restarts:  []plan.Restart{lost("node-a"), {Cause: "DeviceTainted", Node: "node-b"}, lost("node-a")},
+			restarts:  []decide.Restart{lost("node-a"), {Cause: "DeviceTainted", Node: "node-b"}, lost("node-a")},
 			want:      map[string]float64{"node-a NodeLost": 2, "node-b DeviceTainted": 1},
 			wantNodes: 2,
 		},
@@ -58,8 +60,8 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 			wantNodes: maxNodes,
 		},
 		"all causes of the oldest node are removed": {
-			restarts: slices.Concat([]plan.Restart{{Cause: "DeviceUnhealthy", Node: "node-0"}}, many,
-				[]plan.Restart{lost("node-new")}),
+			restarts: slices.Concat([]decide.Restart{{Cause: "DeviceUnhealthy", Node: "node-0"}}, many,
+				[]decide.Restart{lost("node-new")}),
 			wantGone:  []string{"node-0 NodeLost", "node-0 DeviceUnhealthy"},
 			wantNodes: maxNodes,
 		},
@@ -78,7 +80,7 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, restart := range tc.restarts {
-				metrics.observe(plan.Decision{Restarts: []plan.Restart{restart}})
+				metrics.observe(plan.Decision{Restarts: []decide.Restart{restart}})
 			}
 			got, nodes := restartsByNode(t, registry)
 			for series, want := range tc.want {

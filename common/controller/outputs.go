@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // Outputs reads the output of containers.
@@ -20,8 +20,8 @@ type Outputs interface {
 const (
 	// maxOutputs is how many outputs are read for one failure.
 	maxOutputs = 16
-	// outputsPatience is how long reading all outputs of one failure can take. Outputs that were not read by then stay as
-	// they are in the status of the pod.
+	// outputsPatience is how long reading all outputs of one failure can take. Outputs that were not read by then stay
+	// as they are in the status of the pod.
 	outputsPatience = 5 * time.Second
 )
 
@@ -29,7 +29,7 @@ const (
 // whether it read any output. The termination message that the kubelet writes is not enough: it has only 2 KiB, and the
 // last lines of torchrun fill most of them.
 func readOutputs(
-	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []plan.Container,
+	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []view.Container,
 ) bool {
 	if outputs == nil || len(containers) == 0 {
 		return false

@@ -13,6 +13,7 @@ import (
 
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // outputs holds the outputs of pods by name.
@@ -88,11 +89,11 @@ func TestReadOutputs(t *testing.T) {
 			t.Parallel()
 			j, pods := failing(tc.torch)
 			decide := func() plan.Decision {
-				return plan.Decide(j.Job, plan.Observation{Pods: pods, HasService: true}, now)
+				return plan.Decide(j.Job, view.Observation{Pods: pods, HasService: true}, now)
 			}
 			unclear := decide().Unclear
 			diff(t, "containers whose output is needed",
-				[]plan.Container{{Pod: "job-worker-0", Name: mainContainer}, {Pod: "job-worker-1", Name: mainContainer}}, unclear)
+				[]view.Container{{Pod: "job-worker-0", Name: mainContainer}, {Pod: "job-worker-1", Name: mainContainer}}, unclear)
 			hasRead := readOutputs(t.Context(), tc.outputs, pods, unclear)
 			diff(t, "whether any output was read", tc.reads, hasRead)
 			d := decide()

@@ -10,6 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 
 // Preview is everything that a job controller creates for a new job.
 type Preview struct {
-	// Objects are the objects that the controller creates when it sees the job, in this order. Random parts are left out:
-	// the values of Secrets and the tokens of pods.
+	// Objects are the objects that the controller creates when it sees the job, in this order. Random parts are left
+	// out: the values of Secrets and the tokens of pods.
 	Objects []client.Object
 	// Admission is the one of Objects that another controller must admit. Nil means that the pods need no admission.
 	Admission client.Object
@@ -55,7 +56,7 @@ func NewPreview[J framework.Job](
 		seen.Admission = dependents.PodGroup{}
 	case byNobody:
 	}
-	d := decide(planned, seen, now)
+	d := decideAll(planned, seen, now)
 	p := Preview{Status: d.Status}
 	if wanted := d.Admission.Wanted; wanted != nil {
 		p.Admission = wanted
@@ -86,7 +87,7 @@ func NewPreview[J framework.Job](
 
 // previewPods returns the pods to create, after the Secret that they share. Random parts are left out.
 func previewPods[J framework.Job](
-	f framework.Framework[J], job J, planned *plan.Job, creates []plan.Creation,
+	f framework.Framework[J], job J, planned *view.Job, creates []view.Creation,
 ) ([]client.Object, error) {
 	if len(creates) == 0 {
 		return nil, nil

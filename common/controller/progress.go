@@ -12,15 +12,15 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/progress"
 )
 
 // Progress reads the progress of pods in the background.
 type Progress interface {
-	// Follow sets which pods of a job are read from now on, and returns the last readings of these pods. It does not wait
-	// for any pod.
+	// Follow sets which pods of a job are read from now on, and returns the last readings of these pods. It does not
+	// wait for any pod.
 	Follow(job types.NamespacedName, pods []progress.Pod) []progress.Reading
 	// Forget ends the readings of a job.
 	Forget(job types.NamespacedName)
@@ -52,7 +52,7 @@ func (r *Reconciler[J]) ProgressChanged(job types.NamespacedName) {
 
 // observeProgress adds the progress of the training to an observation. A job that reports none costs nothing.
 func (r *Reconciler[J]) observeProgress(
-	job client.Object, planned *plan.Job, seen *plan.Observation, now time.Time,
+	job client.Object, planned *view.Job, seen *view.Observation, now time.Time,
 ) {
 	key := client.ObjectKeyFromObject(job)
 	if !planned.Spec.ReportsProgress || !planned.Spec.RunsHere() || planned.Deleting || planned.Status.Finished() {
@@ -60,7 +60,7 @@ func (r *Reconciler[J]) observeProgress(
 		return
 	}
 	seen.Readings = r.readings(key, seen.Pods)
-	seen.ProgressDue = r.options.Memory.progress.due(key, now, plan.HasNews(planned.Status, seen.Readings))
+	seen.ProgressDue = r.options.Memory.progress.due(key, now, view.HasNews(planned.Status, seen.Readings))
 }
 
 // forgetProgress drops everything about the progress of a job.
@@ -73,8 +73,8 @@ func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
 // is in the status of its pod. The others are read in the background.
 func (r *Reconciler[J]) readings(
 	job types.NamespacedName, pods map[string]*corev1.Pod,
-) map[types.UID]plan.Reading {
-	readings := map[types.UID]plan.Reading{}
+) map[types.UID]view.Reading {
+	readings := map[types.UID]view.Reading{}
 	var followed []progress.Pod
 	names := map[types.UID]string{}
 	for name, pod := range pods {
@@ -102,8 +102,8 @@ func (r *Reconciler[J]) readings(
 	return readings
 }
 
-func readingOf(read progress.Reading, replica string) plan.Reading {
-	reading := plan.Reading{
+func readingOf(read progress.Reading, replica string) view.Reading {
+	reading := view.Reading{
 		Time: read.Time, Status: read.State.Status(read.Time, replica),
 		Silence: read.State.SinceProgress, Announced: read.State.AnnouncedSilence,
 	}

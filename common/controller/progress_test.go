@@ -22,6 +22,7 @@ import (
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/progress"
 )
 
@@ -83,7 +84,7 @@ func TestReadings(t *testing.T) {
 		r.UID = uid
 		return map[types.UID]progress.Reading{uid: r}
 	}
-	one := func(r plan.Reading) map[types.UID]plan.Reading { return map[types.UID]plan.Reading{uid: r} }
+	one := func(r view.Reading) map[types.UID]view.Reading { return map[types.UID]view.Reading{uid: r} }
 	status := func(at time.Time) *batchv1beta1.ProgressStatus {
 		return &batchv1beta1.ProgressStatus{
 			Summary: "step 420", Step: new(int64(420)), LastReportTime: new(metav1.NewTime(at)), Replica: "job-worker-0",
@@ -91,7 +92,7 @@ func TestReadings(t *testing.T) {
 	}
 	tooSlow := errors.New("too slow")
 	followed := []progress.Pod{{UID: uid, Target: progress.Target{Address: "10.0.0.7:29499", Token: "secret"}}}
-	final := plan.Reading{
+	final := view.Reading{
 		Time: now.Add(-time.Minute), Status: status(now.Add(-62 * time.Second)), Silence: 5 * time.Second,
 		Announced: time.Minute, IsFinal: true,
 	}
@@ -100,32 +101,32 @@ func TestReadings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod          *corev1.Pod
 		polled       map[types.UID]progress.Reading
-		want         map[types.UID]plan.Reading
+		want         map[types.UID]view.Reading
 		wantFollowed []progress.Pod
 	}{
 		"the last reading of a running pod is used": {
 			pod: pod("job-worker-0", running, reporting), polled: read(progress.Reading{Time: now, State: step}),
-			want: one(plan.Reading{
+			want: one(view.Reading{
 				Time: now, Status: status(now.Add(-2 * time.Second)), Silence: 5 * time.Second, Announced: time.Minute,
 			}),
 			wantFollowed: followed,
 		},
 		"a pod without reports has a reading without a status": {
 			pod: pod("job-worker-0", running, reporting), polled: read(progress.Reading{Time: now}),
-			want: one(plan.Reading{Time: now}), wantFollowed: followed,
+			want: one(view.Reading{Time: now}), wantFollowed: followed,
 		},
 		"a reading has the error of a later read": {
 			pod:    pod("job-worker-0", running, reporting),
 			polled: read(progress.Reading{Time: now, Err: tooSlow}),
-			want:   one(plan.Reading{Time: now, Problem: "too slow"}), wantFollowed: followed,
+			want:   one(view.Reading{Time: now, Problem: "too slow"}), wantFollowed: followed,
 		},
 		"the reading of a pod that could never be read has only the error": {
 			pod:    pod("job-worker-0", running, reporting),
 			polled: read(progress.Reading{Err: tooSlow}),
-			want:   one(plan.Reading{Problem: "too slow"}), wantFollowed: followed,
+			want:   one(view.Reading{Problem: "too slow"}), wantFollowed: followed,
 		},
 		"a pod with an IPv6 address is read": {
-			pod: pod("job-worker-0", running, reporting, onIPv6), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", running, reporting, onIPv6), want: map[types.UID]view.Reading{},
 			wantFollowed: []progress.Pod{
 				{UID: uid, Target: progress.Target{Address: "[fd00::7]:29499", Token: "secret"}},
 			},
@@ -137,20 +138,20 @@ func TestReadings(t *testing.T) {
 			pod: pod("job-worker-0", reporting, sidecarEnded(message), deleting), want: one(final),
 		},
 		"an unreadable final report is ignored": {
-			pod: pod("job-worker-0", reporting, sidecarEnded("Segmentation fault")), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", reporting, sidecarEnded("Segmentation fault")), want: map[types.UID]view.Reading{},
 			wantFollowed: followed,
 		},
 		"the final report of a pod without the token is ignored": {
-			pod: pod("job-worker-0", reporting, sidecarEnded(message), withoutToken), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", reporting, sidecarEnded(message), withoutToken), want: map[types.UID]view.Reading{},
 		},
 		"a pod without the token is not read": {
-			pod: pod("job-worker-0", running, reporting, withoutToken), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", running, reporting, withoutToken), want: map[types.UID]view.Reading{},
 		},
 		"a pod without an address is not read": {
-			pod: pod("job-worker-0", reporting, func(p *corev1.Pod) { p.Status.PodIP = "" }), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", reporting, func(p *corev1.Pod) { p.Status.PodIP = "" }), want: map[types.UID]view.Reading{},
 		},
 		"a pod that is being deleted is not read": {
-			pod: pod("job-worker-0", running, reporting, deleting), want: map[types.UID]plan.Reading{},
+			pod: pod("job-worker-0", running, reporting, deleting), want: map[types.UID]view.Reading{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

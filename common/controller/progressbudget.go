@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // progressWritesPerSecond limits the status writes of all jobs that report only progress. The rate can be higher for a
@@ -43,7 +43,7 @@ func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bo
 		writes = &progressWrites{}
 		b.jobs[job] = writes
 	}
-	if earliest := writes.last.Add(plan.ProgressInterval); !writes.last.IsZero() && now.Before(earliest) {
+	if earliest := writes.last.Add(view.ProgressInterval); !writes.last.IsZero() && now.Before(earliest) {
 		return earliest
 	}
 	switch {

@@ -18,6 +18,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // urgentPriority is the priority of jobs whose nodes might be idle. They are reconciled before new jobs, which have
@@ -51,7 +52,7 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 			if pod, ok := e.Object.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodSucceeded {
 				q = urgently(q)
 			}
-			if plan.IsHeld(e.Object) { // the pod might still exist, with other labels
+			if view.IsHeld(e.Object) { // the pod might still exist, with other labels
 				for _, job := range r.requestsOfPod(ctx, e.Object) {
 					r.options.Memory.noteLeft(job.NamespacedName, e.Object.GetName())
 				}
@@ -100,7 +101,7 @@ func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	switch {
 	case owner != nil && owner.Kind == r.gvk.Kind && strings.HasPrefix(owner.APIVersion, r.gvk.Group+"/"):
 		return owner.Name
-	case plan.IsHeld(pod):
+	case view.IsHeld(pod):
 		return cmp.Or(pod.GetLabels()[batchv1beta1.LabelJobName], pod.GetName())
 	default:
 		return ""

@@ -22,6 +22,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/quota"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -58,7 +60,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 	names := []string{refusal.Quota}
 	switch {
 	case wasRejected:
-	case !waits && plan.IsCreateFailure(last.Reason):
+	case !waits && status.IsCreateFailure(last.Reason):
 		return nil // the job has another problem, and must not make others wait
 	default:
 		names = waiting.Quotas(key)
@@ -92,7 +94,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 // that wait for it. refusal is how it has rejected a pod of the job, if it has. newest is the message of a dry run, if
 // the pod requests something else by now.
 func (r *Reconciler[J]) fits(
-	ctx context.Context, job J, pods []plan.Creation, name string, refusal quota.Refusal,
+	ctx context.Context, job J, pods []view.Creation, name string, refusal quota.Refusal,
 ) (fits bool, newest string, err error) {
 	key := types.NamespacedName{Namespace: job.GetNamespace(), Name: name}
 	var limits corev1.ResourceQuota
@@ -115,18 +117,18 @@ func (r *Reconciler[J]) fits(
 // shows, because admission can change requests, for example by the defaults of a LimitRange. A ResourceQuota with
 // scopes might not apply to other types, so they do not count. An error describes a fault of a template.
 func (r *Reconciler[J]) needsOf(
-	ctx context.Context, pods []plan.Creation, refusal quota.Refusal, hasScopes bool,
+	ctx context.Context, pods []view.Creation, refusal quota.Refusal, hasScopes bool,
 ) (needs corev1.ResourceList, newest string, err error) {
 	needs = corev1.ResourceList{}
 	for len(pods) > 0 {
-		isOther := func(c plan.Creation) bool { return c.Type != pods[0].Type }
+		isOther := func(c view.Creation) bool { return c.Type != pods[0].Type }
 		n := slices.IndexFunc(pods, isOther)
 		if n < 0 {
 			n = len(pods)
 		}
 		ofType := pods[:n]
 		pods = pods[n:]
-		isRejected := slices.ContainsFunc(ofType, func(c plan.Creation) bool { return c.Name == refusal.Object })
+		isRejected := slices.ContainsFunc(ofType, func(c view.Creation) bool { return c.Name == refusal.Object })
 		if hasScopes && !isRejected {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -226,7 +227,8 @@ func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 		job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}, batchv1beta1.JobStatus{
 			Conditions: []metav1.Condition{{Type: batchv1beta1.ConditionInitialized, Reason: tc.reason}},
 		}}
-		if err := r.awaitRoom(t.Context(), job, plan.Decision{Together: 4, Status: tc.decided}); err != nil {
+		d := plan.Decision{Changes: decide.Changes{Together: 4}, Status: tc.decided}
+		if err := r.awaitRoom(t.Context(), job, d); err != nil {
 			t.Errorf("%s is rejected: %v", name, err)
 		}
 		diff(t, name+": the quotas that others wait for", tc.want,

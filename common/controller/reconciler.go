@@ -40,12 +40,13 @@ import (
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
 // Options are the options of a Reconciler.
 type Options struct {
-	plan.Settings
+	view.Settings
 
 	// StatusInterval is how long replica status changes, and the first status of a job, are batched before a write. The
 	// end of a replica is batched for at most one second. Changes of the phase, conditions and counts are written
@@ -69,7 +70,7 @@ type Options struct {
 // DefaultOptions returns the options that fit a busy cluster.
 func DefaultOptions() Options {
 	return Options{
-		Settings: plan.Settings{
+		Settings: view.Settings{
 			HelperResources: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 			},
@@ -92,8 +93,8 @@ type Cluster struct {
 	Client client.Client
 	// APIReader reads from the API server itself.
 	APIReader client.Reader
-	// Outputs reads the output of containers. If Outputs is nil, only the end of the output is known, from the status of
-	// the pod.
+	// Outputs reads the output of containers. If Outputs is nil, only the end of the output is known, from the status
+	// of the pod.
 	Outputs Outputs
 	// Progress reads the progress of pods. If Progress is nil, only the progress of pods that have ended is known.
 	Progress Progress
@@ -121,7 +122,8 @@ type Reconciler[J framework.Job] struct {
 	policies     network.Keeper
 	// progressed has events for jobs whose progress has changed in a way that does not wait for the next reconcile.
 	progressed chan ctrlevent.GenericEvent
-	// watchQuotas begins to watch ResourceQuotas, when the first job waits for one. Nil means that nothing watches them.
+	// watchQuotas begins to watch ResourceQuotas, when the first job waits for one. Nil means that nothing watches
+	// them.
 	watchQuotas func() error
 	// jobs reads the jobs to reconcile.
 	jobs large.Reader
@@ -183,9 +185,9 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 			return err
 		}
 	}
-	// Fill the caches before this process is elected, so that a new leader can start immediately. By default a controller
-	// starts its informers only after the election. Its option EnableWarmup would also fill the work queue, which nothing
-	// drains before the election.
+	// Fill the caches before this process is elected, so that a new leader can start immediately. By default a
+	// controller starts its informers only after the election. Its option EnableWarmup would also fill the work queue,
+	// which nothing drains before the election.
 	read := []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}}
 	if r.options.NetworkPolicies.Enabled {
 		read = append(read, &networkingv1.NetworkPolicy{})
@@ -320,7 +322,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d := decide(planned, seen, now)
+	d := decideAll(planned, seen, now)
 	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 		return r.execute(ctx, job, planned, d)
 	}
@@ -328,9 +330,9 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d = decide(planned, live, now)
+	d = decideAll(planned, live, now)
 	if readOutputs(ctx, r.outputs, live.Pods, d.Unclear) {
-		d = decide(planned, live, now)
+		d = decideAll(planned, live, now)
 	}
 	result, err := r.execute(ctx, job, planned, d)
 	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
@@ -343,13 +345,13 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 // observe reads the objects of the job from the cache. If live is true, it reads pods and the admission from the API
 // server instead.
 func (r *Reconciler[J]) observe(
-	ctx context.Context, job J, planned *plan.Job, live bool, now time.Time,
+	ctx context.Context, job J, planned *view.Job, live bool, now time.Time,
 ) (observation, error) {
 	var seen observation
 	var reader client.Reader = r.client
 	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
 	if live {
-		reader, pods = r.apiReader, client.MatchingLabels(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
+		reader, pods = r.apiReader, client.MatchingLabels(view.SelectorLabels(r.gvk.Kind, job.GetName()))
 	}
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy,
@@ -423,7 +425,7 @@ func admissionOf(job client.Object, spec framework.JobSpec) admitter {
 func isForKueue(job client.Object) bool { return job.GetLabels()[kueuev1beta2.LabelQueueName] != "" }
 
 // changeAdmission makes a change of the object through which the job is admitted.
-func (r *Reconciler[J]) changeAdmission(ctx context.Context, job J, change plan.Change) error {
+func (r *Reconciler[J]) changeAdmission(ctx context.Context, job J, change view.Change) error {
 	if isForKueue(job) {
 		return r.workloads.Apply(ctx, job, change)
 	}
@@ -450,15 +452,15 @@ func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedNam
 }
 
 // planned returns the job as the input of plan.Decide.
-func (r *Reconciler[J]) planned(job J) plan.Job {
+func (r *Reconciler[J]) planned(job J) view.Job {
 	return plannedJob(r.framework, r.gvk, r.options.Settings, job)
 }
 
 // plannedJob returns a job of a framework as the input of plan.Decide.
 func plannedJob[J framework.Job](
-	f framework.Framework[J], kind schema.GroupVersionKind, settings plan.Settings, job J,
-) plan.Job {
-	return plan.Job{
+	f framework.Framework[J], kind schema.GroupVersionKind, settings view.Settings, job J,
+) view.Job {
+	return view.Job{
 		Kind:           kind,
 		Namespace:      job.GetNamespace(),
 		Name:           job.GetName(),

@@ -15,14 +15,14 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/status"
 	"tensorstack.dev/jobs/common/report"
 )
 
 // refusedFor returns for how long objects of the job could not be created.
 func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
-		plan.IsCreateFailure(c.Reason) {
+		status.IsCreateFailure(c.Reason) {
 		return r.options.Clock.Now().Sub(c.LastTransitionTime.Time)
 	}
 	return 0
@@ -32,12 +32,12 @@ func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 func (r *Reconciler[J]) reportRefusal(
 	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
 ) error {
-	status := *decided.DeepCopy()
-	if !plan.Refuse(&status, refused, job.GetGeneration(), r.options.Clock.Now()) {
+	refusing := *decided.DeepCopy()
+	if !status.Refuse(&refusing, refused, job.GetGeneration(), r.options.Clock.Now()) {
 		return nil
 	}
 	tensorBoard := dependents.TensorBoardOf(job).Status
-	return r.patchStatus(ctx, job, status, tensorBoard, []report.Event{{
+	return r.patchStatus(ctx, job, refusing, tensorBoard, []report.Event{{
 		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
 	}})
 }

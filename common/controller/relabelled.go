@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/owned"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -23,7 +23,7 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 	if !ok {
 		return false
 	}
-	selector := labels.SelectorFromSet(plan.SelectorLabels(r.gvk.Kind, job.GetName()))
+	selector := labels.SelectorFromSet(view.SelectorLabels(r.gvk.Kind, job.GetName()))
 	labelled := labels.Set(notCached.Object.Labels)
 	return !selector.Matches(labelled)
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // heldIndex indexes held pods by the name of their job. A held pod has batchv1beta1.FinalizerLeader.
@@ -20,7 +20,7 @@ const heldIndex = "batch.tensorstack.dev/held"
 
 // jobsOfHeld returns the name of the job of a held pod, and nil for other pods.
 func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
-	if !plan.IsHeld(pod) {
+	if !view.IsHeld(pod) {
 		return nil
 	}
 	if name := r.jobOf(pod); name != "" {
@@ -58,7 +58,7 @@ func (r *Reconciler[J]) release(
 func (r *Reconciler[J]) releasePod(
 	ctx context.Context, pod metav1.Object, options ...client.PatchOption,
 ) (version string, err error) {
-	if !plan.IsHeld(pod) {
+	if !view.IsHeld(pod) {
 		return "", nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -95,7 +95,7 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 	isRead := false
 	for i := range held.Items {
 		pod := &held.Items[i]
-		if plan.IsControlledBy(pod, uid) {
+		if view.IsControlledBy(pod, uid) {
 			continue
 		}
 		if !isRead { // the cache can have an earlier job of the same name, or not have the job yet
@@ -104,7 +104,7 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 			}
 			isRead = true
 		}
-		if plan.IsControlledBy(pod, uid) {
+		if view.IsControlledBy(pod, uid) {
 			continue
 		}
 		if _, err := r.releasePod(ctx, pod); err != nil {

@@ -11,11 +11,11 @@ import (
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // newSecret returns the Secret that the replicas share. It returns nil for a framework without a Secret.
-func newSecret[J framework.Job](f framework.Framework[J], job J, planned *plan.Job) (*corev1.Secret, error) {
+func newSecret[J framework.Job](f framework.Framework[J], job J, planned *view.Job) (*corev1.Secret, error) {
 	withSecret, ok := f.(framework.SecretFramework[J])
 	if !ok {
 		return nil, nil //nolint:nilnil // the framework has no Secret
@@ -31,7 +31,7 @@ func newSecret[J framework.Job](f framework.Framework[J], job J, planned *plan.J
 
 // createSecret creates the Secret that the replicas share, unless it exists. It does nothing for a framework without a
 // Secret.
-func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *plan.Job) error {
+func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.Job) error {
 	secret, err := newSecret(r.framework, job, planned)
 	if secret == nil || err != nil {
 		return err

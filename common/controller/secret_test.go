@@ -14,7 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -118,7 +118,7 @@ func TestCreateSecret(t *testing.T) {
 				return
 			}
 			diff(t, "creations", []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "ns", Name: "job-keys", Labels: plan.Labels("TestJob", "job"),
+				Namespace: "ns", Name: "job-keys", Labels: view.Labels("TestJob", "job"),
 				OwnerReferences: []metav1.OwnerReference{{
 					APIVersion: "test/v1", Kind: "TestJob", Name: "job", UID: "job-uid", Controller: new(true),
 					BlockOwnerDeletion: new(true),

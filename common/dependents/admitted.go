@@ -7,13 +7,13 @@ import (
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // Admitted returns the snapshot of a job after the given object, which the job has created with the given UID, was
 // admitted: its PodGroup to a queue without a quota and without a priority, or its Workload to flavors without nodes.
 // It returns the snapshot before if the object is of another kind.
-func Admitted(before plan.Admission, created plan.Object, uid types.UID) plan.Admission {
+func Admitted(before view.Admission, created view.Object, uid types.UID) view.Admission {
 	switch object := created.(type) {
 	case *schedulerv1beta1.PodGroup:
 		group := object.DeepCopy()

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // Short names of the builders and checks of jobtest.
@@ -122,15 +122,15 @@ func (j *ownerJob) TensorBoardStatus() *batchv1beta1.DependentStatus     { retur
 func (j *ownerJob) SetTensorBoardStatus(status *batchv1beta1.DependentStatus) { j.tensorBoard = status }
 
 // changeOf returns a change with the objects that the action needs.
-func changeOf(action string, seen, wanted plan.Object) plan.Change {
+func changeOf(action string, seen, wanted view.Object) view.Change {
 	switch action {
 	case "":
-		return plan.Change{}
+		return view.Change{}
 	case batchv1beta1.ActionCreate:
-		return plan.Change{Action: action, Wanted: wanted}
+		return view.Change{Action: action, Wanted: wanted}
 	case batchv1beta1.ActionDelete:
-		return plan.Change{Action: action, Seen: seen}
+		return view.Change{Action: action, Seen: seen}
 	default:
-		return plan.Change{Action: action, Seen: seen, Wanted: wanted}
+		return view.Change{Action: action, Seen: seen, Wanted: wanted}
 	}
 }

@@ -9,12 +9,12 @@
 package dependents
 
 import (
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
 // View is a snapshot of a dependent of a job.
-type View[T plan.Object] struct {
+type View[T view.Object] struct {
 	// Object is the object that the job needs, whoever owns it. Nil means that there is none.
 	Object T
 	// Unknown reports whether the controller does not know yet if the object exists.

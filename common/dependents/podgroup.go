@@ -19,6 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -72,8 +73,8 @@ func podGroupsNotInstalled(error) *report.RefusedError {
 
 // Observe reads the PodGroup of a job from a cache. If live is true, it reads from the API server instead.
 func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) PodGroup {
-	// Check the reader before a live read, too. If PodGroups are not watched, no event reports a PodGroup that is created
-	// later.
+	// Check the reader before a live read, too. If PodGroups are not watched, no event reports a PodGroup that is
+	// created later.
 	reader, problem := g.reader(ctx, job.GetNamespace())
 	if reader == nil {
 		return PodGroup{Unknown: problem == nil, Problem: problem}
@@ -87,7 +88,7 @@ func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) P
 // Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a creation
 // or an update, and a conflict if somebody updated the PodGroup since it was read. A rejected deletion is a different
 // error, because a job that no longer needs pods does not report it.
-func (g *PodGroups) Apply(ctx context.Context, job client.Object, change plan.Change) error {
+func (g *PodGroups) Apply(ctx context.Context, job client.Object, change view.Change) error {
 	err := g.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
 		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
@@ -98,13 +99,13 @@ func (g *PodGroups) Apply(ctx context.Context, job client.Object, change plan.Ch
 // PodGroup is a snapshot of the PodGroup of a job.
 type PodGroup View[*schedulerv1beta1.PodGroup]
 
-var _ plan.Admission = PodGroup{}
+var _ view.Admission = PodGroup{}
 
 // Request creates or updates the PodGroup as the job needs it. Pods wait until the queue has admitted the current spec
 // of the PodGroup. While all replicas are on nodes, the number of pods that the group needs does not matter. So the
 // PodGroup is not updated for each replica that ends.
-func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
-	waits := plan.Answer{Wait: &plan.Wait{
+func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
+	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
 		Message: fmt.Sprintf("podgroup %s waits for the scheduler-controller", job.Name),
 	}}
@@ -116,10 +117,10 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 		return waits
 	case g.Problem != nil:
 		return cannotHave(job, g.Problem)
-	case g.Object != nil && !plan.IsControlledBy(g.Object, job.UID):
-		return cannotHave(job, report.NameConflict(plan.TheJob, "podgroup "+job.Name, g.Object))
+	case g.Object != nil && !view.IsControlledBy(g.Object, job.UID):
+		return cannotHave(job, report.NameConflict(view.TheJob, "podgroup "+job.Name, g.Object))
 	case g.Object == nil:
-		waits.Change = plan.Change{
+		waits.Change = view.Change{
 			Action: batchv1beta1.ActionCreate,
 			Wanted: &schedulerv1beta1.PodGroup{ObjectMeta: job.MetaOfOwned(), Spec: want},
 		}
@@ -130,7 +131,7 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case need.Scheduling && !needsSamePods(g.Object.Spec, want):
 		updated := g.Object.DeepCopy()
 		updated.Spec.MinMember, updated.Spec.Roles = want.MinMember, want.Roles
-		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: g.Object, Wanted: updated}
+		waits.Change = view.Change{Action: batchv1beta1.ActionUpdate, Seen: g.Object, Wanted: updated}
 		return waits
 	}
 	admitted := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionAdmitted)
@@ -138,47 +139,47 @@ func (g PodGroup) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case admitted == nil || g.Object.Status.ObservedGeneration < g.Object.Generation:
 		return waits
 	case admitted.Status != metav1.ConditionTrue:
-		return plan.Answer{Wait: &plan.Wait{
+		return view.Answer{Wait: &view.Wait{
 			Reason:    cmp.Or(admitted.Reason, batchv1beta1.ReasonQueued),
 			Message:   admitted.Message,
 			NeedsHelp: needsHelp(admitted.Reason),
 		}}
 	default:
-		return plan.Answer{}
+		return view.Answer{}
 	}
 }
 
 // cannotHave returns the answer to a job that cannot have a PodGroup.
-func cannotHave(job *plan.Job, problem *report.RefusedError) plan.Answer {
-	return plan.Answer{
-		Wait:       &plan.Wait{Reason: problem.Reason, Message: problem.Error()},
+func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
+	return view.Answer{
+		Wait:       &view.Wait{Reason: problem.Reason, Message: problem.Error()},
 		Problem:    problem,
 		RetryAfter: job.DependentRetry,
 	}
 }
 
-// Standing implements plan.Admission. A job that waits for its queue has started, and an admission is never withdrawn
+// Standing implements view.Admission. A job that waits for its queue has started, and an admission is never withdrawn
 // while pods run.
-func (g PodGroup) Standing(types.UID) plan.Standing { return plan.Standing{} }
+func (g PodGroup) Standing(types.UID) view.Standing { return view.Standing{} }
 
 // Release deletes the PodGroup, which releases its resources.
-func (g PodGroup) Release(job *plan.Job, _ plan.Rest) plan.Answer {
+func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
 	switch {
 	case g.Unknown:
-		return plan.Answer{RetryAfter: plan.CacheDelay}
+		return view.Answer{RetryAfter: plan.CacheDelay}
 	case g.Problem != nil && g.Problem.Reason != batchv1beta1.ReasonNotInstalled:
-		return plan.Answer{RetryAfter: job.DependentRetry}
+		return view.Answer{RetryAfter: job.DependentRetry}
 	case g.OwnUID(job.UID) != "" && g.Object.DeletionTimestamp == nil:
-		return plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionDelete, Seen: g.Object}}
+		return view.Answer{Change: view.Change{Action: batchv1beta1.ActionDelete, Seen: g.Object}}
 	default:
-		return plan.Answer{}
+		return view.Answer{}
 	}
 }
 
 // Join makes the pods to create members of the PodGroup. As many pods as the PodGroup needs join the group of
 // kube-scheduler. The other pods of an elastic job are extra. An elastic job can have removed some of its first pods,
 // so Join counts the pods in the group. The leader is never extra.
-func (g PodGroup) Join(job *plan.Job, creates []plan.Creation, leader string, present []*corev1.Pod) {
+func (g PodGroup) Join(job *view.Job, creates []view.Creation, leader string, present []*corev1.Pod) {
 	var members int32
 	for _, pod := range present {
 		if pod.Spec.SchedulingGroup != nil && pod.DeletionTimestamp == nil {
@@ -198,7 +199,7 @@ func (g PodGroup) Join(job *plan.Job, creates []plan.Creation, leader string, pr
 
 // WhyPending returns why a pod without a node is pending. The reason comes from the PodGroup, because the status of a
 // pod in a gang does not have it.
-func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message string, known bool) {
+func (g PodGroup) WhyPending(job *view.Job, pod *corev1.Pod) (reason, message string, known bool) {
 	if pod.Spec.NodeName != "" || g.OwnUID(job.UID) == "" {
 		return "", "", false
 	}
@@ -219,7 +220,7 @@ func (g PodGroup) WhyPending(job *plan.Job, pod *corev1.Pod) (reason, message st
 	}
 }
 
-// Expired implements plan.Admission.
+// Expired implements view.Admission.
 func (g PodGroup) Expired(job types.UID) (message string, expired bool) {
 	if g.OwnUID(job) == "" {
 		return "", false
@@ -231,12 +232,12 @@ func (g PodGroup) Expired(job types.UID) (message string, expired bool) {
 	return c.Message, true
 }
 
-// IsUnknown implements plan.Admission.
+// IsUnknown implements view.Admission.
 func (g PodGroup) IsUnknown() bool { return g.Unknown }
 
-// OwnUID implements plan.Admission.
+// OwnUID implements view.Admission.
 func (g PodGroup) OwnUID(job types.UID) types.UID {
-	if g.Object == nil || !plan.IsControlledBy(g.Object, job) {
+	if g.Object == nil || !view.IsControlledBy(g.Object, job) {
 		return ""
 	}
 	return g.Object.UID

@@ -17,6 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -124,7 +125,7 @@ func TestPlanPodGroup(t *testing.T) {
 			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
 		},
 		"a job waits for its group after PodGroups were installed": {
-			job:        job(role("worker", 2)).InQueue().SawIn(plan.Observation{Admission: podGroup{Problem: errNotInstalled}}),
+			job:        job(role("worker", 2)).InQueue().SawIn(view.Observation{Admission: podGroup{Problem: errNotInstalled}}),
 			view:       podGroup{Object: group(2)},
 			wantReason: "Queued", wantMessage: waits, wantFromCache: true,
 		},
@@ -341,7 +342,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		job        *jobBuilder
-		seen       plan.Observation
+		seen       view.Observation
 		wantChange string
 		wantWakeIn time.Duration
 	}{
@@ -372,11 +373,11 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: finished(), seen: grouped(group(1, foreignGroup), pod("job-worker-0", exited(0))),
 		},
 		"a finished job waits until its group can be read": {
-			job: finished(), seen: plan.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: plan.CacheDelay,
+			job: finished(), seen: view.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: plan.CacheDelay,
 		},
 		"reading the group of a finished job is retried": {
 			job: finished(),
-			seen: plan.Observation{
+			seen: view.Observation{
 				Admission: podGroup{
 					Problem: &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")},
 				},
@@ -384,7 +385,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 			wantWakeIn: time.Minute,
 		},
 		"nothing is deleted if PodGroups are not installed": {
-			job: finished(), seen: plan.Observation{Admission: podGroup{Problem: errNotInstalled}},
+			job: finished(), seen: view.Observation{Admission: podGroup{Problem: errNotInstalled}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -401,14 +402,14 @@ func TestPodGroupIsReleased(t *testing.T) {
 func TestRequestedPodGroup(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).InQueue()
-	need := plan.Need{Roles: j.Spec.Roles, Scheduling: true}
+	need := view.Need{Roles: j.Spec.Roles, Scheduling: true}
 	created := podGroup{}.Request(&j.Job, need).Change
 	want := &schedulerv1beta1.PodGroup{ObjectMeta: j.MetaOfOwned(), Spec: group(2).Spec}
-	diff(t, "created PodGroup", plan.Change{Action: "Create", Wanted: want}, created)
+	diff(t, "created PodGroup", view.Change{Action: "Create", Wanted: want}, created)
 
 	larger := group(3, admitted, func(g *schedulerv1beta1.PodGroup) { g.Spec.Priority = new(int32(99)) })
 	updated := podGroup{Object: larger}.Request(&j.Job, need).Change
 	want = larger.DeepCopy()
 	want.Spec.MinMember, want.Spec.Roles = 2, group(2).Spec.Roles
-	diff(t, "updated PodGroup", plan.Change{Action: "Update", Seen: larger, Wanted: want}, updated)
+	diff(t, "updated PodGroup", view.Change{Action: "Update", Seen: larger, Wanted: want}, updated)
 }

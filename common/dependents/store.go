@@ -14,7 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/owned"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -108,10 +108,10 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 // write makes a change. It ignores deletions of an object that is gone. A conflict means that somebody updated or
 // deleted the object since it was read. Other errors of a creation are of type *report.RefusedError unless a retry can
 // succeed.
-func (s *store[T]) write(ctx context.Context, job client.Object, change plan.Change) error {
+func (s *store[T]) write(ctx context.Context, job client.Object, change view.Change) error {
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
-		err := owned.Create(ctx, s.Client, s.APIReader, job, plan.TheJob, change.Wanted, noWait)
+		err := owned.Create(ctx, s.Client, s.APIReader, job, view.TheJob, change.Wanted, noWait)
 		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter while the CRD is being deleted
 			return s.notInstalled(err)
 		}

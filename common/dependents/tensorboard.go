@@ -22,6 +22,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -140,7 +141,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoa
 // does not depend on the TensorBoard. If the change is rejected, Apply calls writeStatus with a status that has the
 // reason.
 func (t *TensorBoards) Apply(
-	ctx context.Context, job framework.Job, change plan.Change,
+	ctx context.Context, job framework.Job, change view.Change,
 	writeStatus func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error,
 ) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
@@ -171,7 +172,7 @@ func (t *TensorBoards) Apply(
 }
 
 // problemOf returns why a change was rejected. It returns nil if a retry can succeed.
-func problemOf(change plan.Change, err error) *report.RefusedError {
+func problemOf(change view.Change, err error) *report.RefusedError {
 	var refused *report.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -218,7 +219,7 @@ type TensorBoardDecision struct {
 	// Status is the status that the job must have. Nil means none.
 	Status *batchv1beta1.DependentStatus
 	// Change is the change to make.
-	Change plan.Change
+	Change view.Change
 	// Events are the events to emit after Status was written.
 	Events []report.Event
 	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
@@ -242,7 +243,7 @@ func (d *TensorBoardDecision) StatusMayWait() bool {
 // Decide decides about the TensorBoard of a job. The dependent status is written before the TensorBoard is created, and
 // removed after the TensorBoard is gone. If there is neither a spec nor a status, the controller does not read the
 // TensorBoard.
-func (t TensorBoard) Decide(job *plan.Job, now time.Time) TensorBoardDecision {
+func (t TensorBoard) Decide(job *view.Job, now time.Time) TensorBoardDecision {
 	d := tensorBoardPlan{job: job, seen: t, now: now}
 	d.Before, d.Status = t.Status, t.Status
 	switch {
@@ -258,7 +259,7 @@ func (t TensorBoard) Decide(job *plan.Job, now time.Time) TensorBoardDecision {
 
 // tensorBoardPlan fills in a decision.
 type tensorBoardPlan struct {
-	job  *plan.Job
+	job  *view.Job
 	seen TensorBoard
 	now  time.Time
 
@@ -292,14 +293,14 @@ func (d *tensorBoardPlan) provide() {
 			})
 		}
 	case d.seen.Object != nil:
-		conflict := report.NameConflict(plan.TheJob, "tensorboard "+d.job.Name, d.seen.Object)
+		conflict := report.NameConflict(view.TheJob, "tensorboard "+d.job.Name, d.seen.Object)
 		d.Status = withoutTensorBoard(d.Before, conflict)
 		d.wakeIn(d.job.DependentRetry)
 	default:
 		if d.Before == nil || d.Before.Dependent != nil {
 			d.Status = creatingTensorBoard() // a status with a problem stays until the TensorBoard exists
 		}
-		d.change(plan.Change{
+		d.change(view.Change{
 			Action: batchv1beta1.ActionCreate,
 			Wanted: &tensorboardv1beta1.TensorBoard{ObjectMeta: d.job.MetaOfOwned(), Spec: *d.seen.Spec.DeepCopy()},
 		})
@@ -325,7 +326,7 @@ func (d *tensorBoardPlan) follow(decided bool) {
 	if d.Before != nil && d.Before.Reason == batchv1beta1.ReasonUpdateFailed {
 		status.Reason, status.Note, status.Type = d.Before.Reason, d.Before.Note, d.Before.Type
 	}
-	d.change(plan.Change{Action: batchv1beta1.ActionUpdate, Seen: object, Wanted: wanted})
+	d.change(view.Change{Action: batchv1beta1.ActionUpdate, Seen: object, Wanted: wanted})
 }
 
 // remove deletes the TensorBoard that the job no longer needs, and then removes its status.
@@ -341,12 +342,12 @@ func (d *tensorBoardPlan) remove() {
 	case d.seen.Object.DeletionTimestamp != nil:
 		d.wakeIn(d.job.DependentRetry)
 	default:
-		d.change(plan.Change{Action: batchv1beta1.ActionDelete, Seen: d.seen.Object})
+		d.change(view.Change{Action: batchv1beta1.ActionDelete, Seen: d.seen.Object})
 	}
 }
 
 // change decides to make a change, unless the change is held.
-func (d *tensorBoardPlan) change(change plan.Change) {
+func (d *tensorBoardPlan) change(change view.Change) {
 	if held := d.seen.Held; held.Action == change.Action && d.now.Before(held.Until) {
 		d.WakeAt = held.Until
 		return
@@ -359,7 +360,7 @@ func (d *tensorBoardPlan) change(change plan.Change) {
 
 // isOwn reports whether the TensorBoard is the job's.
 func (d *tensorBoardPlan) isOwn() bool {
-	return d.seen.Object != nil && plan.IsControlledBy(d.seen.Object, d.job.UID)
+	return d.seen.Object != nil && view.IsControlledBy(d.seen.Object, d.job.UID)
 }
 
 // namedTensorBoard returns the status with the name of the dependent.

@@ -11,6 +11,7 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -271,10 +272,10 @@ func TestCreatedAndUpdatedTensorBoard(t *testing.T) {
 	j := job(role("worker", 1))
 	seen := dependents.TensorBoard{Spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}}
 	want := &tensorboardv1beta1.TensorBoard{ObjectMeta: j.MetaOfOwned(), Spec: *seen.Spec}
-	diff(t, "created TensorBoard", plan.Change{Action: "Create", Wanted: want}, seen.Decide(&j.Job, now).Change)
+	diff(t, "created TensorBoard", view.Change{Action: "Create", Wanted: want}, seen.Decide(&j.Job, now).Change)
 
 	seen.Object, seen.Status = board("tb", suspended), reported(unchanged)
 	want = board("tb:2", suspended)
-	diff(t, "updated TensorBoard", plan.Change{Action: "Update", Seen: seen.Object, Wanted: want},
+	diff(t, "updated TensorBoard", view.Change{Action: "Update", Seen: seen.Object, Wanted: want},
 		seen.Decide(&j.Job, now).Change)
 }

@@ -26,6 +26,7 @@ import (
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -87,7 +88,7 @@ func workloadsNotInstalled(error) *report.RefusedError {
 
 // Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. Only then it
 // also reads what a new Workload or a new pod needs.
-func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.Job, live bool) Workload {
+func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.Job, live bool) Workload {
 	seen := WorkloadOf(job, spec, w.clock.Now())
 	if seen.Problem != nil {
 		return seen
@@ -123,7 +124,7 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *plan.J
 }
 
 // WorkloadOf returns the snapshot of a job that has no Workload yet.
-func WorkloadOf(job client.Object, spec *plan.Job, now time.Time) Workload {
+func WorkloadOf(job client.Object, spec *view.Job, now time.Time) Workload {
 	seen := Workload{
 		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
 		maxTime: kueue.MaxTime(job), parameters: kueue.Parameters(job.GetAnnotations()),
@@ -152,7 +153,7 @@ func gatesOf(object client.Object) map[string]string {
 
 // readMore reads the flavors that the Workload is assigned, and the priority if there is no Workload or if it has
 // another priority class than the job.
-func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *plan.Job, seen *Workload) error {
+func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *view.Job, seen *Workload) error {
 	if seen.Object == nil && seen.Prebuilt == "" || seen.hasOtherPriority() {
 		var err error
 		seen.Priority, err = w.priorityOf(ctx, job, spec)
@@ -185,7 +186,7 @@ func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *plan.
 
 // priorityOf returns the priority that a new Workload of the job gets: that of its WorkloadPriorityClass, otherwise
 // that of the PriorityClass of its pods, otherwise that of the default PriorityClass.
-func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *plan.Job) (kueue.Priority, error) {
+func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *view.Job) (kueue.Priority, error) {
 	if name := job.GetLabels()[kueuev1beta2.LabelPriorityClass]; name != "" {
 		var class kueuev1beta2.WorkloadPriorityClass
 		if err := w.APIReader.Get(ctx, client.ObjectKey{Name: name}, &class); err != nil {
@@ -204,7 +205,7 @@ func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *pla
 }
 
 // Apply makes a change of the Workload of a job. Its errors are those of PodGroups.Apply.
-func (w *Workloads) Apply(ctx context.Context, job client.Object, change plan.Change) error {
+func (w *Workloads) Apply(ctx context.Context, job client.Object, change view.Change) error {
 	err := w.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
 		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
@@ -225,8 +226,8 @@ type Workload struct {
 	Priority kueue.Priority
 	// Flavors are the flavors that the Workload is assigned, by name. They are only known after a live read.
 	Flavors map[string]kueuev1beta2.ResourceFlavorSpec
-	// Words is why the Workload is not admitted, in the words of Kueue. They can be some minutes old. WordsDue is how long
-	// until newer words can be shown. It is 0 if there are none.
+	// Words is why the Workload is not admitted, in the words of Kueue. They can be some minutes old. WordsDue is how
+	// long until newer words can be shown. It is 0 if there are none.
 	Words    string
 	WordsDue time.Duration
 
@@ -243,7 +244,7 @@ type Workload struct {
 	now  time.Time
 }
 
-var _ plan.Admission = Workload{}
+var _ view.Admission = Workload{}
 
 // is reports whether a condition of the Workload is True.
 func (w Workload) is(conditionType string) bool {
@@ -262,19 +263,19 @@ func (w Workload) assignsNodes() bool {
 		func(a kueuev1beta2.PodSetAssignment) bool { return a.TopologyAssignment != nil })
 }
 
-// Standing implements plan.Admission. While the Workload cannot be read, the replicas that run go on: they were
+// Standing implements view.Admission. While the Workload cannot be read, the replicas that run go on: they were
 // admitted. They also go on while there is no Workload, since that is so when Kueue is being removed: the job creates
 // another one, and pods that the former one admitted stop. The job cannot create a prebuilt Workload, so they stop.
-func (w Workload) Standing(job types.UID) plan.Standing {
+func (w Workload) Standing(job types.UID) view.Standing {
 	switch {
 	case w.Unknown, w.Problem != nil, w.Object == nil && w.Prebuilt == "":
-		return plan.Standing{Waits: true}
+		return view.Standing{Waits: true}
 	case w.Object == nil:
-		return plan.Standing{Waits: true, Stops: "the workload that was created for the job does not exist"}
+		return view.Standing{Waits: true, Stops: "the workload that was created for the job does not exist"}
 	case w.isAdmitted(job):
-		return plan.Standing{AdmittedBy: w.Object.UID, AssignsNodes: w.assignsNodes()}
+		return view.Standing{AdmittedBy: w.Object.UID, AssignsNodes: w.assignsNodes()}
 	}
-	standing := plan.Standing{
+	standing := view.Standing{
 		Waits: true, Stops: "Kueue has not admitted the workload of the job", AssignsNodes: w.assignsNodes(),
 	}
 	if w.is(kueuev1beta2.ConditionEvicted) {
@@ -285,12 +286,12 @@ func (w Workload) Standing(job types.UID) plan.Standing {
 }
 
 // name returns the name of the Workload that the job needs.
-func (w Workload) name(job *plan.Job) string { return cmp.Or(w.Prebuilt, job.Name) }
+func (w Workload) name(job *view.Job) string { return cmp.Or(w.Prebuilt, job.Name) }
 
 // Request creates or updates the Workload as the job needs it. Pods wait until Kueue has admitted it.
-func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
+func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 	name := w.name(job)
-	waits := plan.Answer{Wait: &plan.Wait{
+	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
 		Message: fmt.Sprintf("workload %s waits for Kueue in queue %s", name, w.Queue),
 	}}
@@ -309,7 +310,7 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 		if err := kueue.CheckTopology(need.Roles); err != nil {
 			return cannotHave(job, &report.RefusedError{Reason: batchv1beta1.ReasonInvalidTemplate, Err: err})
 		}
-		waits.Change = plan.Change{Action: batchv1beta1.ActionCreate, Wanted: w.wanted(job, need)}
+		waits.Change = view.Change{Action: batchv1beta1.ActionCreate, Wanted: w.wanted(job, need)}
 		return waits
 	case w.Object.DeletionTimestamp != nil:
 		waits.Wait.Message = fmt.Sprintf("workload %s is being deleted", name)
@@ -317,10 +318,10 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0 && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
 	case w.Prebuilt != "" && len(w.Object.OwnerReferences) == 0:
-		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.adopted(job)}
+		waits.Change = view.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.adopted(job)}
 		return waits
-	case !plan.IsControlledBy(w.Object, job.UID):
-		return cannotHave(job, report.NameConflict(plan.TheJob, "workload "+name, w.Object))
+	case !view.IsControlledBy(w.Object, job.UID):
+		return cannotHave(job, report.NameConflict(view.TheJob, "workload "+name, w.Object))
 	case w.is(kueuev1beta2.ConditionFinished) && need.Elsewhere:
 		return w.finishedElsewhere(job, waits)
 	case w.is(kueuev1beta2.ConditionFinished):
@@ -328,7 +329,7 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 	case !w.isAdmitted(job.UID):
 		return w.pending(job, need, waits)
 	case need.Elsewhere:
-		return plan.Answer{Change: w.follow(need)}
+		return view.Answer{Change: w.follow(need)}
 	case w.Prebuilt != "" && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
 	case kueue.NeedsReclaimed(w.Object, need.Roles, need.Done):
@@ -338,18 +339,18 @@ func (w Workload) Request(job *plan.Job, need plan.Need) plan.Answer {
 		})
 		return waits
 	}
-	answer := plan.Answer{Change: w.follow(need), Most: kueue.Admitted(w.Object)}
+	answer := view.Answer{Change: w.follow(need), Most: kueue.Admitted(w.Object)}
 	if message := kueue.Exceeding(answer.Most, need.Roles); message != "" {
-		answer.Wait = &plan.Wait{Reason: batchv1beta1.ReasonQueued, Message: message, NeedsHelp: true}
+		answer.Wait = &view.Wait{Reason: batchv1beta1.ReasonQueued, Message: message, NeedsHelp: true}
 	}
 	return answer
 }
 
 // finishedElsewhere returns the answer if Kueue has finished the Workload of a job that runs in another cluster. It has
 // copied the status of the job before.
-func (w Workload) finishedElsewhere(job *plan.Job, waits plan.Answer) plan.Answer {
+func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answer {
 	if job.Status.StartTime != nil {
-		return plan.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
+		return view.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
 	}
 	waits.RetryAfter = job.DependentRetry
 	waits.Wait.Message = fmt.Sprintf("workload %s is finished although the job is not", w.Object.Name)
@@ -359,7 +360,7 @@ func (w Workload) finishedElsewhere(job *plan.Job, waits plan.Answer) plan.Answe
 
 // isOther reports whether the Workload is for other replicas than the job has, or for another queue. The templates of a
 // prebuilt Workload are compared after a live read. Its queue is not compared.
-func (w Workload) isOther(job *plan.Job, need plan.Need) bool {
+func (w Workload) isOther(job *view.Job, need view.Need) bool {
 	isScaled := w.isAdmitted(job.UID) && job.Spec.Elastic != nil
 	switch {
 	case !isScaled && !kueue.HasCounts(w.Object, need.Roles):
@@ -373,7 +374,7 @@ func (w Workload) isOther(job *plan.Job, need plan.Need) bool {
 
 // wanted returns the Workload that the job needs. In another cluster, a part of the replicas cannot be admitted, since
 // the admission there is another one.
-func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
+func (w Workload) wanted(job *view.Job, need view.Need) *kueuev1beta2.Workload {
 	meta, spec := w.meta(job), job.Spec
 	if len(w.gates)+len(w.parameters) > 0 {
 		meta.Annotations = labels.Merge(w.gates, w.parameters)
@@ -394,14 +395,14 @@ func (w Workload) wanted(job *plan.Job, need plan.Need) *kueuev1beta2.Workload {
 }
 
 // meta returns the metadata of a Workload that the job controls.
-func (w Workload) meta(job *plan.Job) metav1.ObjectMeta {
+func (w Workload) meta(job *view.Job) metav1.ObjectMeta {
 	meta := job.MetaOfOwned()
 	meta.Labels[kueuev1beta2.LabelJobUID] = string(job.UID)
 	return meta
 }
 
 // adopted returns the prebuilt Workload with the job as its controller, and with the labels by which the cache has it.
-func (w Workload) adopted(job *plan.Job) *kueuev1beta2.Workload {
+func (w Workload) adopted(job *view.Job) *kueuev1beta2.Workload {
 	adopted, owned := w.Object.DeepCopy(), w.meta(job)
 	adopted.OwnerReferences = owned.OwnerReferences
 	adopted.Labels = labels.Merge(adopted.Labels, owned.Labels)
@@ -409,14 +410,14 @@ func (w Workload) adopted(job *plan.Job) *kueuev1beta2.Workload {
 }
 
 // pending returns the answer about a Workload that is not admitted.
-func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan.Answer {
+func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view.Answer {
 	name := w.Object.Name
 	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 	isEvicted := evicted != nil && evicted.Status == metav1.ConditionTrue
 	isReserved := w.is(kueuev1beta2.ConditionQuotaReserved)
 	if isEvicted && isReserved && need.Elsewhere && need.Pods > 0 {
 		if left := copyPatience - w.now.Sub(evicted.LastTransitionTime.Time); left > 0 {
-			return plan.Answer{RetryAfter: left} // Kueue evicts the copy
+			return view.Answer{RetryAfter: left} // Kueue evicts the copy
 		}
 		need.Pods = 0
 	}
@@ -443,7 +444,7 @@ func (w Workload) pending(job *plan.Job, need plan.Need, waits plan.Answer) plan
 	case w.hasOtherPriority():
 		waits.Change = w.withPriority()
 	case w.Prebuilt == "" && w.opensGate():
-		waits.Change = plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.gated()}
+		waits.Change = view.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: w.gated()}
 	}
 	return waits
 }
@@ -468,7 +469,7 @@ func (w Workload) gated() *kueuev1beta2.Workload {
 
 // replaced returns the answer about a Workload that is deleted, so that the job gets another one. Only the creator of a
 // prebuilt Workload can replace it.
-func (w Workload) replaced(waits plan.Answer, need plan.Need, why string) plan.Answer {
+func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.Answer {
 	if w.Prebuilt != "" {
 		waits.Wait.Message = fmt.Sprintf("workload %s, which was created for the job, %s", w.Object.Name, why)
 		waits.Wait.NeedsHelp = true
@@ -476,7 +477,7 @@ func (w Workload) replaced(waits plan.Answer, need plan.Need, why string) plan.A
 	}
 	waits.Wait.Message = fmt.Sprintf("workload %s %s, and is replaced", w.Object.Name, why)
 	if need.Pods == 0 || need.Elsewhere {
-		waits.Change = plan.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}
+		waits.Change = view.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}
 	}
 	return waits
 }
@@ -496,14 +497,14 @@ func (w Workload) hasOtherPriority() bool {
 
 // withPriority returns the change that gives the Workload the priority class of the job. It keeps its place among the
 // Workloads of that priority.
-func (w Workload) withPriority() plan.Change {
+func (w Workload) withPriority() view.Change {
 	changed := w.Object.DeepCopy()
 	changed.Spec.Priority, changed.Spec.PriorityClassRef = new(w.Priority.Value), w.Priority.Ref
-	return plan.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: changed}
+	return view.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: changed}
 }
 
 // follow returns the change after which the Workload shows the state and the priority of the job.
-func (w Workload) follow(need plan.Need) plan.Change {
+func (w Workload) follow(need view.Need) view.Change {
 	if change := w.report(need); change.Action != "" || !w.hasOtherPriority() {
 		return change
 	}
@@ -511,7 +512,7 @@ func (w Workload) follow(need plan.Need) plan.Change {
 }
 
 // report returns the change that tells Kueue whether the pods are ready, and how many replicas never run again.
-func (w Workload) report(need plan.Need) plan.Change {
+func (w Workload) report(need view.Need) view.Change {
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 		kueue.SetPodsReady(status, w.areReady(need), w.Object.Generation, w.now)
 		kueue.Reclaim(status, w.Object.Spec.PodSets, need.Spent)
@@ -519,7 +520,7 @@ func (w Workload) report(need plan.Need) plan.Change {
 }
 
 // areReady reports whether each replica that is admitted is ready or has ended.
-func (w Workload) areReady(need plan.Need) bool {
+func (w Workload) areReady(need view.Need) bool {
 	admitted := kueue.Admitted(w.Object)
 	return !slices.ContainsFunc(need.Roles, func(role framework.Role) bool {
 		return need.Ready[role.Type] < min(role.Replicas, admitted[role.Type])
@@ -527,7 +528,7 @@ func (w Workload) areReady(need plan.Need) bool {
 }
 
 // clearAdmission returns the change that returns the quota of an evicted Workload.
-func (w Workload) clearAdmission() plan.Change {
+func (w Workload) clearAdmission() view.Change {
 	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 		kueue.ClearAdmission(status, *evicted, w.Object.Generation, w.now)
@@ -535,42 +536,42 @@ func (w Workload) clearAdmission() plan.Change {
 }
 
 // changeStatus returns a change of the status. It returns no change if the status stays the same.
-func (w Workload) changeStatus(change func(*kueuev1beta2.WorkloadStatus)) plan.Change {
+func (w Workload) changeStatus(change func(*kueuev1beta2.WorkloadStatus)) view.Change {
 	updated := w.Object.DeepCopy()
 	change(&updated.Status)
 	if kueue.SameStatus(w.Object.Status, updated.Status) {
-		return plan.Change{}
+		return view.Change{}
 	}
-	return plan.Change{Action: batchv1beta1.ActionUpdate, OfStatus: true, Seen: w.Object, Wanted: updated}
+	return view.Change{Action: batchv1beta1.ActionUpdate, OfStatus: true, Seen: w.Object, Wanted: updated}
 }
 
 // Release reports the end of the job to Kueue, or deletes the Workload of a paused job once its pods are gone. The job
 // cannot create a prebuilt Workload again, so it stays.
-func (w Workload) Release(job *plan.Job, rest plan.Rest) plan.Answer {
+func (w Workload) Release(job *view.Job, rest view.Rest) view.Answer {
 	switch {
 	case w.Unknown:
-		return plan.Answer{RetryAfter: plan.CacheDelay}
+		return view.Answer{RetryAfter: plan.CacheDelay}
 	case w.Problem != nil && w.Problem.Reason == batchv1beta1.ReasonReadFailed:
-		return plan.Answer{RetryAfter: job.DependentRetry}
+		return view.Answer{RetryAfter: job.DependentRetry}
 	case w.Problem != nil, w.OwnUID(job.UID) == "", w.Object.DeletionTimestamp != nil:
-		return plan.Answer{}
+		return view.Answer{}
 	case rest.End != nil:
-		return plan.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
+		return view.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 			kueue.Finish(status, *rest.End, w.Object.Generation, w.now)
 		})}
 	case rest.Pods > 0 || job.Status.Decided() || w.is(kueuev1beta2.ConditionFinished):
-		return plan.Answer{}
+		return view.Answer{}
 	case w.Prebuilt == "":
-		return plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}}
+		return view.Answer{Change: view.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}}
 	case w.is(kueuev1beta2.ConditionEvicted) && w.is(kueuev1beta2.ConditionQuotaReserved):
-		return plan.Answer{Change: w.clearAdmission()}
+		return view.Answer{Change: w.clearAdmission()}
 	default:
-		return plan.Answer{}
+		return view.Answer{}
 	}
 }
 
 // Join makes the pods to create pods of the Workload, with the nodes of the flavors that it is assigned.
-func (w Workload) Join(_ *plan.Job, creates []plan.Creation, _ string, _ []*corev1.Pod) {
+func (w Workload) Join(_ *view.Job, creates []view.Creation, _ string, _ []*corev1.Pod) {
 	infos := map[string]kueue.PodInfo{}
 	for i := range creates {
 		c := &creates[i]
@@ -583,20 +584,20 @@ func (w Workload) Join(_ *plan.Job, creates []plan.Creation, _ string, _ []*core
 	}
 }
 
-// WhyPending implements plan.Admission. The pod itself has the reason.
-func (w Workload) WhyPending(*plan.Job, *corev1.Pod) (reason, message string, known bool) {
+// WhyPending implements view.Admission. The pod itself has the reason.
+func (w Workload) WhyPending(*view.Job, *corev1.Pod) (reason, message string, known bool) {
 	return "", "", false
 }
 
-// Expired implements plan.Admission. Kueue evicts a Workload that exceeds its maximum time.
+// Expired implements view.Admission. Kueue evicts a Workload that exceeds its maximum time.
 func (w Workload) Expired(types.UID) (message string, expired bool) { return "", false }
 
-// IsUnknown implements plan.Admission.
+// IsUnknown implements view.Admission.
 func (w Workload) IsUnknown() bool { return w.Unknown }
 
-// OwnUID implements plan.Admission.
+// OwnUID implements view.Admission.
 func (w Workload) OwnUID(job types.UID) types.UID {
-	if w.Object == nil || !plan.IsControlledBy(w.Object, job) {
+	if w.Object == nil || !view.IsControlledBy(w.Object, job) {
 		return ""
 	}
 	return w.Object.UID

@@ -16,6 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // workload returns the Workload of a job with two workers, which waits in the queue lab.
@@ -410,14 +411,14 @@ func TestTheEventOfAnEvictionHasItsReason(t *testing.T) {
 }
 
 // withWorkload returns an observation with a Workload and pods.
-func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) plan.Observation {
+func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) view.Observation {
 	seen := seeing(pods...)
 	seen.Admission = seenWorkload(w)
 	return seen
 }
 
 // describeChange returns the action of a change, and the conditions that a change of the status sets.
-func describeChange(c plan.Change) string {
+func describeChange(c view.Change) string {
 	text := c.Action
 	if after, ok := c.Wanted.(*kueuev1beta2.Workload); ok && c.Action == batchv1beta1.ActionUpdate && !c.OfStatus {
 		if ref := after.Spec.PriorityClassRef; ref != nil {
@@ -502,7 +503,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder // nil means a new job
-		view plan.Admission
+		view view.Admission
 		// wantChange is the change of the Workload.
 		wantChange string
 		// wantReason is the reason of a job whose status is written. It is empty if the status stays as it is.
@@ -585,7 +586,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 				j = elsewhere()
 			}
 			j.DependentRetry = time.Minute
-			d := plan.Decide(j.Job, plan.Observation{Admission: tc.view}, now)
+			d := plan.Decide(j.Job, view.Observation{Admission: tc.view}, now)
 			diff(t, "change", tc.wantChange, describeChange(d.Admission))
 			diff(t, "requeue", tc.wantRetry, !d.WakeAt.IsZero())
 			discards := j.Status.StartTime != nil && d.Status.StartTime == nil
@@ -648,20 +649,20 @@ func TestReleaseWorkload(t *testing.T) {
 		return &metav1.Condition{Type: conditionType, Reason: "TheReason"}
 	}
 	for name, tc := range map[string]struct {
-		rest plan.Rest
+		rest view.Rest
 		view dependents.Workload
 		want string
 	}{
 		"a paused job deletes its workload when its pods are gone": {view: seenWorkload(workload()), want: "Delete"},
 		"a paused job keeps its workload while a pod is left": {
-			view: seenWorkload(workload()), rest: plan.Rest{Pods: 1},
+			view: seenWorkload(workload()), rest: view.Rest{Pods: 1},
 		},
 		"the success of a job is reported": {
-			view: seenWorkload(workload()), rest: plan.Rest{End: end("SuccessCriteriaMet")},
+			view: seenWorkload(workload()), rest: view.Rest{End: end("SuccessCriteriaMet")},
 			want: "Update Finished=True Succeeded",
 		},
 		"the failure of a job is reported": {
-			view: seenWorkload(workload()), rest: plan.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
+			view: seenWorkload(workload()), rest: view.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
 		},
 		"a paused job keeps its prebuilt workload": {view: prebuilt(workload(admittedFor(2)))},
 		"a paused job returns the quota of its prebuilt workload when it is evicted": {
@@ -673,9 +674,9 @@ func TestReleaseWorkload(t *testing.T) {
 		},
 		"an end is reported once": {
 			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-			rest: plan.Rest{End: end("SuccessCriteriaMet")},
+			rest: view.Rest{End: end("SuccessCriteriaMet")},
 		},
-		"a job without a workload has nothing to release": {rest: plan.Rest{End: end("FailureTarget")}},
+		"a job without a workload has nothing to release": {rest: view.Rest{End: end("FailureTarget")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -711,7 +712,7 @@ func TestAWorkloadInAnotherClusterIsAdmittedAsAWhole(t *testing.T) {
 	t.Parallel()
 	for elsewhere, want := range map[bool]*int32{false: new(int32(1)), true: nil} {
 		j := job(role("worker", 2)).Elastic(1, 4)
-		answer := dependents.Workload{Queue: "lab"}.Request(&j.Job, plan.Need{Roles: j.Spec.Roles, Elsewhere: elsewhere})
+		answer := dependents.Workload{Queue: "lab"}.Request(&j.Job, view.Need{Roles: j.Spec.Roles, Elsewhere: elsewhere})
 		diff(t, "minCount", want, answer.Change.Wanted.(*kueuev1beta2.Workload).Spec.PodSets[0].MinCount)
 	}
 }
@@ -730,11 +731,11 @@ func TestGatesOfAWorkloadAreOnlyRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			view := dependents.Gated(seenWorkload(workload(func(w *kueuev1beta2.Workload) {
+			gated := dependents.Gated(seenWorkload(workload(func(w *kueuev1beta2.Workload) {
 				w.Annotations = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: tc.workload}
 			})), tc.job)
 			j := job(role("worker", 2))
-			change := view.Request(&j.Job, plan.Need{Roles: j.Spec.Roles}).Change
+			change := gated.Request(&j.Job, view.Need{Roles: j.Spec.Roles}).Change
 			diff(t, "change", tc.want, change.Action)
 			if tc.want != "" {
 				diff(t, "gates", tc.job, change.Wanted.GetAnnotations()[kueuev1beta2.AnnotationAdmissionGatedBy])

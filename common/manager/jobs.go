@@ -26,7 +26,7 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/network"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/progress"
 	"tensorstack.dev/jobs/common/progress/receiver"
 )
@@ -100,7 +100,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 			if err != nil {
 				return err
 			}
-			poller := progress.NewPoller(progress.NewClient().Read, plan.ReadingInterval)
+			poller := progress.NewPoller(progress.NewClient().Read, view.ReadingInterval)
 			if err := mgr.Add(poller); err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func stripQuota(quota *corev1.ResourceQuota) {
 // to a minimum. If a pod is held, it keeps the finalizer and the label with the name of the job for any owner, because
 // the controller must release the pod.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
-	isHeld, job := plan.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
+	isHeld, job := view.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
 		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy},
 			[]string{

@@ -9,25 +9,26 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // A pod that needs intervention determines the reason before a pod that waits in a queue.
 func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 	t.Parallel()
-	closed := &plan.Wait{Reason: "QueueClosed", Message: "the queue is closed", NeedsHelp: true}
+	closed := &view.Wait{Reason: "QueueClosed", Message: "the queue is closed", NeedsHelp: true}
 	for name, tc := range map[string]struct {
-		wait *plan.Wait
+		wait *view.Wait
 		pod  *corev1.Pod
 		// want is the reason of the job, and wantEvents are the reasons of its events.
 		want       string
 		wantEvents []string
 	}{
 		"an unschedulable pod takes precedence over a queued pod": {
-			wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
+			wait: &view.Wait{Reason: "Queued", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
 			want: "Unschedulable",
 		},
 		"an unschedulable pod takes precedence over a pod that waits for an earlier group to end": {
-			wait: &plan.Wait{Reason: "EarlierGroup", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
+			wait: &view.Wait{Reason: "EarlierGroup", Message: "it waits"}, pod: pod("job-worker-1", unschedulable),
 			want: "Unschedulable",
 		},
 		"a first pod with a closed queue takes precedence over an unschedulable pod": {
@@ -40,7 +41,7 @@ func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := seeing(tc.pod)
-			seen.Admission = &admitting{answer: plan.Answer{Wait: tc.wait}}
+			seen.Admission = &admitting{answer: view.Answer{Wait: tc.wait}}
 			d := plan.Decide(job(role("worker", 2)).Job, seen, now)
 			var events []string
 			for _, e := range d.Events {

@@ -12,43 +12,44 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // admitting is a fake admission. It gives the same answer to every request and records the requests. Package dependents
 // has the real one.
 type admitting struct {
-	answer plan.Answer
-	need   plan.Need
+	answer view.Answer
+	need   view.Need
 	// joined are the names of the pods that became members. present are the names of the pods that already existed.
 	joined, present []string
 	// rest is what the job had left when it released its admission. Nil means that it has not released it.
-	rest *plan.Rest
+	rest *view.Rest
 	// standing is what Standing returns.
-	standing plan.Standing
+	standing view.Standing
 	// unknown is what IsUnknown reports.
 	unknown bool
 }
 
-func (a *admitting) Request(_ *plan.Job, need plan.Need) plan.Answer {
+func (a *admitting) Request(_ *view.Job, need view.Need) view.Answer {
 	a.need = need
 	return a.answer
 }
 
-func (a *admitting) Join(_ *plan.Job, creates []plan.Creation, _ string, present []*corev1.Pod) {
+func (a *admitting) Join(_ *view.Job, creates []view.Creation, _ string, present []*corev1.Pod) {
 	for _, c := range creates {
 		a.joined = append(a.joined, c.Name)
 	}
 	a.present = append(a.present, names(present)...)
 }
 
-func (a *admitting) Release(_ *plan.Job, rest plan.Rest) plan.Answer {
+func (a *admitting) Release(_ *view.Job, rest view.Rest) view.Answer {
 	a.rest = &rest
-	return plan.Answer{}
+	return view.Answer{}
 }
 
-func (a *admitting) Standing(types.UID) plan.Standing { return a.standing }
+func (a *admitting) Standing(types.UID) view.Standing { return a.standing }
 
-func (*admitting) WhyPending(*plan.Job, *corev1.Pod) (reason, message string, known bool) {
+func (*admitting) WhyPending(*view.Job, *corev1.Pod) (reason, message string, known bool) {
 	return "", "", false
 }
 func (*admitting) Expired(types.UID) (message string, expired bool) { return "", false }
@@ -170,21 +171,21 @@ func TestAdmissionRequest(t *testing.T) {
 func TestAdmissionAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		answer plan.Answer
+		answer view.Answer
 		want   summary
 	}{
 		"pods are created once they are admitted": {
 			want: summary{Phase: phasePending, Reason: "Creating", Creates: []string{created("job-worker-0", "0")}},
 		},
 		"no pod is created while the admission has a problem": {
-			answer: plan.Answer{Problem: jobtest.ErrNotInstalled}, want: summary{Phase: phasePending, Reason: "NotInstalled"},
+			answer: view.Answer{Problem: jobtest.ErrNotInstalled}, want: summary{Phase: phasePending, Reason: "NotInstalled"},
 		},
 		"no pod is created while the job is queued": {
-			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}},
+			answer: view.Answer{Wait: &view.Wait{Reason: "Queued", Message: "it waits"}},
 			want:   summary{Phase: phasePending, Reason: "Queued"},
 		},
 		"a queued job is requeued after RetryAfter": {
-			answer: plan.Answer{Wait: &plan.Wait{Reason: "Queued", Message: "it waits"}, RetryAfter: time.Minute},
+			answer: view.Answer{Wait: &view.Wait{Reason: "Queued", Message: "it waits"}, RetryAfter: time.Minute},
 			want:   summary{Phase: phasePending, Reason: "Queued", WakeIn: time.Minute},
 		},
 	} {
@@ -239,7 +240,7 @@ func TestNoMoreReplicasAreCreatedThanAreAdmitted(t *testing.T) {
 				tc.at = now
 			}
 			seen := seeing(tc.pods...)
-			seen.Admission = &admitting{answer: plan.Answer{Most: map[string]int32{"worker": 2}}}
+			seen.Admission = &admitting{answer: view.Answer{Most: map[string]int32{"worker": 2}}}
 			diff(t, "creations", tc.want, summarize(tc.job.DecideAt(tc.at, seen)).Creates)
 		})
 	}

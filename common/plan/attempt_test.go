@@ -5,7 +5,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // The job controller did not create a pod whose attempt the status does not know. The pod is replaced, whatever its
@@ -30,7 +30,7 @@ func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
 func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	t.Parallel()
 	d := ran().Scope(scopeReplica).Sees(pod("job-worker-0", running), pod("job-worker-1", running, again(3), deleting))
-	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
+	diff(t, "restarts", []decide.Restart(nil), d.Restarts)
 	diff(t, "failures", []string(nil), summarize(d).Failures)
 }
 

@@ -11,10 +11,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // idleJob returns a job whose replicas all run, and the observation of its objects. The job needs no change.
-func idleJob(replicas int32) (*jobBuilder, plan.Observation) {
+func idleJob(replicas int32) (*jobBuilder, view.Observation) {
 	j := job(role("master", 1), role("worker", replicas-1))
 	owner := metav1.OwnerReference{APIVersion: "test/v1", Kind: "TestJob", Name: j.Name, UID: j.UID, Controller: new(true)}
 	var pods []*corev1.Pod
@@ -32,7 +33,7 @@ func BenchmarkPlan(b *testing.B) {
 		for _, bc := range []struct {
 			name string
 			job  *jobBuilder
-			seen plan.Observation
+			seen view.Observation
 		}{
 			{"nothing to do", idle, pods},
 			{"create all pods", job(role("master", 1), role("worker", replicas-1)), seeing()},

@@ -13,6 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // These are short names for the builders and checks of jobtest.
@@ -158,25 +159,25 @@ func isStalled(message string) condition {
 func isNot(reason, message string) condition { return condition{"False", reason, message} }
 
 // percent returns a reading of a training that has reported a percentage at a time before Now.
-func percent(n int32, before time.Duration) plan.Reading {
+func percent(n int32, before time.Duration) view.Reading {
 	return changed(step(0, before), func(p *batchv1beta1.ProgressStatus) {
 		*p = batchv1beta1.ProgressStatus{Percent: &n, LastReportTime: p.LastReportTime}
 	})
 }
 
 // final returns the last reading of a sidecar that has ended.
-func final(r plan.Reading) plan.Reading {
+func final(r view.Reading) view.Reading {
 	r.IsFinal = true
 	return r
 }
 
 // leaderReads returns an observation of two running workers with a reading of the leader.
-func leaderReads(r plan.Reading) plan.Observation {
+func leaderReads(r view.Reading) view.Observation {
 	return reading(readings{"job-worker-0": r}, runningPods()...)
 }
 
 // readBefore returns a reading that was made at a time before Now.
-func readBefore(r plan.Reading, before time.Duration) plan.Reading {
+func readBefore(r view.Reading, before time.Duration) view.Reading {
 	r.Time = r.Time.Add(-before)
 	return r
 }
@@ -197,4 +198,9 @@ func anywhere(j *jobBuilder) *jobBuilder {
 // started returns a job that began to run at a time before now.
 func started(policy batchv1beta1.ProgressPolicy, before time.Duration) *jobBuilder {
 	return job(role("worker", 2)).Reporting(600, 300, policy).Saw(before, runningPods()...)
+}
+
+// attemptLabel returns the value of the attempt label for the given attempts of the job and of a replica.
+func attemptLabel(job, replica int32) string {
+	return view.Attempt{Job: job, Replica: replica}.String()
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/kubelet"
@@ -116,37 +115,6 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 			WakeIn: 62 * time.Second, // when the peer is overdue
 		}, summarize(d))
 	})
-}
-
-func TestContainerStatus(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		state corev1.ContainerState
-		want  batchv1beta1.ContainerStatus
-	}{
-		"a waiting container has a reason": {
-			state: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting, Reason: "ContainerCreating"},
-		},
-		"a running container has no reason": {
-			state: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			want:  batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerRunning},
-		},
-		"a terminated container has an exit code and a reason": {
-			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}},
-			want: batchv1beta1.ContainerStatus{
-				Name: "c", State: batchv1beta1.ContainerTerminated, ExitCode: ptr.To[int32](137), Reason: "OOMKilled",
-			},
-		},
-		"a container without a state is waiting": {
-			want: batchv1beta1.ContainerStatus{Name: "c", State: batchv1beta1.ContainerWaiting},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "status", tc.want, plan.ContainerStatus(corev1.ContainerStatus{Name: "c", State: tc.state}))
-		})
-	}
 }
 
 // withLast sets the last termination state of the main container of a pod.

@@ -9,7 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -92,7 +92,7 @@ func TestTemplateWithoutContainersIsInvalid(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Refusing("no container")
 	j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}
-	diff(t, "condition Initialized", batchv1beta1.ReasonInvalidTemplate, plan.Initialized(j.Sees().Status).Reason)
+	diff(t, "condition Initialized", batchv1beta1.ReasonInvalidTemplate, view.Initialized(j.Sees().Status).Reason)
 }
 
 func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
@@ -121,4 +121,17 @@ func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
 			diff(t, "creations", 0, len(d.Creates))
 		})
 	}
+}
+
+// A framework can add its own helper containers, which use this image.
+func TestGangKnowsTheImageOfTheController(t *testing.T) {
+	t.Parallel()
+	b := job(role("worker", 2))
+	images := map[string]string{}
+	b.Wire = func(gang framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
+		images[member.Name] = gang.Image
+		return nil
+	}
+	podsToCreate(b.Sees())
+	diff(t, "images", map[string]string{"job-worker-0": "controller:test", "job-worker-1": "controller:test"}, images)
 }

@@ -7,34 +7,35 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestChangesObjects(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0")}
 	for name, tc := range map[string]struct {
-		decision plan.Decision
-		want     bool
+		changes decide.Changes
+		want    bool
 	}{
-		"only the status is written": {
-			decision: plan.Decision{Status: batchv1beta1.JobStatus{Phase: phaseRunning}, NeedsLiveRead: true},
-		},
-		"a pod is released":         {decision: plan.Decision{Releases: pods}, want: true},
-		"a pod is deleted":          {decision: plan.Decision{Deletes: pods}, want: true},
-		"a pod is cleaned up":       {decision: plan.Decision{CleanUps: pods}, want: true},
-		"a pod is deleted by force": {decision: plan.Decision{ForceDeletes: pods}, want: true},
+		"only the status is written": {},
+		"the job expires":            {changes: decide.Changes{DeleteJob: true}},
+		"a pod is released":          {changes: decide.Changes{Releases: pods}, want: true},
+		"a pod is deleted":           {changes: decide.Changes{Deletes: pods}, want: true},
+		"a pod is cleaned up":        {changes: decide.Changes{CleanUps: pods}, want: true},
+		"a pod is deleted by force":  {changes: decide.Changes{ForceDeletes: pods}, want: true},
 		"a pod is created": {
-			decision: plan.Decision{Creates: []plan.Creation{{Name: "job-worker-0"}}}, want: true,
+			changes: decide.Changes{Creates: []view.Creation{{Name: "job-worker-0"}}}, want: true,
 		},
-		"the Service is created":                   {decision: plan.Decision{CreateService: true}, want: true},
-		"the NetworkPolicy is created or restored": {decision: plan.Decision{EnsureNetworkPolicy: true}, want: true},
+		"the Service is created":                   {changes: decide.Changes{CreateService: true}, want: true},
+		"the NetworkPolicy is created or restored": {changes: decide.Changes{EnsureNetworkPolicy: true}, want: true},
 		"the PodGroup is deleted": {
-			decision: plan.Decision{Admission: plan.Change{Action: batchv1beta1.ActionDelete}}, want: true,
+			changes: decide.Changes{Admission: view.Change{Action: batchv1beta1.ActionDelete}}, want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "whether objects change", tc.want, tc.decision.ChangesObjects())
+			diff(t, "whether objects change", tc.want, tc.changes.ChangesObjects())
 		})
 	}
 }

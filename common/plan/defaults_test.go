@@ -9,6 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // unrecorded returns a job that an earlier version has started: its status has no defaults.
@@ -35,7 +36,7 @@ func TestDefaultsAreRecorded(t *testing.T) {
 	elsewhere.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want *batchv1beta1.PolicyDefaults
 	}{
 		"when a job starts": {job(role("worker", 2)), seeing(), defaults("Job")},
@@ -47,7 +48,7 @@ func TestDefaultsAreRecorded(t *testing.T) {
 			job(role("worker", 2)).Scope(scopeReplica), seeing(), defaults("Job"),
 		},
 		"not before the job is admitted": {
-			job(role("worker", 2)), standingOf(plan.Standing{Waits: true}), nil,
+			job(role("worker", 2)), standingOf(view.Standing{Waits: true}), nil,
 		},
 		"once: they stay while the job waits for another admission": {
 			later(scopeReplica, ran()), evictedFrom(seeing(runningPods()...)), defaults("Job"),

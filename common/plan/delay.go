@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // endDelay is how long the end of a replica is batched with the ends of its peers. It is short, because the controller
@@ -19,7 +20,7 @@ const endDelay = time.Second
 
 // StatusDelay returns how long the status write of a decision can be delayed to batch it with later changes. The delay
 // is at most the given interval. Only replica changes and the first status can be delayed.
-func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
+func StatusDelay(job view.Job, d Decision, interval time.Duration) time.Duration {
 	was := job.Status
 	switch {
 	case len(d.Restarts) > 0:
@@ -34,8 +35,8 @@ func StatusDelay(job Job, d Decision, interval time.Duration) time.Duration {
 }
 
 // ChangesStatus reports whether a decision changes the status of a job.
-func ChangesStatus(job Job, d Decision) bool {
-	return !isSameStatus(job.Status, d.Status)
+func ChangesStatus(job view.Job, d Decision) bool {
+	return !status.IsSame(job.Status, d.Status)
 }
 
 // countEnded counts the replicas that have ended.
@@ -43,7 +44,7 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 	n := 0
 	for _, task := range tasks {
 		for _, replica := range task.Replicas {
-			if hasEnded(replica.Phase) {
+			if view.HasEnded(replica.Phase) {
 				n++
 			}
 		}
@@ -58,32 +59,9 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
 	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
-		d.Status.Phase == batchv1beta1.JobPhasePending && startsByItself(d.Status.Reason) &&
+		d.Status.Phase == batchv1beta1.JobPhasePending && status.StartsByItself(d.Status.Reason) &&
 		spec.RunPolicy.ActiveDeadlineSeconds == nil && spec.Scheduler == nil &&
 		spec.Elastic == nil
-}
-
-// isSameStatus reports whether two statuses are equal. It compares replicas without reflection, because there can be
-// many.
-func isSameStatus(a, b batchv1beta1.JobStatus) bool {
-	if !slices.EqualFunc(a.Tasks, b.Tasks, isSameTask) {
-		return false
-	}
-	a.Tasks, b.Tasks = nil, nil
-	return equality.Semantic.DeepEqual(a, b)
-}
-
-func isSameTask(a, b batchv1beta1.TaskStatus) bool {
-	return a.Type == b.Type && a.RestartCount == b.RestartCount && slices.EqualFunc(a.Replicas, b.Replicas, isSameReplica)
-}
-
-func isSameReplica(a, b batchv1beta1.ReplicaStatus) bool {
-	return a.Name == b.Name && a.UID == b.UID && a.Phase == b.Phase && a.Node == b.Node && a.Attempt == b.Attempt &&
-		a.RestartTime.Equal(b.RestartTime) && slices.EqualFunc(a.Containers, b.Containers, isSameContainer)
-}
-
-func isSameContainer(a, b batchv1beta1.ContainerStatus) bool {
-	return a.Name == b.Name && a.State == b.State && a.Reason == b.Reason && ptr.Equal(a.ExitCode, b.ExitCode)
 }
 
 // onlyFollowsReplicas reports whether two statuses differ only in fields that change whenever a replica changes.

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -81,58 +81,6 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 			diff(t, "status, which must not be changed", *want, after)
 		})
 	}
-}
-
-// Replicas are compared field by field, so no field must be left out.
-func TestIsSameStatusComparesEachField(t *testing.T) {
-	t.Parallel()
-	full := func() batchv1beta1.JobStatus {
-		return batchv1beta1.JobStatus{
-			Tasks: []batchv1beta1.TaskStatus{{Type: "worker", RestartCount: 1, Replicas: []batchv1beta1.ReplicaStatus{{
-				Name: "job-worker-0", UID: "uid", Phase: batchv1beta1.ReplicaPhaseFailed, Node: "node", Attempt: 1,
-				RestartTime: new(ago(time.Minute)),
-				Containers: []batchv1beta1.ContainerStatus{{
-					Name: mainContainer, State: batchv1beta1.ContainerTerminated, ExitCode: new(int32(1)), Reason: "Error",
-				}},
-			}}}},
-		}
-	}
-	diff(t, "IsSameStatus for equal statuses", true, plan.IsSameStatus(full(), full()))
-	for name, part := range map[string]func(*batchv1beta1.JobStatus) any{
-		"task":      func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0] },
-		"replica":   func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0] },
-		"container": func(s *batchv1beta1.JobStatus) any { return &s.Tasks[0].Replicas[0].Containers[0] },
-	} {
-		fields := reflect.TypeOf(part(new(full()))).Elem()
-		for i := range fields.NumField() {
-			t.Run(name+" without "+fields.Field(i).Name, func(t *testing.T) {
-				t.Parallel()
-				lacking := full()
-				field := reflect.ValueOf(part(&lacking)).Elem().Field(i)
-				if field.IsZero() {
-					t.Fatal("the test does not set this field: add it to the full status")
-				}
-				field.SetZero()
-				diff(t, "IsSameStatus", false, plan.IsSameStatus(full(), lacking))
-			})
-		}
-	}
-}
-
-// An empty list equals a missing one, and the zone of a time does not matter.
-func TestIsSameStatusIsSemantic(t *testing.T) {
-	t.Parallel()
-	status := func(r batchv1beta1.ReplicaStatus) batchv1beta1.JobStatus {
-		return batchv1beta1.JobStatus{
-			Tasks: []batchv1beta1.TaskStatus{{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{r}}},
-		}
-	}
-	local := metav1.NewTime(now.In(time.FixedZone("east", 3600)))
-	a := status(batchv1beta1.ReplicaStatus{RestartTime: &local})
-	b := status(batchv1beta1.ReplicaStatus{
-		RestartTime: new(metav1.NewTime(now)), Containers: []batchv1beta1.ContainerStatus{},
-	})
-	diff(t, "IsSameStatus", true, plan.IsSameStatus(a, b))
 }
 
 // The first status write of most jobs reports that they run.
@@ -234,7 +182,7 @@ func TestFirstStatusWithAnEventOrAnotherPhaseIsNotDelayed(t *testing.T) {
 func TestStatusOfARestartIsNeverDelayed(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	d := plan.Decision{Status: j.Status, Restarts: []plan.Restart{{Cause: "Error"}}}
+	d := plan.Decision{Status: j.Status, Restarts: []decide.Restart{{Cause: "Error"}}}
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 

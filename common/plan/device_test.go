@@ -8,7 +8,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/launcher"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -113,14 +113,14 @@ func TestUnhealthyDeviceIsReported(t *testing.T) {
 		Replica: "job-worker-1", Node: "node-1", Reason: "DeviceUnhealthy", Time: ago(0),
 		Devices: []batchv1beta1.UnhealthyDevice{{Resource: "test/device", ID: "gpu-1"}},
 	}}, d.Status.Failures)
-	diff(t, "restarts", []plan.Restart{{Cause: "DeviceUnhealthy", Node: "node-1"}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: "DeviceUnhealthy", Node: "node-1"}}, d.Restarts)
 	diff(t, "events", []report.Event{{
 		Type: "Warning", Reason: "Restarting", Action: "Restart",
 		Message: "restarting all 2 replicas: replica job-worker-1 failed (DeviceUnhealthy: gpu-1 (test/device))",
 	}}, d.Events, withoutFacts)
 
 	j.Status = d.Status
-	diff(t, "restarts while the pods are being deleted", []plan.Restart(nil), j.Sees(pods...).Restarts)
+	diff(t, "restarts while the pods are being deleted", []decide.Restart(nil), j.Sees(pods...).Restarts)
 	diff(t, "requeue delay when the pods are gone", 15*time.Second, summarize(j.Sees()).WakeIn)
 }
 
@@ -132,7 +132,7 @@ func TestNodeThatCausedAFailureIsThatOfTheReplicaThatHasTheDevice(t *testing.T) 
 		pod("job-worker-0", onNode("bad"), exited(1), withBadDevice("gpu-1"),
 			printed(launcher.AgentReport("job-worker-1", 1, 0, "lost"))),
 		pod("job-worker-1", onNode("good"), running))
-	diff(t, "restarts", []plan.Restart{{Cause: "DeviceUnhealthy", Node: "bad"}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: "DeviceUnhealthy", Node: "bad"}}, d.Restarts)
 	got := d.Status.Failures[0]
 	diff(t, "failure", []any{"job-worker-0", "bad", (*int32)(nil)}, []any{got.Replica, got.Node, got.Rank})
 }
@@ -160,7 +160,7 @@ func TestDeviceIsTheCauseIfItIsReportedBeforeTheRootCauseIsDetermined(t *testing
 	failed := []podOption{exitedAgo(1, time.Second)}
 	j.Saw(time.Second, pod("job-worker-0", running), pod("job-worker-1", failed...))
 	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", append(failed, withBadDevice("gpu-1"))...))
-	diff(t, "restarts", []plan.Restart{{Cause: "DeviceUnhealthy"}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: "DeviceUnhealthy"}}, d.Restarts)
 	diff(t, "backoffCount", int32(0), d.Status.BackoffCount)
 }
 
@@ -178,7 +178,7 @@ func TestDeviceOfAReplicaThatHasEndedDoesNotMatter(t *testing.T) {
 				Saw(time.Hour, pod("job-worker-0", running), pod("job-worker-1", running)).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", ended...))
 			d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", append(ended, withBadDevice("gpu-1"))...))
-			diff(t, "restarts", []plan.Restart(nil), d.Restarts)
+			diff(t, "restarts", []decide.Restart(nil), d.Restarts)
 			diff(t, "deletions", []string(nil), names(d.Deletes))
 		})
 	}
@@ -189,7 +189,7 @@ func TestLatePodOfAReplicaThatSucceededIsNotRestartedForItsDevice(t *testing.T) 
 	j := job(role("worker", 2)).Scope(scopeReplica).
 		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(0)))
 	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", running, withBadDevice("gpu-1")))
-	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
+	diff(t, "restarts", []decide.Restart(nil), d.Restarts)
 }
 
 // The clock of the node can be ahead. The time of a failure decides whether the next pod failed on the node, too.
@@ -204,13 +204,13 @@ func TestDisruptionOfAReplicaWithAnUnhealthyDeviceHasItsReason(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running))
 	d := j.Sees(pod("job-worker-0", running, withBadDevice("gpu-1"), disrupted, deleting))
-	diff(t, "restarts", []plan.Restart{{Cause: "Preempted"}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: "Preempted"}}, d.Restarts)
 }
 
 func TestRestartAfterAnErrorOfTheProgramHasNoNode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", onNode("node-1"), running))
-	diff(t, "restarts", []plan.Restart{{Cause: "Error", Counted: true}},
+	diff(t, "restarts", []decide.Restart{{Cause: "Error", Counted: true}},
 		j.Sees(pod("job-worker-0", onNode("node-1"), exited(1))).Restarts)
 }
 
@@ -219,5 +219,5 @@ func TestRestartOfAPodThatNeverStartedHasNoNode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", onNode("invented")))
 	d := j.Sees(pod("job-worker-0", onNode("invented"), onLostNode, deleting))
-	diff(t, "restarts", []plan.Restart{{Cause: "NodeLost"}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: "NodeLost"}}, d.Restarts)
 }

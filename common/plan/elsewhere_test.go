@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // dispatched returns a job of two workers that runs in another cluster, with the status of its copy.
@@ -18,10 +18,10 @@ func dispatched(status batchv1beta1.JobStatus) *jobBuilder {
 }
 
 // queued returns an observation of a job that waits for its admission and has no pods.
-func queued() plan.Observation {
-	return plan.Observation{Admission: &admitting{
-		answer:   plan.Answer{Wait: &plan.Wait{Reason: batchv1beta1.ReasonQueued, Message: "it waits"}},
-		standing: plan.Standing{Waits: true},
+func queued() view.Observation {
+	return view.Observation{Admission: &admitting{
+		answer:   view.Answer{Wait: &view.Wait{Reason: batchv1beta1.ReasonQueued, Message: "it waits"}},
+		standing: view.Standing{Waits: true},
 	}}
 }
 
@@ -65,7 +65,7 @@ func TestAJobThatIsResumedWaitsToRunInAnotherCluster(t *testing.T) {
 	t.Parallel()
 	j := dispatched(batchv1beta1.JobStatus{}).Paused(true)
 	j.Status = j.DecideAt(now, queued()).Status
-	diff(t, "whether the job is paused", true, plan.IsPaused(j.Status))
+	diff(t, "whether the job is paused", true, view.IsPaused(j.Status))
 	d := j.Paused(false).DecideAt(now, queued())
 	diff(t, "decision", summary{Phase: phaseResuming, Reason: batchv1beta1.ReasonQueued}, summarize(d))
 	diff(t, "Paused", condition{"False", batchv1beta1.ReasonResumed, "the job was resumed"},

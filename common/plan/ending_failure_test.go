@@ -9,7 +9,6 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
-	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -27,7 +26,8 @@ func TestJobFails(t *testing.T) {
 		wantMessage  string
 		wantBackoff  int32
 		wantFailures []string
-		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if no replica caused the failure.
+		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if no replica caused the
+		// failure.
 		wantReplicaFailure string
 	}{
 		"the leader fails permanently": {
@@ -186,24 +186,6 @@ func TestJobWithRestartPolicyNeverFailsOnADisruption(t *testing.T) {
 			diff(t, "reason of FailureTarget", batchv1beta1.ReasonPermanentFailure,
 				conditionOf(d, batchv1beta1.ConditionFailureTarget).Reason)
 			diff(t, "creations", []string(nil), names(podsToCreate(d)))
-		})
-	}
-}
-
-func TestWithOutput(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ message, output, want string }{
-		"nothing is added without an output": {output: "", want: "failed"},
-		"the message of the kubelet comes before the output": {
-			message: "too much storage", output: "a", want: "failed: too much storage; its last output:\na",
-		},
-		"the message of the kubelet comes without an output": {message: "too much storage", want: "failed: too much storage"},
-		"the output is added":                                {output: "a\nb", want: "failed; its last output:\na\nb"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := plan.WithOutput("failed", policy.Failure{Message: tc.message, Output: tc.output})
-			diff(t, "message", tc.want, got)
 		})
 	}
 }

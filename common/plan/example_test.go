@@ -9,12 +9,13 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // A decision about a new job creates its Service and its pods. The same job, observation and time always give the same
 // decision.
 func ExampleDecide() {
-	job := plan.Job{
+	job := view.Job{
 		Namespace: "team-a", Name: "mnist", UID: "3f2a", Generation: 1,
 		Spec: framework.JobSpec{
 			DefaultRestartScope: batchv1beta1.RestartScopeJob,
@@ -29,7 +30,7 @@ func ExampleDecide() {
 		Wire:           func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return nil },
 	}
 	seenAt := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	decision := plan.Decide(job, plan.Observation{}, seenAt)
+	decision := plan.Decide(job, view.Observation{}, seenAt)
 
 	fmt.Println("phase:", decision.Status.Phase)
 	fmt.Println("create the Service:", decision.CreateService)

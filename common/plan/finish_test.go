@@ -10,6 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -311,7 +312,7 @@ func TestFinishedJobIsFinal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := plan.Decide(tc.job.Job, plan.Observation{Pods: seeing(tc.pods...).Pods}, now)
+			d := plan.Decide(tc.job.Job, view.Observation{Pods: seeing(tc.pods...).Pods}, now)
 			want := plan.WithoutReplicas(tc.job.Status)
 			want.ObservedGeneration = tc.job.Generation // a change of the spec is observed
 			diff(t, "status without replicas", want, plan.WithoutReplicas(d.Status))

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestHasMoreThan(t *testing.T) {
@@ -16,7 +16,7 @@ func TestHasMoreThan(t *testing.T) {
 	otherGroup := group(2)
 	otherGroup.UID = "another"
 	for name, tc := range map[string]struct {
-		live, cached plan.Observation
+		live, cached view.Observation
 		want         bool
 	}{
 		"the same pods are not more": {
@@ -35,7 +35,7 @@ func TestHasMoreThan(t *testing.T) {
 		},
 		"a PodGroup that the job does not control is not more": {live: grouped(group(2, foreignGroup)), cached: grouped(nil)},
 		"no objects are not more than no objects": {
-			live: plan.Observation{}, cached: plan.Observation{Pods: map[string]*corev1.Pod{}},
+			live: view.Observation{}, cached: view.Observation{Pods: map[string]*corev1.Pod{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestHasMoreThan(t *testing.T) {
 func TestIsControlledBy(t *testing.T) {
 	t.Parallel()
 	owned := group(2)
-	diff(t, "whether the job controls its PodGroup", true, plan.IsControlledBy(owned, "job-uid"))
-	diff(t, "whether another job controls the PodGroup", false, plan.IsControlledBy(owned, "another"))
+	diff(t, "whether the job controls its PodGroup", true, view.IsControlledBy(owned, "job-uid"))
+	diff(t, "whether another job controls the PodGroup", false, view.IsControlledBy(owned, "another"))
 	diff(t, "whether the job controls a PodGroup without an owner", false,
-		plan.IsControlledBy(group(2, foreignGroup), "job-uid"))
+		view.IsControlledBy(group(2, foreignGroup), "job-uid"))
 }

@@ -9,6 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // TestNeedsLiveReadOfPodGroup has the decisions about PodGroups, and TestScalingRequiresALiveRead the decisions about
@@ -157,7 +158,7 @@ func TestNeedsLiveReadOfPodGroup(t *testing.T) {
 	restarted := inQueue().Saw(time.Minute, worker0, worker1).Saw(0, worker0, pod("job-worker-1", exited(1)))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want bool
 	}{
 		"the PodGroup of a job that ends now requires no live read": {

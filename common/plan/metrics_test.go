@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // A restart of a replica and a restart of the whole job count once each. The cause is the reason in the status.
@@ -17,7 +17,7 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
-		want []plan.Restart
+		want []decide.Restart
 	}{
 		"no restart is counted while nothing happens": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
@@ -26,27 +26,27 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 		"the restart of a collective counts once": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
-			want: []plan.Restart{{Cause: "Error", Counted: true}},
+			want: []decide.Restart{{Cause: "Error", Counted: true}},
 		},
 		"restarts of individual replicas count once each": {
 			job:  job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", exited(1))},
-			want: []plan.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
+			want: []decide.Restart{{Cause: "Error", Counted: true}, {Cause: "Error", Counted: true}},
 		},
 		"a restart after a disruption does not count towards backoffLimit": {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, disrupted, deleting)},
-			want: []plan.Restart{{Cause: "Preempted", Counted: false}},
+			want: []decide.Restart{{Cause: "Preempted", Counted: false}},
 		},
 		"the restart of a replica that succeeded has the cause Completed": {
 			job:  job(restarting(role("worker", 2), batchv1beta1.RestartPolicyAlways)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(0))},
-			want: []plan.Restart{{Cause: "Completed", Counted: false}},
+			want: []decide.Restart{{Cause: "Completed", Counted: false}},
 		},
 		"the cause of a rejection by the kubelet is the reason of the kubelet": {
 			job:  job(role("worker", 2)),
 			pods: []*corev1.Pod{pod("job-worker-0"), pod("job-worker-1", rejected)},
-			want: []plan.Restart{{Cause: "OutOfcpu", Counted: false}},
+			want: []decide.Restart{{Cause: "OutOfcpu", Counted: false}},
 		},
 		"a failure that ends the job is not a restart": {
 			job:  job(role("worker", 2)).BackoffLimit(0).Saw(time.Minute, running2...),

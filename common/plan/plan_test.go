@@ -12,11 +12,12 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestFirstReconcileCreatesEverything(t *testing.T) {
 	t.Parallel()
-	d := plan.Decide(job(role("master", 1), role("worker", 2)).Job, plan.Observation{}, now)
+	d := plan.Decide(job(role("master", 1), role("worker", 2)).Job, view.Observation{}, now)
 
 	diff(t, "decision", summary{
 		Phase:  batchv1beta1.JobPhasePending,
@@ -195,7 +196,7 @@ func TestReplicasWaitForTheNamesOfTheirPeers(t *testing.T) {
 
 func TestPlanHoldsAJobWithoutReplicas(t *testing.T) {
 	t.Parallel()
-	d := plan.Decide(job(role("master", 0), role("worker", 0)).Job, plan.Observation{}, now)
+	d := plan.Decide(job(role("master", 0), role("worker", 0)).Job, view.Observation{}, now)
 	diff(t, "decision", summary{Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonNoReplicas}, summarize(d))
 	if d.CreateService {
 		t.Error("the Service of a held job is created")

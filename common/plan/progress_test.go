@@ -11,6 +11,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 const (
@@ -30,13 +31,13 @@ func reports(progress, startup int64, policy batchv1beta1.ProgressPolicy) *jobBu
 }
 
 // withProgress sets the progress that the status of a job has.
-func withProgress(j *jobBuilder, r plan.Reading) *jobBuilder {
+func withProgress(j *jobBuilder, r view.Reading) *jobBuilder {
 	j.Status.Progress = r.Status
 	return j
 }
 
 // changed returns a reading whose report differs.
-func changed(r plan.Reading, change func(*batchv1beta1.ProgressStatus)) plan.Reading {
+func changed(r view.Reading, change func(*batchv1beta1.ProgressStatus)) view.Reading {
 	r.Status = r.Status.DeepCopy()
 	change(r.Status)
 	return r
@@ -46,18 +47,18 @@ func TestProgressInTheStatus(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
 	step42 := step(420, second)
-	later := func(d time.Duration) plan.Reading {
+	later := func(d time.Duration) view.Reading {
 		return changed(step42, func(p *batchv1beta1.ProgressStatus) { *p.LastReportTime = ago(second - d) })
 	}
 	// due returns an observation in which the next write for progress alone is due after a time.
-	due := func(after time.Duration, seen plan.Observation) plan.Observation {
+	due := func(after time.Duration, seen view.Observation) view.Observation {
 		seen.ProgressDue = now.Add(after)
 		return seen
 	}
 	leader := readings{"job-worker-0": step42}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		// want is the progress in the status. Nil means none.
 		want *batchv1beta1.ProgressStatus
 		// wakeIn is when the job is requeued. 0 means never.
@@ -161,9 +162,9 @@ func TestProgressInTheStatus(t *testing.T) {
 		},
 		"a reading of an unknown pod is ignored": {
 			job: reports(0, 0, ""),
-			seen: plan.Observation{
+			seen: view.Observation{
 				Pods: seeing(runningPods()...).Pods, HasService: true,
-				Readings: map[types.UID]plan.Reading{"former-uid": step42},
+				Readings: map[types.UID]view.Reading{"former-uid": step42},
 			},
 			wakeIn: 30 * second,
 		},
@@ -237,29 +238,29 @@ func TestHasNews(t *testing.T) {
 	older, newer := step(410, time.Minute), step(420, time.Second)
 	for name, tc := range map[string]struct {
 		shown    *batchv1beta1.ProgressStatus
-		readings []plan.Reading
+		readings []view.Reading
 		want     bool
 	}{
 		"a job without readings has no news":              {},
-		"a job whose pods have reported nothing has none": {readings: []plan.Reading{noReport(0)}},
-		"the first report is news":                        {readings: []plan.Reading{newer}, want: true},
-		"a report that is shown is no news":               {shown: newer.Status, readings: []plan.Reading{newer}},
+		"a job whose pods have reported nothing has none": {readings: []view.Reading{noReport(0)}},
+		"the first report is news":                        {readings: []view.Reading{newer}, want: true},
+		"a report that is shown is no news":               {shown: newer.Status, readings: []view.Reading{newer}},
 		"the last report is news although an earlier one is shown": {
-			shown: older.Status, readings: []plan.Reading{older, newer}, want: true,
+			shown: older.Status, readings: []view.Reading{older, newer}, want: true,
 		},
-		"an earlier report is no news": {shown: newer.Status, readings: []plan.Reading{older, newer}},
+		"an earlier report is no news": {shown: newer.Status, readings: []view.Reading{older, newer}},
 		"a report is news although another pod has reported nothing": {
-			readings: []plan.Reading{noReport(0), newer}, want: true,
+			readings: []view.Reading{noReport(0), newer}, want: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read := map[types.UID]plan.Reading{}
+			read := map[types.UID]view.Reading{}
 			for i, r := range tc.readings {
 				read[types.UID(fmt.Sprint(i))] = r
 			}
 			for range 64 {
-				if got := plan.HasNews(batchv1beta1.JobStatus{Progress: tc.shown}, read); got != tc.want {
+				if got := view.HasNews(batchv1beta1.JobStatus{Progress: tc.shown}, read); got != tc.want {
 					t.Fatalf("HasNews is %t, want %t", got, tc.want)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // anyJob draws a job that was never reconciled.
@@ -91,7 +91,7 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	current := map[string]attempt{}
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
-			current[r.Name] = attempt{job: plan.JobAttempt(status), replica: r.Attempt}
+			current[r.Name] = attempt{job: view.CountsOf(status).JobAttempt(), replica: r.Attempt}
 		}
 	}
 	return current
@@ -99,7 +99,7 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 
 // anyPods draws what a reconcile of a job observes: pods of any attempt and in any state, and perhaps a pod that
 // belongs to no replica. Each reconcile observes other pods, because a pod that has ended must not change its end.
-func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) plan.Observation {
+func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
 	candidates := []string{"job-gone-0"}
@@ -113,7 +113,7 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) plan.Observ
 	}
 	slices.Sort(candidates)
 	for _, name := range candidates {
-		options := []podOption{of(plan.AttemptLabel(
+		options := []podOption{of(attemptLabel(
 			rapid.Int32Range(0, current[name].job).Draw(t, name+" attempt"),
 			rapid.Int32Range(0, current[name].replica).Draw(t, name+" attempt alone"),
 		))}
@@ -152,16 +152,16 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) plan.Observ
 
 // addReadings draws readings of the progress of the pods, and a reading of a pod that is gone. It also draws when the
 // next write for progress alone is due. A job that does not report ignores them.
-func addReadings(t *rapid.T, seen *plan.Observation, at time.Time) {
+func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 	uids := []types.UID{"former-uid"}
 	for _, p := range seen.Pods {
 		uids = append(uids, p.UID)
 	}
 	slices.Sort(uids)
-	seen.Readings = map[types.UID]plan.Reading{}
+	seen.Readings = map[types.UID]view.Reading{}
 	for _, uid := range uids {
 		draw := func(what string, from, to int) int { return rapid.IntRange(from, to).Draw(t, string(uid)+" "+what) }
-		read := plan.Reading{Time: at.Add(time.Duration(-draw("read seconds ago", 0, 60)) * time.Second)}
+		read := view.Reading{Time: at.Add(time.Duration(-draw("read seconds ago", 0, 60)) * time.Second)}
 		switch draw("reading", 0, 2) {
 		case 0:
 			continue
@@ -207,7 +207,7 @@ func anyGroup(t *rapid.T) dependents.PodGroup {
 }
 
 // anyEnd draws how one of the pods ends, if any.
-func anyEnd(t *rapid.T, seen *plan.Observation) {
+func anyEnd(t *rapid.T, seen *view.Observation) {
 	all := slices.Sorted(maps.Keys(seen.Pods))
 	if len(all) == 0 {
 		return
@@ -224,7 +224,7 @@ func anyEnd(t *rapid.T, seen *plan.Observation) {
 }
 
 // allRunning returns what a reconcile of a job observes if all replicas run in their current attempts.
-func allRunning(j *jobBuilder) plan.Observation {
+func allRunning(j *jobBuilder) view.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
 	for _, m := range members(j) {
@@ -233,7 +233,7 @@ func allRunning(j *jobBuilder) plan.Observation {
 		}
 	}
 	for name, a := range current {
-		pods = append(pods, pod(name, of(plan.AttemptLabel(a.job, a.replica)), running))
+		pods = append(pods, pod(name, of(attemptLabel(a.job, a.replica)), running))
 	}
 	return seeing(pods...)
 }

@@ -13,6 +13,8 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -25,7 +27,7 @@ func admits(view dependents.PodGroup) bool {
 }
 
 // checkGroup checks how a decision changes the PodGroup of a job, and which pods it creates for the PodGroup.
-func checkGroup(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
+func checkGroup(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decision) {
 	change := d.Admission.Action
 	view, _ := seen.Admission.(dependents.PodGroup)
 	switch {
@@ -137,7 +139,7 @@ func TestStallsKeepTheirInvariants(t *testing.T) {
 }
 
 // checkWrites checks which objects a decision deletes and creates.
-func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decision) {
+func checkWrites(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decision) {
 	touched := map[string]string{}
 	for _, p := range slices.Concat(d.Deletes, d.CleanUps) {
 		if touched[p.Name] != "" {
@@ -172,7 +174,7 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 	if j.Spec.RunMode.Pausing() && (len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy) {
 		t.Fatal("something is created for a job that pauses")
 	}
-	if plan.IsPaused(d.Status) && len(seen.Pods) > 0 {
+	if view.IsPaused(d.Status) && len(seen.Pods) > 0 {
 		t.Fatal("a job is Paused although it has pods")
 	}
 	if d.Status.Finished() && !j.Status.Finished() && j.Spec.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
@@ -195,14 +197,14 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen plan.Observation, d plan.Decisi
 
 // checkStall checks how a decision reacts to a stall of the training.
 func checkStall(t *rapid.T, j *jobBuilder, d plan.Decision) {
-	isRestart := slices.ContainsFunc(d.Restarts, func(r plan.Restart) bool {
+	isRestart := slices.ContainsFunc(d.Restarts, func(r decide.Restart) bool {
 		return r.Cause == batchv1beta1.ReasonNoProgress
 	})
 	hasEnded := d.Status.Decided() && !j.Status.Decided() && len(d.Status.Failures) > 0 &&
 		d.Status.Failures[0].Reason == batchv1beta1.ReasonNoProgress
 	stalled := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionStalled)
 	switch {
-	case d.Stall != "" && (!j.Spec.ReportsProgress || !stalled || !plan.IsRunning(j.Status)):
+	case d.Stall != "" && (!j.Spec.ReportsProgress || !stalled || !view.IsRunning(j.Status)):
 		t.Fatal("a stall is reported of a job that does not report progress, does not run, or has no condition Stalled")
 	case d.Stall == notify && (isRestart || d.Status.Decided() && !j.Status.Decided()):
 		t.Fatal("a stall that is only notified restarts or ends the job")
@@ -215,13 +217,16 @@ func checkStall(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	}
 }
 
+// maxFailures is how many failures a status has at most.
+const maxFailures = 5
+
 // checkCounts checks the numbers of a status.
 func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	if limit := j.Spec.RunPolicy.BackoffLimit; limit != nil && d.Status.BackoffCount > *limit {
 		t.Fatalf("backoffCount is %d, want at most %d", d.Status.BackoffCount, *limit)
 	}
-	if len(d.Status.Failures) > plan.MaxFailures {
-		t.Fatalf("the status has %d failures, want at most %d", len(d.Status.Failures), plan.MaxFailures)
+	if len(d.Status.Failures) > maxFailures {
+		t.Fatalf("the status has %d failures, want at most %d", len(d.Status.Failures), maxFailures)
 	}
 	var listed []string
 	for _, task := range d.Status.Tasks {

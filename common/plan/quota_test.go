@@ -9,14 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
 // refusedFor returns the job after a ResourceQuota has refused one of its pods for the given time.
 func refusedFor(j *jobBuilder, d time.Duration) *jobBuilder {
-	plan.Refuse(&j.Status, &report.RefusedError{
+	status.Refuse(&j.Status, &report.RefusedError{
 		Reason: batchv1beta1.ReasonResourceQuotaExceeded, Err: errors.New("exceeded quota: few"),
 	}, 1, now.Add(-d))
 	return j
@@ -163,8 +164,8 @@ func TestARejectionStaysWhileOtherReplicasWait(t *testing.T) {
 	leader := pod("job-worker-0", running)
 	j := refusedFor(job(role("worker", 0)).Elastic(1, 3).Saw(time.Hour).Saw(time.Hour, leader), time.Minute)
 	seen := seeing(leader)
-	seen.Admission = &admitting{answer: plan.Answer{
-		Wait: &plan.Wait{Reason: batchv1beta1.ReasonQueued, Message: "2 of 3 replicas are admitted"},
+	seen.Admission = &admitting{answer: view.Answer{
+		Wait: &view.Wait{Reason: batchv1beta1.ReasonQueued, Message: "2 of 3 replicas are admitted"},
 		Most: map[string]int32{"worker": 2},
 	}}
 	d := j.DecideAt(now, seen)

@@ -11,6 +11,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -99,12 +101,12 @@ func TestARejectionIsTheMessageOfAJobThatWaits(t *testing.T) {
 	one := seeing(pod("job-worker-0", running))
 
 	d := plan.Decide(j.Job, one, now)
-	if !plan.Refuse(&d.Status, refused, 1, now) {
+	if !status.Refuse(&d.Status, refused, 1, now) {
 		t.Error("the first rejection changes nothing")
 	}
 	diff(t, "Running", want, conditionOf(d, batchv1beta1.ConditionRunning))
 	diff(t, "Initialized", want, conditionOf(d, batchv1beta1.ConditionInitialized))
-	if plan.Refuse(&d.Status, refused, 1, now.Add(time.Minute)) {
+	if status.Refuse(&d.Status, refused, 1, now.Add(time.Minute)) {
 		t.Error("the same rejection changes the status again")
 	}
 
@@ -129,7 +131,7 @@ func TestIsCreateFailure(t *testing.T) {
 		batchv1beta1.ReasonAdmissionChangedPod: true, batchv1beta1.ReasonNotInstalled: true,
 		batchv1beta1.ReasonInvalidTemplate: false, batchv1beta1.ReasonAccepted: false,
 	} {
-		diff(t, "whether the creation failed for "+reason, want, plan.IsCreateFailure(reason))
+		diff(t, "whether the creation failed for "+reason, want, status.IsCreateFailure(reason))
 	}
 }
 
@@ -137,9 +139,9 @@ func TestIsCreateFailure(t *testing.T) {
 func TestRejectionIsReportedUntilTheObjectExists(t *testing.T) {
 	t.Parallel()
 	worker0, succeeded := pod("job-worker-0", running), pod("job-worker-1", exited(0))
-	changes := &admitting{answer: plan.Answer{Change: plan.Change{Action: batchv1beta1.ActionUpdate}}}
+	changes := &admitting{answer: view.Answer{Change: view.Change{Action: batchv1beta1.ActionUpdate}}}
 	for name, tc := range map[string]struct {
-		admission plan.Admission
+		admission view.Admission
 		pods      []*corev1.Pod
 		want      string
 	}{
@@ -169,7 +171,7 @@ func TestRejectionIsReportedUntilTheObjectExists(t *testing.T) {
 			c.Status, c.Reason = metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed
 			seen := seeing(tc.pods...)
 			seen.Admission = tc.admission
-			diff(t, "reason", tc.want, plan.Initialized(plan.Decide(j.Job, seen, now).Status).Reason)
+			diff(t, "reason", tc.want, view.Initialized(plan.Decide(j.Job, seen, now).Status).Reason)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // held gives a pod the finalizer of leaders and another finalizer.
@@ -172,6 +172,6 @@ func TestPodsOfLeadersAreCreatedHeld(t *testing.T) {
 
 func TestIsHeld(t *testing.T) {
 	t.Parallel()
-	diff(t, "a pod without finalizers", false, plan.IsHeld(pod("p")))
-	diff(t, "a pod with the finalizer of leaders", true, plan.IsHeld(pod("p", held)))
+	diff(t, "a pod without finalizers", false, view.IsHeld(pod("p")))
+	diff(t, "a pod with the finalizer of leaders", true, view.IsHeld(pod("p", held)))
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // A stale cache can show a pod as it was before its entry in the status was written.
@@ -71,7 +71,7 @@ func TestDeletedPodOfASucceededReplicaIsNotRestarted(t *testing.T) {
 	t.Parallel()
 	worker0, succeeded := pod("job-worker-0", running), pod("job-worker-1", exited(0))
 	d := ran().Saw(time.Minute, worker0, succeeded).Sees(worker0, pod("job-worker-1", exited(0), deleting))
-	diff(t, "restarts", []plan.Restart(nil), d.Restarts)
+	diff(t, "restarts", []decide.Restart(nil), d.Restarts)
 }
 
 func TestSucceededReplicaWithoutPodRestartsAfterAnEditToAlways(t *testing.T) {

@@ -69,10 +69,10 @@ func TestRestartDelay(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 2)).Scope(tc.scope).BackoffLimit(100)
 			peer := func(int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running)} }
-			nth, last := againAlone, plan.AttemptLabel(0, tc.attempts)
+			nth, last := againAlone, attemptLabel(0, tc.attempts)
 			if tc.scope == scopeJob {
 				peer = func(n int32) []*corev1.Pod { return []*corev1.Pod{pod("job-worker-0", running, again(n))} }
-				nth, last = again, plan.AttemptLabel(tc.attempts, 0)
+				nth, last = again, attemptLabel(tc.attempts, 0)
 			}
 			for n := range tc.attempts - 1 {
 				j.Saw(time.Hour, append(peer(n), pod("job-worker-1", running, nth(n)))...)

@@ -13,7 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/launcher"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // captured returns the part of a real output that the kubelet kept. See package launcher.
@@ -239,37 +239,37 @@ func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 	t.Parallel()
 	unclear, code3 := captured(t, "torch1-exception-0"), captured(t, "torch1-3-0")
 	printing := func(name, output string) *corev1.Pod { return pod(name, exited(1), printed(output)) }
-	worker0 := plan.Container{Pod: "job-worker-0", Name: mainContainer}
-	worker1 := plan.Container{Pod: "job-worker-1", Name: mainContainer}
+	worker0 := view.Container{Pod: "job-worker-0", Name: mainContainer}
+	worker1 := view.Container{Pod: "job-worker-1", Name: mainContainer}
 	recorded := []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", running)}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
-		want []plan.Container
+		want []view.Container
 	}{
 		"both outputs are read if neither shows the root cause": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), printing("job-worker-1", unclear)},
-			want: []plan.Container{worker0, worker1},
+			want: []view.Container{worker0, worker1},
 		},
 		"an output is not read if the failure of its replica is clear": {
 			job: ran(), pods: []*corev1.Pod{
 				pod("job-worker-0", exitedAgo(1, time.Hour), printed(unclear)), pod("job-worker-1", exited(3)),
 			},
-			want: []plan.Container{worker0},
+			want: []view.Container{worker0},
 		},
-		"the output of a running replica is not read": {job: ran(), pods: recorded, want: []plan.Container{worker0}},
+		"the output of a running replica is not read": {job: ran(), pods: recorded, want: []view.Container{worker0}},
 		"no output is read if the root cause is clear": {
 			job: ran(), pods: []*corev1.Pod{printing("job-worker-0", unclear), pod("job-worker-1", exitedAgo(3, time.Hour))},
 		},
 		"an output is read if the clear root cause has only the list of torchrun": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1), printed(code3))},
-			want: []plan.Container{worker1},
+			want: []view.Container{worker1},
 		},
 		"the output of a replica that stays failed is read": {
 			job: ran().Scope(scopeReplica).BackoffLimit(0), pods: []*corev1.Pod{
 				pod("job-worker-0", running), pod("job-worker-1", exited(1), printed(code3)),
 			},
-			want: []plan.Container{worker1},
+			want: []view.Container{worker1},
 		},
 		"no output is read before a recorded failure is judged": {
 			job: ran().Window(time.Minute).Saw(0, recorded...), pods: recorded,

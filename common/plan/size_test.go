@@ -13,6 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // stored is the largest size of a job with the status of a decision. etcd accepts 1.5 MiB, and additions to the status
@@ -20,8 +21,8 @@ import (
 const stored = 1536<<10 - 32<<10
 
 // largePods returns pods with the longest names and with the given number of containers.
-func largePods(b *jobBuilder, containers int, state func(replica int) corev1.ContainerState) plan.Observation {
-	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
+func largePods(b *jobBuilder, containers int, state func(replica int) corev1.ContainerState) view.Observation {
+	seen := view.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
 	for replica := range int(b.Spec.Roles[0].Replicas) {
 		name := fmt.Sprintf("%s-worker-%d", b.Name, replica)
 		p := &corev1.Pod{
@@ -200,49 +201,4 @@ func TestOmittedPartsDoNotChangeTheDecision(t *testing.T) {
 	diff(t, "decision", result{Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(0))
 	diff(t, "decision if containers are left out",
 		result{Omitted: true, Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(1456<<10))
-}
-
-// Measuring a status exactly is expensive. An upper bound shows that most of them fit.
-func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
-	t.Parallel()
-	const length = 10_000
-	long := strings.Repeat("x", length)
-	for name, change := range map[string]func(*batchv1beta1.ReplicaStatus){
-		"the bound holds for a small replica": func(*batchv1beta1.ReplicaStatus) {},
-		"the bound holds for a long name":     func(r *batchv1beta1.ReplicaStatus) { r.Name = long },
-		"the bound holds for a long UID":      func(r *batchv1beta1.ReplicaStatus) { r.UID = types.UID(long) },
-		"the bound holds for a long phase": func(r *batchv1beta1.ReplicaStatus) {
-			r.Phase = batchv1beta1.ReplicaPhase(long)
-		},
-		"the bound holds for a long node":                func(r *batchv1beta1.ReplicaStatus) { r.Node = long },
-		"the bound holds for a long name of a container": func(r *batchv1beta1.ReplicaStatus) { r.Containers[0].Name = long },
-		"the bound holds for a long state of a container": func(r *batchv1beta1.ReplicaStatus) {
-			r.Containers[0].State = batchv1beta1.ContainerState(long)
-		},
-		"the bound holds for a long reason that JSON escapes": func(r *batchv1beta1.ReplicaStatus) {
-			r.Containers[0].Reason = strings.Repeat("\x01", length)
-		},
-		"the bound holds for many containers": func(r *batchv1beta1.ReplicaStatus) {
-			for range 500 {
-				r.Containers = append(r.Containers, r.Containers[0])
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := batchv1beta1.ReplicaStatus{
-				Name: "n", UID: "u", Phase: "p", Node: "n", Attempt: 1 << 30, RestartTime: new(ago(0)),
-				Containers: []batchv1beta1.ContainerStatus{{Name: "c", State: "s", Reason: "r", ExitCode: new(int32(-1 << 31))}},
-			}
-			change(&r)
-			tasks := []batchv1beta1.TaskStatus{{Type: "worker", Replicas: slices.Repeat([]batchv1beta1.ReplicaStatus{r}, 10)}}
-			content, err := json.Marshal(tasks)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if bound := plan.BoundOf(tasks); bound < len(content) || bound > 6*len(content) {
-				t.Errorf("the bound is %d, want between 1 and 6 times the %d bytes of the tasks", bound, len(content))
-			}
-		})
-	}
 }

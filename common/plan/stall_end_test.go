@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // A stalled job is not stalled anymore when its training stops for another reason.
@@ -16,7 +16,7 @@ func TestStallEndsWithTheTraining(t *testing.T) {
 	silent := step(420, 11*time.Minute)
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 	}{
 		"a pause ends a stall": {job: stalled().Paused(true), seen: leaderReads(silent)},
 		"the success of the leader ends a stall": {
@@ -47,7 +47,7 @@ func TestStallEndsWithTheTraining(t *testing.T) {
 // A job with the policy Notify that has reported nothing is stalled.
 func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 	t.Parallel()
-	silent := leaderReads(plan.Reading{Time: now, Silence: time.Hour})
+	silent := leaderReads(view.Reading{Time: now, Silence: time.Hour})
 	for name, tc := range map[string]struct {
 		seconds int64
 		read    time.Duration // before now
@@ -64,7 +64,7 @@ func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 			t.Parallel()
 			j := reports(0, 300, notify)
 			j.Status = j.DecideAt(now, silent).Status
-			seen := leaderReads(plan.Reading{Time: now.Add(-tc.read), Silence: time.Hour})
+			seen := leaderReads(view.Reading{Time: now.Add(-tc.read), Silence: time.Hour})
 			diff(t, "Stalled", tc.want, stallOf(j.Reporting(0, tc.seconds, notify).DecideAt(now, seen)).Stalled)
 		})
 	}

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // unreadable returns the reading of a pod that was read last at a time before now.
-func unreadable(before time.Duration) plan.Reading {
+func unreadable(before time.Duration) view.Reading {
 	r := readBefore(step(420, 0), before)
 	r.Problem = "connection refused"
 	return r
@@ -30,7 +30,7 @@ func TestProgressThatCannotBeRead(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		job        *jobBuilder
-		seen       plan.Observation
+		seen       view.Observation
 		want       condition
 		wantEvents []string
 	}{
@@ -39,12 +39,12 @@ func TestProgressThatCannotBeRead(t *testing.T) {
 			want: unknown, wantEvents: []string{"Warning ProgressUnknown: " + unread},
 		},
 		"is shown if it could never be read": {
-			job: reports(0, 600, notify), seen: leaderReads(plan.Reading{Problem: "connection refused"}),
+			job: reports(0, 600, notify), seen: leaderReads(view.Reading{Problem: "connection refused"}),
 			want: unknown, wantEvents: []string{"Warning ProgressUnknown: " + unread},
 		},
 		"is not shown before two minutes": {job: reports(600, 0, notify), seen: leaderReads(unreadable(119 * time.Second))},
 		"is not shown before the job has run for two minutes": {
-			job: started(notify, time.Minute), seen: leaderReads(plan.Reading{Problem: "connection refused"}),
+			job: started(notify, time.Minute), seen: leaderReads(view.Reading{Problem: "connection refused"}),
 		},
 		"is not shown by a job without deadlines": {job: reports(0, 0, ""), seen: leaderReads(unreadable(time.Hour))},
 		"is not shown if another pod that might report can be read": {
@@ -122,7 +122,7 @@ func TestATrainingThatReportsNothingIsStalledAlthoughTheAttemptBeforeReported(t 
 			since := meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime
 			j.Status.Progress = &batchv1beta1.ProgressStatus{LastReportTime: new(metav1.NewTime(since.Add(tc.reported)))}
 			seen := seeing(run...)
-			seen.Readings = map[types.UID]plan.Reading{run[0].UID: {Time: now}}
+			seen.Readings = map[types.UID]view.Reading{run[0].UID: {Time: now}}
 			d := j.DecideAt(now, seen)
 			if got := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionStalled); got != tc.want {
 				t.Errorf("the condition Stalled is %t, want %t", got, tc.want)
@@ -139,12 +139,12 @@ func TestStallOfATrainingThatReportedToAnotherSidecar(t *testing.T) {
 	reported := func(limit int64) *jobBuilder {
 		return reports(limit, 300, notify).SawIn(leaderReads(readBefore(step(420, time.Minute), 30*time.Minute)))
 	}
-	since := func(start time.Duration) plan.Observation {
-		return leaderReads(plan.Reading{Time: now, Silence: start})
+	since := func(start time.Duration) view.Observation {
+		return leaderReads(view.Reading{Time: now, Silence: start})
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want condition
 	}{
 		"the deadline for progress begins with the new sidecar": {job: reported(600), seen: since(599 * time.Second)},

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestStallRestartsTheJob(t *testing.T) {
@@ -23,7 +24,7 @@ func TestStallRestartsTheJob(t *testing.T) {
 	diff(t, "failures", []batchv1beta1.ReplicaFailure{{
 		Replica: "job-worker-0", Reason: batchv1beta1.ReasonNoProgress, Time: ago(0), Counted: true, Message: stalledAt42,
 	}}, d.Status.Failures)
-	diff(t, "restarts", []plan.Restart{{Cause: batchv1beta1.ReasonNoProgress, Counted: true}}, d.Restarts)
+	diff(t, "restarts", []decide.Restart{{Cause: batchv1beta1.ReasonNoProgress, Counted: true}}, d.Restarts)
 	diff(t, "stall", stall{
 		Reaction: restart, Stalled: isStalled(stalledAt42), Backoff: 1,
 		Events: []string{"Warning Restarting: restarting all 2 replicas: replica job-worker-0 stalled: " + stalledAt42},
@@ -70,7 +71,7 @@ func TestAStallThatRestartedTheJobIsShownUntilTheNextReport(t *testing.T) {
 			j := reports(600, startup, restart).SawIn(leaderReads(readBefore(step(420, 10*time.Minute), time.Minute)))
 			seen := reading(readings{"job-worker-0": noReport(0)}, next...)
 			j.Status = j.DecideAt(now, seen).Status
-			diff(t, "whether the job runs again", true, plan.IsRunning(j.Status))
+			diff(t, "whether the job runs again", true, view.IsRunning(j.Status))
 			d := j.DecideAt(now, seen)
 			diff(t, "Stalled", batchv1beta1.ReasonNoProgress, conditionOf(d, batchv1beta1.ConditionStalled).Reason)
 			diff(t, "events", []string(nil), stallOf(d).Events)
@@ -106,7 +107,7 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 	elastic := job(role("worker", 2)).Elastic(1, 2).Reporting(600, 300, restart).Saw(time.Hour, runningPods()...)
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want result
 	}{
 		"a job that does not report does not restart": {job: unreporting, seen: leaderReads(silent)},
@@ -200,9 +201,9 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 		"a reading of the pod of an earlier attempt restarts nothing": {
 			job: reports(600, 300, restart).SawIn(leaderReads(readBefore(step(420, 11*time.Minute), time.Minute))).
 				Saw(30*time.Second, pod("job-worker-0", running, again(1)), pod("job-worker-1", running, again(1))),
-			seen: func() plan.Observation {
+			seen: func() view.Observation {
 				seen := seeing(pod("job-worker-0", running, again(1)), pod("job-worker-1", running, again(1)))
-				seen.Readings = map[types.UID]plan.Reading{"job-worker-0-uid-0": silent}
+				seen.Readings = map[types.UID]view.Reading{"job-worker-0-uid-0": silent}
 				return seen
 			}(),
 			want: result{

@@ -6,16 +6,17 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // announcing returns a reading whose training announced to report nothing for a time after it.
-func announcing(r plan.Reading, silence time.Duration) plan.Reading {
+func announcing(r view.Reading, silence time.Duration) view.Reading {
 	r.Announced = silence
 	return r
 }
 
 // startingAgain returns a reading of a pod whose processes have started again at a time before Now.
-func startingAgain(r plan.Reading, before time.Duration) plan.Reading {
+func startingAgain(r view.Reading, before time.Duration) view.Reading {
 	r.Started = now.Add(-before)
 	return r
 }
@@ -34,7 +35,7 @@ func TestStall(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want stall
 	}{
 		"a job without deadlines is never stalled": {
@@ -101,19 +102,19 @@ func TestStall(t *testing.T) {
 		"another replica can see that the training starts again": {
 			job: anywhere(reports(60, 600, notify)),
 			seen: reading(readings{
-				"job-worker-0": step(420, 50*minute), "job-worker-1": startingAgain(plan.Reading{Time: now}, minute),
+				"job-worker-0": step(420, 50*minute), "job-worker-1": startingAgain(view.Reading{Time: now}, minute),
 			}, runningPods()...),
 			want: stall{WakeIn: 30 * second},
 		},
 		"a start before the last step does not count": {
 			job: anywhere(reports(600, 0, notify)),
 			seen: reading(readings{
-				"job-worker-0": step(420, 10*minute), "job-worker-1": startingAgain(plan.Reading{Time: now}, 11*minute),
+				"job-worker-0": step(420, 10*minute), "job-worker-1": startingAgain(view.Reading{Time: now}, 11*minute),
 			}, runningPods()...),
 			want: noted,
 		},
 		"a training that starts again before its first report has its deadline from then": {
-			job: reports(600, 300, notify), seen: leaderReads(startingAgain(plan.Reading{Time: now}, minute)),
+			job: reports(600, 300, notify), seen: leaderReads(startingAgain(view.Reading{Time: now}, minute)),
 			want: stall{WakeIn: 30 * second},
 		},
 		"a job that has reported 100 percent is not stalled": {
@@ -251,7 +252,7 @@ func TestStall(t *testing.T) {
 			job: started(notify, 5*minute-20*second), seen: seeing(worker0, worker1), want: stall{WakeIn: 20 * second},
 		},
 		"a job that cannot be read anymore is not requeued for its deadline for the start": {
-			job: started(notify, 5*minute+30*second), seen: leaderReads(plan.Reading{
+			job: started(notify, 5*minute+30*second), seen: leaderReads(view.Reading{
 				Time: now.Add(-minute), Problem: "connection refused",
 			}), want: stall{WakeIn: 30 * second},
 		},
@@ -312,7 +313,7 @@ func TestAStallIsReportedOnlyOnALiveRead(t *testing.T) {
 	stalled := leaderReads(step(420, 10*time.Minute))
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want bool
 	}{
 		"a stall that is only reported requires a live read": {job: reports(600, 0, notify), seen: stalled, want: true},

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
 	failed := []*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1))}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		seen plan.Observation
+		seen view.Observation
 		want batchv1beta1.Aggregate
 	}{
 		"the replicas of an evicted job are created again": {

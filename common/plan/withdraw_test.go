@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // admittedBy makes a pod one that the object with the given UID has admitted.
@@ -16,15 +16,15 @@ func admittedBy(uid string) podOption {
 }
 
 // standingOf returns an observation with pods and an admission with the given standing.
-func standingOf(standing plan.Standing, pods ...*corev1.Pod) plan.Observation {
+func standingOf(standing view.Standing, pods ...*corev1.Pod) view.Observation {
 	seen := seeing(pods...)
 	seen.Admission = &admitting{standing: standing}
 	return seen
 }
 
 // evictedFrom returns an observation whose admission is withdrawn.
-func evictedFrom(seen plan.Observation) plan.Observation {
-	seen.Admission = &admitting{standing: plan.Standing{Waits: true, Stops: "the job was evicted"}}
+func evictedFrom(seen view.Observation) view.Observation {
+	seen.Admission = &admitting{standing: view.Standing{Waits: true, Stops: "the job was evicted"}}
 	return seen
 }
 
@@ -38,27 +38,27 @@ func TestStandingOfAnAdmission(t *testing.T) {
 	ended := pod("job-worker-1", exited(0), admittedBy("earlier"))
 	for name, tc := range map[string]struct {
 		job      *jobBuilder
-		standing plan.Standing
+		standing view.Standing
 		pods     []*corev1.Pod
 
 		wantEvictions int32
 		wantStarted   bool
 	}{
 		"a job whose pods are admitted goes on": {
-			job: ran(), standing: plan.Standing{AdmittedBy: "present"}, pods: by("present"), wantStarted: true,
+			job: ran(), standing: view.Standing{AdmittedBy: "present"}, pods: by("present"), wantStarted: true,
 		},
 		"a job whose pods another object has admitted stops": {
-			job: ran(), standing: plan.Standing{AdmittedBy: "present"}, pods: by("earlier"), wantEvictions: 1,
+			job: ran(), standing: view.Standing{AdmittedBy: "present"}, pods: by("earlier"), wantEvictions: 1,
 		},
 		"a replica that has ended does not stop its peers, although another object has admitted its pod": {
 			job:      ran().Scope(scopeReplica).Saw(time.Minute, by("earlier")[0], ended),
-			standing: plan.Standing{AdmittedBy: "present"}, pods: []*corev1.Pod{by("present")[0], ended}, wantStarted: true,
+			standing: view.Standing{AdmittedBy: "present"}, pods: []*corev1.Pod{by("present")[0], ended}, wantStarted: true,
 		},
 		"a new job that waits for its admission has not started": {
-			job: job(role("worker", 2)), standing: plan.Standing{Waits: true},
+			job: job(role("worker", 2)), standing: view.Standing{Waits: true},
 		},
 		"a job that has pods has started, although its admission is unknown before its first status": {
-			job: job(role("worker", 2)), standing: plan.Standing{Waits: true}, pods: by("present"), wantStarted: true,
+			job: job(role("worker", 2)), standing: view.Standing{Waits: true}, pods: by("present"), wantStarted: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestStandingOfAnAdmission(t *testing.T) {
 // The deadline of a job holds between two attempts, when it has no pods.
 func TestAStartedJobEndsByItsDeadlineWhileItWaitsForAnAdmission(t *testing.T) {
 	t.Parallel()
-	d := ran().Deadline(60).DecideAt(now, standingOf(plan.Standing{Waits: true}))
+	d := ran().Deadline(60).DecideAt(now, standingOf(view.Standing{Waits: true}))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseFailed, Reason: batchv1beta1.ReasonDeadlineExceeded,
 	}, summarize(d))

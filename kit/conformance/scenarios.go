@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // scenario is a sequence of events in the lifetime of a job, and its expected end.
@@ -35,7 +35,7 @@ var scenarios = slices.Concat(
 // polled marks scenarios in which the controller reads the progress of a training, and might see it one interval later.
 func polled(scenarios []scenario) []scenario {
 	for i := range scenarios {
-		scenarios[i].late = plan.ProgressInterval + tolerance
+		scenarios[i].late = view.ProgressInterval + tolerance
 	}
 	return scenarios
 }

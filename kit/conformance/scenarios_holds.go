@@ -5,7 +5,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 )
 
 // holdScenarios are scenarios with held leaders. In most of them, the leader ends or is deleted while no controller
@@ -160,7 +160,7 @@ func holdsNoMore(w *world) {
 func holdsNone(w *world) {
 	w.t.Helper()
 	for _, pod := range w.pods() {
-		if plan.IsHeld(pod) {
+		if view.IsHeld(pod) {
 			w.t.Errorf("pod %s still has the finalizer of a held leader: %s", pod.Name, w.describe())
 		}
 	}

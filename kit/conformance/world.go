@@ -18,7 +18,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -94,7 +94,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 	w := &world{
 		t: t, kind: k, clock: clock, marked: map[int]types.UID{},
 		options: controller.Options{
-			Settings: plan.Settings{
+			Settings: view.Settings{
 				ClusterDomain:      "cluster.local",
 				Image:              "controller:test",
 				PeerGrace:          30 * time.Second,

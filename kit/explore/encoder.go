@@ -21,7 +21,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/kubelet"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -49,7 +49,8 @@ type token struct {
 	text, name string
 	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
 	at, past int64
-	// fault is the time of the fault of a node, and created the time at which a pod was created. Only their order matters.
+	// fault is the time of the fault of a node, and created the time at which a pod was created. Only their order
+	// matters.
 	fault, created int64
 }
 
@@ -242,7 +243,7 @@ func (e *encoder) encode(object client.Object) string {
 		fmt.Fprintf(&b, "by %s ", object.Labels[batchv1beta1.LabelAdmittedBy])
 		fmt.Fprintf(&b, "%s %s %t ",
 			object.Labels[batchv1beta1.LabelJobKind], object.Labels[batchv1beta1.LabelJobName], model.IsLate(object))
-		if plan.IsHeld(object) && object.DeletionGracePeriodSeconds != nil {
+		if view.IsHeld(object) && object.DeletionGracePeriodSeconds != nil {
 			fmt.Fprintf(&b, "within %d ", *object.DeletionGracePeriodSeconds)
 		}
 		status := object.Status.DeepCopy()
@@ -250,7 +251,7 @@ func (e *encoder) encode(object client.Object) string {
 			switch c := &status.ContainerStatuses[i].State; {
 			case c.Running != nil:
 				c.Running.StartedAt = metav1.Time{}
-			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "" && !plan.IsHeld(object):
+			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "" && !view.IsHeld(object):
 				c.Terminated.FinishedAt = metav1.Time{} // the time counts only for failures, disruptions and held pods
 			case c.Terminated != nil && status.ContainerStatuses[i].Name != kubelet.MainContainer(object):
 				c.Terminated.FinishedAt = metav1.Time{} // the replica ends with its main container

@@ -10,7 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -30,13 +30,14 @@ type exploration struct {
 	inMesh bool
 	// holds is set if the controller holds the pod of the leader.
 	holds bool
-	// failures are the failures of pods that can happen, and edits the changes by the user. Faults of the controller and
-	// its caches can happen in addition.
+	// failures are the failures of pods that can happen, and edits the changes by the user. Faults of the controller
+	// and its caches can happen in addition.
 	failures []string
 	edits    []edit
 	// nodeFaults are the faults of nodes and devices that can happen.
 	nodeFaults []string
-	// hasOneNode is set if a pod that avoids nodes fits on no node. sharesNodes is set if all pods run on the same node.
+	// hasOneNode is set if a pod that avoids nodes fits on no node. sharesNodes is set if all pods run on the same
+	// node.
 	hasOneNode, sharesNodes bool
 	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
@@ -525,7 +526,7 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 // explorationOptions returns options with short times, so that states differ in few times.
 func explorationOptions() controller.Options {
 	return controller.Options{
-		Settings: plan.Settings{
+		Settings: view.Settings{
 			ClusterDomain: "cluster.local", Image: "controller:test",
 			PeerGrace: peerGrace, FailureWindow: 2 * time.Second, NodeLostDelay: 9 * time.Second,
 			DependentRetry: dependentRetry, AvoidNodesFor: avoidNodesFor, AvoidNodesPatience: avoidPatience,

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -19,7 +19,7 @@ const believed = 2 * time.Second
 func (m *machine) succeeds(pod *corev1.Pod) {
 	s := m.state
 	job := s.live.Objects.Job()
-	if !plan.IsHeld(pod) || pod.DeletionTimestamp != nil || s.shape.Replicas > 1 || job == nil || s.spent.edits > 0 ||
+	if !view.IsHeld(pod) || pod.DeletionTimestamp != nil || s.shape.Replicas > 1 || job == nil || s.spent.edits > 0 ||
 		model.AttemptLabel(pod) != model.AttemptOf(*job.JobStatus(), pod.Name) {
 		return
 	}
@@ -45,9 +45,9 @@ func (s *state) checkHeld(k model.Kind) []string {
 	for _, pod := range s.live.Objects.Pods() {
 		isAwaited := k.HoldsLeaders && !status.Finished() && pod.Labels[batchv1beta1.LabelReplicaIndex] == "0"
 		switch {
-		case isAwaited && !plan.IsHeld(pod):
+		case isAwaited && !view.IsHeld(pod):
 			wrong = append(wrong, "the pod of the leader does not have the finalizer")
-		case !isAwaited && plan.IsHeld(pod):
+		case !isAwaited && view.IsHeld(pod):
 			wrong = append(wrong, "pod "+pod.Name+" still has the finalizer of a leader")
 		}
 	}

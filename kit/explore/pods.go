@@ -7,7 +7,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/kubelet"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -71,7 +71,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("is deleted by force", true, model.Vanishes)
 		fail("is preempted", true, model.IsPreempted)
 		fail("loses its node", true, model.LosesItsNode)
-	case plan.IsHeld(pod): // the pod has ended
+	case view.IsHeld(pod): // the pod has ended
 		fail("is deleted", true, model.IsDeleted)
 		fail("is deleted by force", true, model.Vanishes)
 	}

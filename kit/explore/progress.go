@@ -13,7 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/progress"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -115,7 +115,7 @@ func (m *machine) checkProgressPace(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
 	if last := m.state.progressWritten; m.writing && wasJob && isJob && !last.IsZero() &&
-		m.state.now.Sub(last) < plan.ProgressInterval && model.ChangesOnlyProgress(*before.JobStatus(), *after.JobStatus()) {
+		m.state.now.Sub(last) < view.ProgressInterval && model.ChangesOnlyProgress(*before.JobStatus(), *after.JobStatus()) {
 		m.Errorf("a status that reports only progress is written %s after the last progress", m.state.now.Sub(last))
 	}
 }
@@ -143,7 +143,7 @@ func (x *exploration) onlyPolls(m *machine, s *state) bool {
 func (e *encoder) progress(s *state) {
 	if !s.progressWritten.IsZero() {
 		e.tokens = append(e.tokens, token{text: "written"}, token{
-			at: s.progressWritten.Unix(), past: int64(plan.ProgressInterval / time.Second),
+			at: s.progressWritten.Unix(), past: int64(view.ProgressInterval / time.Second),
 		})
 	}
 	for _, pod := range s.live.Objects.Pods() {

@@ -27,7 +27,7 @@ import (
 	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -63,7 +63,7 @@ func Begin[J framework.Job](
 	reconciler, err := controller.New(
 		controller.Cluster{Client: asked, APIReader: asked, Events: silent{}, Metrics: prometheus.NewRegistry()},
 		ofKind.Framework,
-		controller.Options{Settings: plan.Settings{ClusterDomain: "cluster.local", Image: "controller:test"}, Clock: clock},
+		controller.Options{Settings: view.Settings{ClusterDomain: "cluster.local", Image: "controller:test"}, Clock: clock},
 	)
 	if err != nil {
 		return Begun[J]{}, err

@@ -13,7 +13,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -94,7 +94,7 @@ func isIndexed(pod *corev1.Pod, by fields.Requirement) bool {
 	switch {
 	case by.Field == "batch.tensorstack.dev/owner":
 		return owner != nil && by.Value == string(owner.UID)
-	case !plan.IsHeld(pod):
+	case !view.IsHeld(pod):
 		return false
 	case owner != nil:
 		return by.Value == owner.Name

@@ -16,7 +16,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/progress"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/test/simulated"
@@ -70,7 +70,7 @@ func (c *cluster) measureReports(ctx context.Context) error {
 	last, frequent := map[string]time.Time{}, 0.0
 	for _, w := range writes {
 		job := w.ObjectRef.Namespace + "/" + w.ObjectRef.Name
-		if before, ok := last[job]; ok && w.Begun.Sub(before) < plan.ProgressInterval {
+		if before, ok := last[job]; ok && w.Begun.Sub(before) < view.ProgressInterval {
 			frequent++
 		}
 		last[job] = w.Begun.Time

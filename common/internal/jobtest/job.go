@@ -17,21 +17,22 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Builder builds a plan.Job named "job". Its status is the result of reconciles, as in a cluster.
-type Builder struct{ plan.Job }
+// Builder builds a view.Job named "job". Its status is the result of reconciles, as in a cluster.
+type Builder struct{ view.Job }
 
 // NewJob returns a new job without a status. The leader is in its first role. Its restart scope is Job.
 func NewJob(roles ...framework.Role) *Builder {
-	b := &Builder{plan.Job{
+	b := &Builder{view.Job{
 		Namespace:      "ns",
 		Name:           "job",
 		UID:            "job-uid",
 		Generation:     1,
 		Kind:           schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"},
-		Settings:       plan.Settings{ClusterDomain: "cluster.local", Image: "controller:test"},
+		Settings:       view.Settings{ClusterDomain: "cluster.local", Image: "controller:test"},
 		MainContainers: []string{MainContainer},
 		Spec:           framework.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
@@ -159,7 +160,7 @@ func (b *Builder) Sees(pods ...*corev1.Pod) plan.Decision {
 }
 
 // SawIn reconciles the job with an observation one minute before Now, and keeps the resulting status.
-func (b *Builder) SawIn(seen plan.Observation) *Builder {
+func (b *Builder) SawIn(seen view.Observation) *Builder {
 	b.Status = b.DecideAt(Now.Add(-time.Minute), seen).Status
 	return b
 }
@@ -175,7 +176,7 @@ func (b *Builder) InQueue() *Builder {
 
 // DecideAt returns the decision about the job at a time. If the job is in a queue and the observation has no admission,
 // the job has no PodGroup.
-func (b *Builder) DecideAt(now time.Time, seen plan.Observation) plan.Decision {
+func (b *Builder) DecideAt(now time.Time, seen view.Observation) plan.Decision {
 	if b.Spec.T9kScheduler() != nil && seen.Admission == nil {
 		seen.Admission = dependents.PodGroup{}
 	}
@@ -183,8 +184,8 @@ func (b *Builder) DecideAt(now time.Time, seen plan.Observation) plan.Decision {
 }
 
 // Seeing returns an observation with the given pods and the Service.
-func Seeing(pods ...*corev1.Pod) plan.Observation {
-	seen := plan.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
+func Seeing(pods ...*corev1.Pod) view.Observation {
+	seen := view.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
 	for _, p := range pods {
 		seen.Pods[p.Name] = p
 	}
@@ -192,12 +193,12 @@ func Seeing(pods ...*corev1.Pod) plan.Observation {
 }
 
 // Readings are readings of progress by the names of the pods.
-type Readings map[string]plan.Reading
+type Readings map[string]view.Reading
 
 // Reading returns an observation with the given readings, pods and the Service.
-func Reading(readings Readings, pods ...*corev1.Pod) plan.Observation {
+func Reading(readings Readings, pods ...*corev1.Pod) view.Observation {
 	seen := Seeing(pods...)
-	seen.Readings = map[types.UID]plan.Reading{}
+	seen.Readings = map[types.UID]view.Reading{}
 	for _, p := range pods {
 		if reading, ok := readings[p.Name]; ok {
 			seen.Readings[p.UID] = reading
@@ -207,19 +208,19 @@ func Reading(readings Readings, pods ...*corev1.Pod) plan.Observation {
 }
 
 // Step returns a reading at Now of a training that reported a step of 1000 at a time before Now, and nothing since.
-func Step(step int64, before time.Duration) plan.Reading {
+func Step(step int64, before time.Duration) view.Reading {
 	percent := int32(step / 10) //nolint:gosec // it is at most 100
-	return plan.Reading{Time: Now, Silence: before, Status: &batchv1beta1.ProgressStatus{
+	return view.Reading{Time: Now, Silence: before, Status: &batchv1beta1.ProgressStatus{
 		Summary: fmt.Sprintf("%d%% (%d/1000)", percent, step), Percent: &percent, Step: &step,
 		TotalSteps: new(int64(1000)), LastReportTime: new(Ago(before)), Replica: "job-worker-0",
 	}}
 }
 
 // NoReport returns a reading at a time before Now of a training that has reported nothing.
-func NoReport(before time.Duration) plan.Reading { return plan.Reading{Time: Now.Add(-before)} }
+func NoReport(before time.Duration) view.Reading { return view.Reading{Time: Now.Add(-before)} }
 
 // Grouped returns an observation with a PodGroup, pods and the Service. A nil PodGroup means that there is none.
-func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) plan.Observation {
+func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) view.Observation {
 	seen := Seeing(pods...)
 	seen.Admission = dependents.PodGroup{Object: g}
 	return seen
@@ -286,7 +287,7 @@ func PodsToCreate(d plan.Decision) []*corev1.Pod {
 }
 
 // SameCreations compares creations by the pods that they build.
-var SameCreations = cmp.Comparer(func(a, b plan.Creation) bool {
+var SameCreations = cmp.Comparer(func(a, b view.Creation) bool {
 	podA, errA := a.Build()
 	podB, errB := b.Build()
 	return a.Size == b.Size && cmp.Equal(podA, podB) && (errA == nil) == (errB == nil)

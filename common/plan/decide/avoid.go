@@ -1,0 +1,175 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/affinity"
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// maxAvoidedNodes is how many nodes a job avoids. See status.avoidedNodes.
+const maxAvoidedNodes = 16
+
+// whyAvoidsNone returns why new pods of the job avoid no nodes. It is empty if they can avoid nodes.
+func (s *steps) whyAvoidsNone() string {
+	switch {
+	case s.Job.AvoidNodesFor == 0:
+		return "the flag --avoid-nodes-for of the controller is 0"
+	case s.Job.Spec.RunPolicy.BadNodePolicy == batchv1beta1.BadNodePolicyIgnore:
+		return "runPolicy.badNodePolicy is Ignore"
+	case s.Standing().AssignsNodes: // a pod that avoids its node would never start
+		return "Kueue assigns the nodes of the job"
+	default:
+		return ""
+	}
+}
+
+// avoidBadNode makes new pods avoid the node of a failure that restarts replicas, if status.failures has an earlier
+// failure that the node has caused.
+func (s *steps) avoidBadNode(f view.ReplicaFailure) {
+	if !s.hasFailedBefore(f) || s.whyAvoidsNone() != "" {
+		return
+	}
+	s.allowOverdueNodes()
+	if s.avoids(f.Node()) {
+		return
+	}
+	if len(s.AvoidedNodes) == maxAvoidedNodes {
+		s.allowOldestNode(fmt.Sprintf("a job avoids at most %d nodes", maxAvoidedNodes))
+	}
+	node := batchv1beta1.AvoidedNode{
+		Name: f.Node(), Reason: f.Failure.Reason,
+		Since: *view.Stored(s.Now), Until: *view.Stored(s.Now.Add(s.Job.AvoidNodesFor)),
+	}
+	s.AvoidedNodes = append(s.AvoidedNodes, node)
+	s.happens(AvoidsNode{Node: node})
+}
+
+// hasFailedBefore reports whether a failure is the second one that its node has caused, as status.failures shows. The
+// pod must have been created after the first one: the loss of a node is one failure, however many replicas run on the
+// node. A pod whose template names the node cannot avoid it.
+func (s *steps) hasFailedBefore(f view.ReplicaFailure) bool {
+	pod, node := f.Culprit().Pod, f.Node()
+	if pod == nil || node == "" || !policy.IsNodeFault(f.Failure.Reason) ||
+		f.Culprit().Member.Role.Template.Spec.NodeName != "" {
+		return false
+	}
+	return slices.ContainsFunc(s.Failures, func(before batchv1beta1.ReplicaFailure) bool {
+		return before.Node == node && policy.IsNodeFault(before.Reason) &&
+			!pod.CreationTimestamp.Before(&before.Time)
+	})
+}
+
+// avoids reports whether new pods avoid a node.
+func (s *steps) avoids(node string) bool {
+	return slices.ContainsFunc(s.AvoidedNodes, func(n batchv1beta1.AvoidedNode) bool { return n.Name == node })
+}
+
+// allowOldestNode removes the node that the job has avoided for the longest time.
+func (s *steps) allowOldestNode(why string) {
+	name := s.AvoidedNodes[0].Name
+	s.AvoidedNodes = s.AvoidedNodes[1:]
+	s.happens(AllowsNode{Name: name, Why: why})
+}
+
+// allowNodes removes the nodes that the job no longer avoids. Pods without a node that avoid more nodes than the status
+// then lists are replaced.
+//
+// If a pod that avoids nodes cannot be scheduled, the end of the oldest one is brought forward. It stays so until all
+// replicas have nodes: a pod that Kueue evicts because it does not start would otherwise postpone the end forever.
+func (s *steps) allowNodes() {
+	if why := s.whyAvoidsNone(); why != "" {
+		for len(s.AvoidedNodes) > 0 {
+			s.allowOldestNode(why)
+		}
+	}
+	s.allowOverdueNodes()
+	for i := range s.AvoidedNodes {
+		node := &s.AvoidedNodes[i]
+		until := s.avoidedUntil(*node)
+		if i == 0 && s.needsScheduling() {
+			until = earlier(until, &node.Until)
+			if slices.ContainsFunc(s.Replicas, isUnschedulable) {
+				until = earlier(until, view.Stored(s.Now.Add(s.Job.AvoidNodesPatience)))
+				s.wakeUrgentlyAt(until.Time)
+			}
+		}
+		node.Until = *until
+		s.wakeAt(until.Time)
+	}
+	s.replaceUnbound()
+}
+
+// allowOverdueNodes removes the nodes whose time is over.
+func (s *steps) allowOverdueNodes() {
+	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
+		why := "its time is over"
+		if oldest := s.AvoidedNodes[0]; oldest.Until.Before(s.avoidedUntil(oldest)) && s.needsScheduling() {
+			why = "replicas of the job have waited for a node"
+		}
+		s.allowOldestNode(why)
+	}
+}
+
+// avoidedUntil returns when the job stops avoiding a node if its pods can be scheduled.
+func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
+	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor))
+}
+
+// isUnschedulable reports whether the pod avoids nodes and its scheduler has found no node for it.
+func isUnschedulable(r *view.Replica) bool {
+	return isUnbound(r) && slices.ContainsFunc(r.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
+// isUnbound reports whether the pod avoids nodes and has no node yet.
+func isUnbound(r *view.Replica) bool {
+	return r.IsCurrent() && r.Pod.Annotations[batchv1beta1.AnnotationAvoidsNode] != "" && r.Pod.Spec.NodeName == "" &&
+		r.Pod.DeletionTimestamp == nil
+}
+
+// replaceUnbound deletes the pods without a node that avoid a node which the job no longer avoids. The nodes that a pod
+// avoids cannot be changed.
+func (s *steps) replaceUnbound() {
+	for _, r := range s.Replicas {
+		if !isUnbound(r) {
+			continue
+		}
+		if !s.avoids(r.Pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) {
+			// The precondition of clean-ups keeps a pod that has got a node since.
+			s.CleanUps = append(s.CleanUps, r.Pod)
+		}
+	}
+}
+
+// avoidNodes adds a requirement to a pod for each node that the job avoids. It does nothing for a pod that names its
+// node: the kubelet of that node would reject the pod.
+func (s *steps) avoidNodes(pod *corev1.Pod) {
+	delete(pod.Annotations, batchv1beta1.AnnotationAvoidsNode)
+	if len(s.AvoidedNodes) == 0 || pod.Spec.NodeName != "" {
+		return
+	}
+	var requirements []corev1.NodeSelectorRequirement
+	for _, node := range s.AvoidedNodes {
+		requirements = append(requirements, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node.Name},
+		})
+	}
+	affinity.Restrict(&pod.Spec, corev1.NodeSelectorTerm{MatchFields: requirements})
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, batchv1beta1.AnnotationAvoidsNode, s.AvoidedNodes[0].Name)
+}
+
+// earlier returns the earlier of two times.
+func earlier(a, b *metav1.Time) *metav1.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,42 @@
+package decide
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// hasRestartLeft reports whether a failure can restart replicas: its restart does not count towards backoffLimit, or
+// the limit allows another one.
+func (s *steps) hasRestartLeft(failure policy.Failure) bool {
+	return failure.Ignored || policy.BackoffLeft(s.Job.Spec.RunPolicy, s.Counts.Failures)
+}
+
+// countBackoff counts a failure that restarts replicas. A failure that does not count towards backoffLimit is a
+// disruption.
+func (s *steps) countBackoff(failure policy.Failure) {
+	if failure.Ignored {
+		s.Counts.Disruptions++
+	} else {
+		s.Counts.Failures++
+	}
+}
+
+// limitExceeded returns the end of the job if the failure needs a counted restart and none is left, and nil otherwise.
+func (s *steps) limitExceeded(cause view.ReplicaFailure) *ending {
+	if s.hasRestartLeft(cause.Failure) {
+		return nil
+	}
+	limit := ptr.Deref(s.Job.Spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
+	return &ending{
+		condition: batchv1beta1.ConditionFailureTarget,
+		reason:    batchv1beta1.ReasonBackoffLimitExceeded,
+		message: withOutput(fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit),
+			cause.Failure),
+		cause: &cause,
+	}
+}

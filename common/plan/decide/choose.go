@@ -1,0 +1,112 @@
+package decide
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// Action is what the controller does about a job. It determines which steps fill in the facts.
+type Action int
+
+const (
+	// Leave: the user has deleted the job. The objects that it owns are garbage collected.
+	Leave Action = iota
+	// Expire: the time to live of the finished job is over, so the job is deleted.
+	Expire
+	// Dispatch: the job runs in another cluster. Only its admission is requested here.
+	Dispatch
+	// Queue: the job waits for its admission to another cluster.
+	Queue
+	// CleanUp: the job has finished. Its pods are deleted according to its clean-up policy.
+	CleanUp
+	// Hold: the job has no replicas to run. Existing pods stay as they are.
+	Hold
+	// Pause: the user has requested a pause and no attempt runs. Remaining pods are deleted.
+	Pause
+	// End: the end of the job is decided. The job finishes when none of its pods runs any more.
+	End
+	// DecideEnd: the job ends now. The status records how.
+	DecideEnd
+	// AwaitReports: a failure restarts all replicas. The reports of the peers show its root cause.
+	AwaitReports
+	// Stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
+	// is deleted.
+	Stop
+	// Withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
+	// first pod is deleted.
+	Withdraw
+	// GiveBack: a ResourceQuota has no room for replicas that the job needs, and the others only wait for them. The end
+	// of the attempt is recorded before the first pod is deleted.
+	GiveBack
+	// Run: replicas are restarted and created as needed.
+	Run
+)
+
+// choice is an action and the arguments of its steps.
+type choice struct {
+	action Action
+	// ending is how the job ends, if the action is DecideEnd.
+	ending *ending
+	// reportsDue is when the controller stops waiting for reports, if the action is AwaitReports.
+	reportsDue time.Time
+	// why is why the admission is withdrawn, if the action is Withdraw.
+	why string
+}
+
+// choose returns the action for the job. The first case that matches applies.
+func (s *steps) choose() choice {
+	switch {
+	case s.Job.Deleting:
+		return choice{action: Leave}
+	case s.isExpired():
+		return choice{action: Expire}
+	case s.Job.Spec.RunsElsewhere():
+		return choice{action: Dispatch}
+	case s.Job.Status.Finished():
+		return choice{action: CleanUp}
+	case s.Job.Status.Decided():
+		return choice{action: End}
+	case isPausedBeforeStart(s.View):
+		return choice{action: Pause}
+	}
+	due, waits := s.reportsDue()
+	if end := s.ending(waits); end != nil {
+		return choice{action: DecideEnd, ending: end}
+	}
+	if len(s.Gang.Members) == 0 && !s.isPausing() {
+		return choice{action: Hold}
+	}
+	if waits {
+		return choice{action: AwaitReports, reportsDue: due}
+	}
+	if s.isPausing() {
+		return choice{action: Stop}
+	}
+	if why := s.WhyStop(); why != "" {
+		return choice{action: Withdraw, why: why}
+	}
+	if due, ok := s.giveBackDue(); ok && !s.Now.Before(due) {
+		return choice{action: GiveBack}
+	}
+	return choice{action: Run}
+}
+
+// isExpired reports whether to delete a finished job because its time to live is over. The job stays until it has no
+// pods on lost nodes, because nobody deletes them by force once the job is gone. It also stays until held pods are
+// released.
+func (s *steps) isExpired() bool {
+	expiry, ok := s.expiry(s.Job.Status.CompletionTime)
+	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) && !s.HasLostPods() && !s.hasHeldPods()
+}
+
+// expiry returns when the job expires that has finished at the given time. It returns false if it does not expire. A
+// copy of a job of another cluster is deleted by MultiKueue, after it has copied the status back.
+func (s *steps) expiry(completion *metav1.Time) (time.Time, bool) {
+	if s.Job.IsCopy {
+		return time.Time{}, false
+	}
+	return policy.Expiry(s.Job.Spec.RunPolicy, completion)
+}

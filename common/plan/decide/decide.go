@@ -1,0 +1,156 @@
+// Package decide decides what happens to a job: which attempt begins, which failures count, which pods and which
+// admission it needs, how it ends, what it waits for, and when to look again. How that reads is left to package status.
+package decide
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// Decide returns what happens to a job at the given time, and the view of the job after that. It reads from top to
+// bottom:
+//
+//   - observe determines the current replicas of the job and their states (elastic.go, package view);
+//   - choose selects the action: hold, pause, end, wait for reports, run, ... (choose.go);
+//   - act takes the steps of that action (run.go, restart.go, reports.go, pause.go, hold.go, ending.go, finish.go,
+//     cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and withdraw.go);
+//   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
+//   - watchStall and recordProgress follow the training (stall.go, progress.go);
+//   - needsLiveRead reports whether the decision requires a live read (liveread.go).
+func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.View) {
+	v, resized := observe(job, seen, now)
+	s := &steps{View: v, Facts: Facts{
+		Counts:       view.CountsOf(v.Job.Status),
+		StartTime:    v.Job.Status.StartTime,
+		Running:      view.IsRunning(v.Job.Status),
+		Failures:     slices.Clone(v.Job.Status.Failures),
+		AvoidedNodes: slices.Clone(v.Job.Status.AvoidedNodes),
+	}}
+	if v.Job.Status.Decided() {
+		s.End = view.EndOf(v.Job.Status)
+	}
+	s.act(s.choose())
+	if s.Action == Expire {
+		return s.Facts, v
+	}
+	s.release()
+	if s.Job.Spec.ReportsProgress && s.Job.Spec.RunsHere() && !s.Job.Status.Finished() && !s.Job.Deleting {
+		s.watchStall(v)
+		s.recordProgress(v)
+	}
+	s.NeedsLiveRead = s.needsLiveRead(v, resized)
+	if s.RecordsFailure {
+		s.Unclear = unclear(v)
+		if s.Unclear == nil {
+			s.Unclear = s.lacking
+		}
+	}
+	return s.Facts, s.View
+}
+
+// steps fill in the facts of a chosen action.
+type steps struct {
+	// View of the job, after the restarts of the facts.
+	view.View
+	Facts
+	// lacking are the main containers of the recorded failures whose output does not have what the program printed.
+	lacking []view.Container
+}
+
+// act takes the steps of an action.
+func (s *steps) act(c choice) {
+	s.Action = c.action
+	if s.Action == Expire {
+		s.DeleteJob = true
+		return
+	}
+	s.deleteLostPods()
+	switch s.Action {
+	case Leave, Expire, Queue:
+	case Dispatch:
+		s.dispatch()
+	case CleanUp:
+		s.cleanUp()
+	case Hold:
+		s.hold()
+	case Pause:
+		s.pause()
+	case End:
+		s.end()
+	case DecideEnd:
+		s.begin()
+		s.decideEnd(*c.ending)
+		s.end()
+	case AwaitReports:
+		s.begin()
+		s.awaitReports(c.reportsDue)
+	case Stop:
+		s.restart()
+		s.stop()
+		s.pause()
+	case Withdraw:
+		s.begin()
+		s.restart()
+		s.withdraw(c.why)
+		s.run()
+	case GiveBack:
+		s.begin()
+		s.restart()
+		s.giveBack()
+		s.run()
+	case Run:
+		s.begin()
+		s.restart()
+		s.run()
+	}
+}
+
+// isDecided reports whether the end of the job is decided, now or before.
+func (s *steps) isDecided() bool { return s.End != nil || s.Job.Status.Decided() }
+
+// deleteLostPods deletes the pods of lost nodes by force after NodeLostDelay. So the job recovers, or is cleaned up,
+// without an administrator.
+func (s *steps) deleteLostPods() {
+	for _, pod := range s.Seen.Pods {
+		if check, ok := policy.NextNodeCheck(pod, s.Job.NodeLostDelay, s.Now); ok {
+			s.wakeUrgentlyAt(check)
+		}
+		due, ok := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
+		if !ok {
+			continue
+		}
+		if s.Now.Before(due) {
+			s.wakeUrgentlyAt(due)
+			continue
+		}
+		s.ForceDeletes = append(s.ForceDeletes, pod)
+	}
+	sortByName(s.ForceDeletes)
+}
+
+// wakeAt sets WakeAt, unless WakeAt is already earlier.
+func (f *Facts) wakeAt(t time.Time) {
+	if f.WakeAt.IsZero() || t.Before(f.WakeAt) {
+		f.WakeAt = t
+	}
+}
+
+// wakeUrgentlyAt sets WakeAt like wakeAt, and marks the job as urgent because nodes might be idle until then.
+func (f *Facts) wakeUrgentlyAt(t time.Time) {
+	f.wakeAt(t)
+	f.Urgent = true
+}
+
+// happens adds a happening.
+func (f *Facts) happens(h Happening) { f.Happenings = append(f.Happenings, h) }
+
+// sortByName sorts pods, so that equal input gives equal decisions.
+func sortByName(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}

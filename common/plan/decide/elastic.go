@@ -1,0 +1,158 @@
+package decide
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// observe returns the view of a job, with the current replicas if the job is elastic. resized reports whether an
+// elastic job adds or removes replicas.
+func observe(job view.Job, seen view.Observation, now time.Time) (v view.View, resized bool) {
+	roles, grows := presentRoles(job, seen)
+	v = view.Look(job, seen, now, roles)
+	if job.Spec.Elastic == nil || job.Status.Decided() || isPausedBeforeStart(v) {
+		return v, grows
+	}
+	before := len(v.Replicas)
+	v = scaledDown(v)
+	return v, grows || len(v.Replicas) < before
+}
+
+// presentRoles returns the roles with the current replicas of the job. grows reports whether an elastic job gets new
+// replicas. A job that is not elastic has the replicas of its spec until its end is decided. From then on its replicas
+// stay the same. The replicas of an elastic job also stay the same while a pause deletes its pods.
+//
+// A running elastic job has the replicas that the status records, and new ones as needed. The status is written before
+// the pod of a new replica is created, and before the pod of a removed replica is deleted. A new replica gets the
+// lowest index whose former pod is gone, so that pods of different replicas are never confused. An elastic job that is
+// new, or paused without pods, has the replicas of its spec.
+func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, grows bool) {
+	roles = slices.Clone(job.Spec.Roles)
+	status, elastic := job.Status, job.Spec.Elastic
+	losesPods := job.Spec.RunMode.Pausing() && status.StartTime == nil
+	hasNone := view.IsPaused(status) || losesPods && len(seen.Pods) == 0
+	if len(status.Tasks) == 0 || !status.Decided() && (elastic == nil || hasNone) {
+		return roles, false
+	}
+	for i := range roles {
+		role := &roles[i]
+		role.Indices = recordedIndices(job.Name, role.Type, status.Tasks)
+		if status.Decided() || losesPods {
+			continue
+		}
+		before := len(role.Indices)
+		role.Indices = policy.Grow(role.Indices, role.Replicas, elastic.Most(), func(index int32) bool {
+			return seen.Pods[framework.MemberName(job.Name, role.Type, index)] == nil
+		})
+		grows = grows || len(role.Indices) > before
+	}
+	return roles, grows
+}
+
+// recordedIndices returns the indices of the replicas of a type in a status, in ascending order.
+func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
+	indices := []int32{}
+	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
+	for _, task := range tasks {
+		if task.Type != roleType {
+			continue
+		}
+		for _, r := range task.Replicas {
+			if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
+				indices = append(indices, int32(index))
+			}
+		}
+	}
+	return indices
+}
+
+// scaledDown returns the view without the surplus replicas of an elastic job. The pods of these replicas are deleted
+// once the status no longer lists them, and their failures no longer count. The other replicas keep their pods, names
+// and indices.
+func scaledDown(v view.View) view.View {
+	roles := slices.Clone(v.Roles)
+	for i := range roles {
+		role := &roles[i]
+		var present []policy.Present
+		for j, r := range v.Replicas {
+			if r.Member.Role.Type == role.Type {
+				present = append(present, policy.Present{Index: r.Member.Index, Running: r.Works(), Leads: j == 0})
+			}
+		}
+		role.Indices = policy.Shrink(present, role.Replicas)
+	}
+	v.Roles, v.Gang = roles, v.GangOf(roles)
+	stay := make(map[string]*framework.Member, len(v.Gang.Members))
+	for i := range v.Gang.Members {
+		stay[v.Gang.Members[i].Name] = &v.Gang.Members[i]
+	}
+	remaining := make([]*view.Replica, 0, len(stay))
+	for _, r := range v.Replicas {
+		if member, ok := stay[r.Member.Name]; ok {
+			r.Member = member
+			remaining = append(remaining, r)
+		}
+	}
+	v.Replicas = remaining
+	return v
+}
+
+// withoutAdded returns the view of a job that ends. It leaves out replicas that an elastic job would add now.
+func withoutAdded(v view.View) view.View {
+	if v.Job.Spec.Elastic != nil && len(v.Job.Status.Tasks) > 0 {
+		v.Replicas = slices.DeleteFunc(slices.Clone(v.Replicas), func(r *view.Replica) bool { return r.Recorded.Phase == "" })
+	}
+	return v
+}
+
+// trainsWithLess reports whether enough replicas of an elastic job run, including the leader.
+func (s *steps) trainsWithLess() bool {
+	if s.Job.Spec.Elastic == nil || len(s.Replicas) == 0 {
+		return false
+	}
+	running := int32(0)
+	for i, r := range s.Replicas {
+		if r.Waits() {
+			if i == 0 {
+				return false
+			}
+			continue
+		}
+		if !r.StaysFailed() && r.Failure() == nil {
+			running++
+		}
+	}
+	return running >= s.Job.Spec.Elastic.Least()
+}
+
+// trains reports whether the replicas of the job suffice for the training. waiting is how many of them wait.
+func (s *steps) trains(waiting int) bool {
+	return waiting == 0 && s.Job.Spec.Elastic == nil || s.trainsWithLess()
+}
+
+// lackingToTrain returns how many of the missing replicas the training needs, besides those that are present.
+func (s *steps) lackingToTrain(missing, present int) int {
+	if elastic := s.Job.Spec.Elastic; elastic != nil {
+		return max(0, min(missing, int(elastic.Least())-present))
+	}
+	return missing
+}
+
+// trainsWithAMinimum reports whether the job needs only a minimum of its replicas.
+func (s *steps) trainsWithAMinimum() bool { return s.Job.Spec.Elastic != nil }
+
+// mayReplaceEnded reports whether the job can get a new replica in the place of one that has ended.
+func (s *steps) mayReplaceEnded() bool { return s.Job.Spec.Elastic != nil }
+
+// mayHaveBeenRemoved reports whether a replica might have been removed and added again, so that its pod might be of the
+// removed one.
+func mayHaveBeenRemoved(v view.View, r *view.Replica) bool {
+	return v.Job.Spec.Elastic != nil && r.Outcome.Phase != batchv1beta1.ReplicaPhasePending
+}

@@ -1,0 +1,130 @@
+package decide
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// ending is how a job ends.
+type ending struct {
+	// condition records the decision: ConditionSuccessCriteriaMet or ConditionFailureTarget.
+	condition string
+	reason    string
+	message   string
+	// cause is the failure that ended the job. Nil means none.
+	cause *view.ReplicaFailure
+}
+
+// ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
+// failure. While the controller waits for reports of a failure, no failure ends the job.
+func (s *steps) ending(awaitsReports bool) *ending {
+	if len(s.Replicas) > 0 && s.Replicas[0].Succeeded() {
+		return &ending{
+			condition: batchv1beta1.ConditionSuccessCriteriaMet,
+			reason:    batchv1beta1.ReasonLeaderSucceeded,
+			message:   fmt.Sprintf("leader %s succeeded", s.Gang.Leader().Name),
+		}
+	}
+	if deadline, ok := s.Deadline(); ok && !s.Now.Before(deadline) {
+		return &ending{
+			condition: batchv1beta1.ConditionFailureTarget,
+			reason:    batchv1beta1.ReasonDeadlineExceeded,
+			message:   s.deadlineMessage(),
+		}
+	}
+	if s.Seen.Admission != nil {
+		if message, expired := s.Seen.Admission.Expired(s.Job.UID); expired {
+			return &ending{
+				condition: batchv1beta1.ConditionFailureTarget,
+				reason:    batchv1beta1.ReasonMaxDurationExceeded,
+				message:   message,
+			}
+		}
+	}
+	if awaitsReports || len(s.Replicas) == 0 {
+		return nil
+	}
+	cause := s.decisiveFailure()
+	if cause == nil {
+		return nil
+	}
+	if end := s.permanentFailure(*cause); end != nil {
+		return end
+	}
+	return s.limitExceeded(*cause)
+}
+
+// deadlineMessage returns why the job fails at its deadline. The end replaces the message of Running, so a job that
+// waits then keeps what it waited for.
+func (s *steps) deadlineMessage() string {
+	message := fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
+		*s.Job.Spec.RunPolicy.ActiveDeadlineSeconds)
+	running := meta.FindStatusCondition(s.Job.Status.Conditions, batchv1beta1.ConditionRunning)
+	if running == nil || running.Status == metav1.ConditionTrue {
+		return message
+	}
+	return fmt.Sprintf("%s, and did not run at the end: %s", message, running.Message)
+}
+
+// decisiveFailure returns the failure that can end the job. It is the root cause of a failure that restarts all
+// replicas. If there is none, it is the failure of the leader. Nil means that neither exists.
+func (s *steps) decisiveFailure() *view.ReplicaFailure {
+	if root := s.RootCause(); root != nil {
+		return root
+	}
+	leader := s.Replicas[0]
+	if failure := leader.Failure(); failure != nil {
+		return &view.ReplicaFailure{Replica: leader, Failure: *failure}
+	}
+	return nil
+}
+
+// permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
+// failure, and nil otherwise. A deletion is not a failure of the program, and a stall restarts replicas with any
+// policy.
+func (s *steps) permanentFailure(cause view.ReplicaFailure) *ending {
+	failure := cause.Replica.Failure()
+	restartPolicy := cause.Replica.Member.Role.RestartPolicy
+	if cause.IsStall() || failure == nil || policy.Restarts(restartPolicy, failure) {
+		return nil
+	}
+	failed := view.ReplicaFailure{Replica: cause.Replica, Failure: *failure}
+	return &ending{
+		condition: batchv1beta1.ConditionFailureTarget,
+		reason:    batchv1beta1.ReasonPermanentFailure,
+		message:   withOutput(fmt.Sprintf("%s, which restart policy %s does not restart", failed, restartPolicy), *failure),
+		cause:     &failed,
+	}
+}
+
+// withOutput appends the message of the kubelet and the last complete lines of the replica's output.
+func withOutput(message string, failure policy.Failure) string {
+	if failure.Message != "" {
+		message += ": " + failure.Message
+	}
+	if failure.Output == "" {
+		return message
+	}
+	return message + "; its last output:\n" + failure.Output
+}
+
+// decideEnd records how the job ends. From then on no object is created for the job.
+func (s *steps) decideEnd(end ending) {
+	s.View = withoutAdded(s.View)
+	s.EndedBy, s.Running = end.cause, false
+	if end.cause != nil {
+		s.record(*end.cause)
+	}
+	s.End = &metav1.Condition{
+		Type: end.condition, Status: metav1.ConditionTrue, Reason: end.reason,
+		Message:            report.Truncated(end.message, report.MaxMessage),
+		ObservedGeneration: s.Job.Generation, LastTransitionTime: *view.Stored(s.Now),
+	}
+}

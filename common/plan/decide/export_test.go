@@ -1,0 +1,31 @@
+package decide
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan/view"
+)
+
+// WithOutput is withOutput. The tests are in package decide_test, because package jobtest, whose helpers they use,
+// imports this package.
+var WithOutput = withOutput
+
+// BuildPod returns the pod of the member with the given rank, in the given attempt of the job.
+func BuildPod(
+	job view.Job, gang framework.Gang, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
+) (*corev1.Pod, error) {
+	s := &steps{View: view.View{Job: job, Gang: gang}}
+	return s.buildPod(gang.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template)
+}
+
+// Start changes a template as the run mode requires for the replicas of a type, before and after the framework wires
+// it.
+func Start(
+	spec framework.JobSpec, pauses int32, roleType, mainContainer string, template *corev1.PodTemplateSpec, wire func(),
+) {
+	s := startOf(spec, pauses, roleType)
+	s.prepare([]string{mainContainer}, template)
+	wire()
+	s.complete([]string{mainContainer}, template)
+}

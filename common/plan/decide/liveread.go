@@ -1,0 +1,72 @@
+package decide
+
+import (
+	"slices"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+)
+
+// needsLiveRead reports whether a decision is irrevocable and must not rely on a cache, which can be stale. The
+// controller then decides again on a live read. before is the view before restarts, and s.View is the view after them.
+// resized reports whether an elastic job adds or removes replicas.
+func (s *steps) needsLiveRead(before view.View, resized bool) bool {
+	status := before.Job.Status
+	isMissing := func(r *view.Replica) bool { return r.Pod == nil && view.IsAlive(r.Recorded) }
+	switch {
+	case s.Action == Leave:
+		return false
+	case before.Job.Spec.RunsElsewhere():
+		// A cache might lack the admission of a job whose status Kueue has copied.
+		return s.Admission.Action != "" || s.Forgets
+	case slices.ContainsFunc(before.Replicas, func(r *view.Replica) bool { return mayHavePastPod(before, r) }):
+		return true
+	case s.Action == DecideEnd && s.End.Reason == batchv1beta1.ReasonMaxDurationExceeded:
+		// A cache might have the admission of an earlier run.
+		return true
+	case s.Finishes && !keepsPods(before.Job):
+		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
+		return true
+	case status.RunningTime != nil && !view.IsRunning(status) && s.Running:
+		// The job runs again. A cache might show a pod as it was before it had to be replaced.
+		return true
+	case resized: // scaling depends on which pods are gone and which replicas run
+		return true
+	case s.RecordsFailure: // the failure counts, or ends the job
+		return true
+	case s.Stall.Reaction() != "": // a cache might lack the failure that made the training hang
+		return true
+	case s.Action == Stop, s.Action == Withdraw, s.Action == GiveBack:
+		// Earlier failures must be counted before the attempt ends.
+		return true
+	case s.Action == Pause && (len(s.Seen.Pods) == 0) != view.IsPaused(status):
+		// A cache might lack a pod that was just created, or still have a pod that is gone.
+		return true
+	case len(s.Creates) > 0 && s.Gang.Attempt > 0: // all pods of the earlier attempt must be gone
+		return true
+	case len(s.Creates) > 0 && before.Seen.Admission != nil:
+		// A cache might have the admission of an earlier run or of fewer pods. It also lacks the field schedulingGroup
+		// of pods.
+		return true
+	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
+		return true
+	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):
+		// The object is already deleted, unless the controller stopped in between. A cache might not show that.
+		return true
+	case s.CleanedUp && keepsPods(before.Job):
+		// From now on the status reports missing pods as deleted.
+		return slices.ContainsFunc(before.Replicas, isMissing)
+	default:
+		return false
+	}
+}
+
+// mayHavePastPod reports whether the pod of a replica is not the recorded one and might belong to the past. While a job
+// runs, its current pods are recorded.
+func mayHavePastPod(v view.View, r *view.Replica) bool {
+	if r.Pod == nil || r.Pod.UID == r.Recorded.UID {
+		return false
+	}
+	return view.IsRunning(v.Job.Status) && view.IsAlive(r.Recorded) ||
+		mayHaveBeenRemoved(v, r)
+}

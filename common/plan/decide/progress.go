@@ -1,0 +1,26 @@
+package decide
+
+import "tensorstack.dev/jobs/common/plan/view"
+
+// recordProgress records the progress of the training when the next write for progress alone is due. It does so earlier
+// if replicas restart or stop, if the job ends or finishes, or if a stall begins: the readings might be lost later, and
+// the message of the stall names the last step. before is the view before restarts, whose pods have the progress.
+func (s *steps) recordProgress(before view.View) {
+	was := before.Job.Status
+	_, reading := before.LastProgress()
+	isNew := reading != nil && !view.IsSameProgress(was.Progress, reading.Status)
+	isNewAttempt := s.Counts.JobAttempt() != view.CountsOf(was).JobAttempt()
+	isWritten := len(s.Restarts) > 0 || isNewAttempt || s.Stall.Reaction() != "" ||
+		s.isDecided() != was.Decided() || s.Finishes
+	if isNew && (isWritten || !s.Now.Before(s.Seen.ProgressDue)) {
+		s.Progress = reading.Status.DeepCopy()
+		isNew = false
+	}
+	switch {
+	case !s.Running:
+	case isNew:
+		s.wakeAt(s.Seen.ProgressDue)
+	default:
+		s.wakeAt(view.Later(s.Seen.ProgressDue, s.Now.Add(view.ProgressInterval)))
+	}
+}

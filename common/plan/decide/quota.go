@@ -1,0 +1,74 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
+// together, and without them the other replicas only wait. It is 0 if somebody might use the replicas that exist:
+//
+//   - an elastic job has its minimum;
+//   - a replica of another job is replaced alone, or has reported a step;
+//   - a replica has ended;
+//   - the replicas might not depend on each other, because a failure of one does not restart the others;
+//   - the job is in debug mode.
+func (s *steps) neededTogether() int {
+	isCollective := s.trainsWithAMinimum() || s.Gang.AllOrNothing ||
+		policy.Scope(s.Job.Spec) == batchv1beta1.RestartScopeJob
+	if !isCollective || s.Job.Spec.RunMode.Debugging() {
+		return 0
+	}
+	missing, present := 0, 0
+	for _, r := range s.Replicas {
+		report := s.ReadingOf(r).Status
+		trains := r.Recorded.Attempt > 0 || report != nil && report.Step != nil
+		switch {
+		case r.Done, r.Succeeded(), trains && !s.trainsWithAMinimum():
+			return 0
+		case r.IsCurrent():
+			present++
+		default:
+			missing++
+		}
+	}
+	return s.lackingToTrain(missing, present)
+}
+
+// giveBackDue returns when the job gives its pods back, because a ResourceQuota rejects others that it needs. Jobs that
+// keep such pods can wait for each other forever. It returns false if the job has no such pods.
+func (s *steps) giveBackDue() (time.Time, bool) {
+	c := view.Initialized(s.Job.Status)
+	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded || s.neededTogether() == 0 {
+		return time.Time{}, false
+	}
+	since, holds := c.LastTransitionTime.Time, false
+	for _, r := range s.Replicas {
+		if r.IsCurrent() {
+			holds = true
+			if created := r.Pod.CreationTimestamp.Time; created.After(since) {
+				since = created
+			}
+		}
+	}
+	return since.Add(policy.QuotaPatience), holds
+}
+
+// wakeToGiveBack requeues a job that will give its pods back.
+func (s *steps) wakeToGiveBack() {
+	if due, ok := s.giveBackDue(); ok {
+		s.wakeAt(due)
+	}
+}
+
+// giveBack stops the replicas of a job that a ResourceQuota keeps from training. The job starts again when the quota
+// has room for all of them.
+func (s *steps) giveBack() {
+	s.evict(fmt.Sprintf("deleted the pods of the job, because a ResourceQuota has no room for %s that it needs together "+
+		"with them", report.Count(s.neededTogether(), "replica")))
+}

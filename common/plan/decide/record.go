@@ -1,0 +1,73 @@
+package decide
+
+import (
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/plan/view"
+)
+
+// unclear returns the main containers whose whole output might show that another failure was the root cause. It returns
+// nil if the root cause is clear.
+func unclear(v view.View) []view.Container {
+	root := v.RootCause()
+	if root == nil || !root.Failure.IsUnclear() {
+		return nil
+	}
+	var containers []view.Container
+	for _, r := range v.Replicas {
+		if failure := r.Failure(); failure != nil && r.Pod != nil && failure.IsUnclear() {
+			containers = append(containers, view.Container{Pod: r.Pod.Name, Name: r.MainContainer})
+		}
+	}
+	return containers
+}
+
+// maxFailures is how many failures a status keeps.
+const maxFailures = 5
+
+// isRecorded reports whether status.failures already has the failure. The failure of a replica that stays failed can
+// restart or end the job later, when the user edits the spec. If its pod is gone, the time of the failure is unknown.
+func (s *steps) isRecorded(f view.ReplicaFailure) bool {
+	return f.Replica.Done && slices.ContainsFunc(s.Failures, func(recorded batchv1beta1.ReplicaFailure) bool {
+		isSameTime := f.Failure.Time.IsZero() || recorded.Time.Equal(view.Stored(f.Failure.Time))
+		return recorded.Replica == f.Culprit().Member.Name && ptr.Equal(recorded.ExitCode, f.Failure.ExitCode) && isSameTime
+	})
+}
+
+// record adds a failure at the front of status.failures, unless it is already recorded.
+func (s *steps) record(f view.ReplicaFailure) {
+	s.RecordsFailure = true
+	if s.isRecorded(f) {
+		return
+	}
+	if f.Failure.Report.LacksOutput && f.Replica.Pod != nil {
+		s.lacking = append(s.lacking, view.Container{Pod: f.Replica.Pod.Name, Name: f.Replica.MainContainer})
+	}
+	culprit, node := f.Culprit(), f.Node()
+	failed := f.Failure.Time
+	if failed.IsZero() || failed.After(s.Now) { // the clock of a node can be ahead
+		failed = s.Now
+	}
+	record := batchv1beta1.ReplicaFailure{
+		Replica:  culprit.Member.Name,
+		Node:     node,
+		ExitCode: f.Failure.ExitCode,
+		Rank:     f.Rank(),
+		Reason:   f.Failure.Reason,
+		Time:     *view.Stored(failed),
+		Counted:  !f.Failure.Ignored,
+		Devices:  f.Failure.Devices,
+		Message:  f.Failure.Detail(),
+	}
+	if code := f.Report().ExitCode; code != nil && record.Rank != nil {
+		if record.RankSignal = launcher.Signal(*code); record.RankSignal == "" {
+			record.RankExitCode = code
+		}
+	}
+	failures := slices.Insert(s.Failures, 0, record)
+	s.Failures = failures[:min(len(failures), maxFailures)]
+}

@@ -1,0 +1,48 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// lostPeerWindows is how many failure windows the controller waits while every reported failure is only a lost peer.
+const lostPeerWindows = 5
+
+// reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not
+// wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
+func (s *steps) reportsDue() (time.Time, bool) {
+	if !slices.ContainsFunc(s.Replicas, (*view.Replica).Runs) {
+		return time.Time{}, false
+	}
+	root := s.RootCause()
+	if root == nil || root.Failure.Ignored || root.IsStall() {
+		return time.Time{}, false
+	}
+	seen := s.Now
+	c := meta.FindStatusCondition(s.Job.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+	if c != nil && s.HasUnjudgedFailure() {
+		seen = c.LastTransitionTime.Time
+	}
+	window := s.Job.FailureWindow
+	if root.Failure.FollowsOn() { // the root cause is not reported yet
+		window *= lostPeerWindows
+	}
+	return policy.ReportsDue(seen, s.Now, window)
+}
+
+// awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts
+// whatever happens to its pod. It writes nothing for peers that fail during the wait.
+func (s *steps) awaitReports(due time.Time) {
+	s.wakeAtDeadline()
+	s.wakeUrgentlyAt(due)
+	if s.HasUnjudgedFailure() {
+		return
+	}
+	s.RecordsFailure = true
+}

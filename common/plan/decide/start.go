@@ -1,0 +1,85 @@
+package decide
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// start overrides how a replica starts. The zero value overrides nothing.
+type start struct {
+	skipInitContainers bool
+	// idles reports whether the replica runs the command instead of its training.
+	idles         bool
+	command, args []string
+}
+
+// startOf returns how the replicas of a type start: in debug mode, after a pause, or normally.
+func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
+	mode := spec.RunMode
+	switch {
+	case mode.Debugging():
+		s := start{idles: true}
+		if !spec.HasLauncher {
+			s.command = []string{"sleep", "inf"}
+		}
+		for _, spec := range mode.Debug.ReplicaSpecs {
+			if spec.Type == roleType {
+				s.skipInitContainers = spec.SkipInitContainer
+				if len(spec.Command) > 0 {
+					s.command = spec.Command
+				}
+			}
+		}
+		return s
+	case mode != nil && mode.Pause != nil && pauses > 0:
+		for _, resume := range mode.Pause.ResumeSpecs {
+			if resume.Type != roleType {
+				continue
+			}
+			s := start{skipInitContainers: resume.SkipInitContainer}
+			if !spec.HasLauncher {
+				s.command, s.args = resume.Command, resume.Args
+			}
+			return s
+		}
+	}
+	return start{}
+}
+
+// prepare changes the template before the framework builds the command line from it.
+func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec) {
+	if s.skipInitContainers {
+		ends := func(c corev1.Container) bool { // not a sidecar
+			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+		}
+		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, ends)
+	}
+	main := framework.MainContainer(mainContainers, template.Spec.Containers)
+	if main == nil || s.idles {
+		return
+	}
+	if len(s.command) > 0 {
+		main.Command = slices.Clone(s.command)
+	}
+	if len(s.args) > 0 {
+		main.Args = slices.Clone(s.args)
+	}
+}
+
+// complete changes the template after the framework has wired it.
+func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
+	main := framework.MainContainer(mainContainers, template.Spec.Containers)
+	if main == nil {
+		return
+	}
+	if s.idles {
+		main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil
+	}
+	// If the framework has set its own command, that command runs the args. The override then replaces both.
+	if len(s.command) > 0 && (s.idles || !slices.Equal(main.Command, s.command)) {
+		main.Command, main.Args = slices.Clone(s.command), slices.Clone(s.args)
+	}
+}

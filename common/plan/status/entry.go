@@ -1,0 +1,84 @@
+package status
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// entryOfPod returns the entry of a replica in the status, according to its pod.
+func entryOfPod(r *view.Replica) batchv1beta1.ReplicaStatus {
+	entry := batchv1beta1.ReplicaStatus{
+		Name:        r.Member.Name,
+		Phase:       batchv1beta1.ReplicaPhaseCreating,
+		Attempt:     r.Recorded.Attempt,
+		RestartTime: r.Recorded.RestartTime,
+	}
+	if r.Done || r.Outdated {
+		return r.Recorded
+	}
+	if !r.IsCurrent() {
+		return entry
+	}
+	entry.UID = r.Pod.UID
+	entry.Phase = r.Outcome.Phase
+	switch {
+	case r.Failure() != nil: // even if Kubernetes disrupted the pod and it still runs
+		entry.Phase = batchv1beta1.ReplicaPhaseFailed
+	case r.Outcome.Terminating && (view.HasEnded(entry.Phase) || goesOnWithout(r)):
+		// The exit of a pod that somebody deleted does not count.
+		entry.Phase = batchv1beta1.ReplicaPhaseCreating
+	}
+	entry.Node = r.Pod.Spec.NodeName
+	entry.RestartTime = nil
+	for _, c := range r.Pod.Status.ContainerStatuses {
+		entry.Containers = append(entry.Containers, containerStatus(withFirstEnd(r, c)))
+	}
+	return entry
+}
+
+// withFirstEnd returns the status of a container at the time when the replica failed. The kubelet might have restarted
+// the main container since then.
+func withFirstEnd(r *view.Replica, c corev1.ContainerStatus) corev1.ContainerStatus {
+	ended := c.LastTerminationState
+	hasRestarted := c.Name == r.MainContainer && c.State.Terminated == nil && ended.Terminated != nil
+	if hasRestarted {
+		c.State = ended
+	}
+	return c
+}
+
+// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. The phase is Deleted
+// only if the clean-up deleted the pod, or would have deleted it.
+func finalEntry(r *view.Replica, run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
+	if r.IsCurrent() && !r.Outcome.Terminating {
+		return entryOfPod(r)
+	}
+	entry := r.Recorded
+	entry.RestartTime = nil
+	if !view.HasEnded(entry.Phase) || run.CleanUpPolicy == batchv1beta1.CleanUpPolicyAll {
+		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
+	}
+	return entry
+}
+
+func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
+	switch {
+	case c.State.Terminated != nil:
+		return batchv1beta1.ContainerStatus{
+			Name: c.Name, State: batchv1beta1.ContainerTerminated,
+			ExitCode: new(c.State.Terminated.ExitCode), Reason: report.Truncated(c.State.Terminated.Reason, maxReason),
+		}
+	case c.State.Running != nil:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
+	case c.State.Waiting != nil:
+		return batchv1beta1.ContainerStatus{
+			Name: c.Name, State: batchv1beta1.ContainerWaiting,
+			Reason: report.Truncated(c.State.Waiting.Reason, maxReason),
+		}
+	default:
+		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
+	}
+}

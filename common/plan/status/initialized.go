@@ -1,0 +1,108 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// setInitialized sets the condition Initialized.
+func (r *renderer) setInitialized() {
+	switch {
+	case r.facts.Action == decide.Hold:
+		r.refuse(batchv1beta1.ReasonNoReplicas, noReplicas)
+	case r.pauses():
+		r.accept("the job is accepted and its replicas are created when it is resumed")
+	case r.runs(), r.facts.Action == decide.Queue:
+		if r.HasUnreportedPods() {
+			r.accept(accepted)
+		}
+		r.reportRefusal()
+	case r.begins() && r.HasUnreportedPods():
+		// The first status write was deferred, so this status must include its conditions.
+		r.accept(accepted)
+	}
+}
+
+// reportRefusal reports why pods cannot be created, or that the job is accepted. It keeps a rejection by the API server
+// until nothing is left to create.
+func (r *renderer) reportRefusal() {
+	f := r.facts
+	if f.Refusal != nil {
+		r.refuse(f.Refusal.Reason, f.Refusal.Error())
+		return
+	}
+	isMissing := func(replica *view.Replica) bool { return !replica.IsCurrent() && !replica.Done }
+	isTried := f.CreateService || f.EnsureNetworkPolicy || f.Admission.Action != "" || r.IsAdmissionUnknown()
+	if isTried || (f.Wait == nil || len(f.Creates) > 0) && slices.ContainsFunc(r.Replicas, isMissing) {
+		if r.isRefused() {
+			return
+		}
+	}
+	r.accept(accepted)
+}
+
+// accepted is the message of the condition Initialized of a job that runs or is starting.
+const accepted = "the job is accepted and its replicas are created as they are needed"
+
+// accept sets Initialized to True, and reports parts of the spec that have no effect.
+func (r *renderer) accept(message string) {
+	if notice := r.Job.Spec.NoEffect(); notice != "" {
+		message += "; " + notice
+		if view.Initialized(r.Status) == nil {
+			r.addEvent(corev1.EventTypeWarning, batchv1beta1.EventNoEffect, "Plan", notice)
+		}
+	}
+	r.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionTrue, batchv1beta1.ReasonAccepted, message)
+}
+
+// refuse sets Initialized to False, and emits an event if the reason is new.
+func (r *renderer) refuse(reason, message string) {
+	if before := view.Initialized(r.Status); before == nil || before.Reason != reason {
+		r.addEvent(corev1.EventTypeWarning, reason, "Plan", message)
+	}
+	r.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
+}
+
+// Refuse reports in a status that an object of the job could not be created: in the condition Initialized, and in the
+// condition Running of a job that waits, whose message kubectl get shows. It reports whether the status changes.
+func Refuse(status *batchv1beta1.JobStatus, refused *report.RefusedError, generation int64, now time.Time) bool {
+	condition := metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: refused.Reason, Message: report.Truncated(refused.Error(), report.MaxMessage),
+		ObservedGeneration: generation, LastTransitionTime: *view.Stored(now),
+	}
+	status.Reason = refused.Reason
+	condition.Type = batchv1beta1.ConditionInitialized
+	changed := meta.SetStatusCondition(&status.Conditions, condition)
+	if meta.IsStatusConditionFalse(status.Conditions, batchv1beta1.ConditionRunning) {
+		condition.Type = batchv1beta1.ConditionRunning
+		changed = meta.SetStatusCondition(&status.Conditions, condition) || changed
+	}
+	return changed
+}
+
+// isRefused reports whether an object of the job could not be created, and nothing has changed this since.
+func (r *renderer) isRefused() bool {
+	c := view.Initialized(r.Status)
+	return c != nil && c.Status == metav1.ConditionFalse && IsCreateFailure(c.Reason)
+}
+
+// IsCreateFailure reports whether a reason of Initialized means that an object of the job could not be created or
+// updated.
+func IsCreateFailure(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonNameConflict, batchv1beta1.ReasonCreateFailed, batchv1beta1.ReasonAdmissionChangedPod,
+		batchv1beta1.ReasonUpdateFailed, batchv1beta1.ReasonNotInstalled, batchv1beta1.ReasonResourceQuotaExceeded:
+		return true
+	default:
+		return false
+	}
+}

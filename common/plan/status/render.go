@@ -1,0 +1,136 @@
+// Package status renders how a job reads, from its view and the facts: the fields, conditions and tasks of its status,
+// and the events. It decides nothing.
+package status
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// Rendering is how the facts of a job read.
+type Rendering struct {
+	// Status is the new status of the job.
+	Status batchv1beta1.JobStatus
+	// Events are the events of what happens.
+	Events []report.Event
+	// AnnouncesWait reports whether an event is about a wait for admission that does not end by itself.
+	AnnouncesWait bool
+	// StartDuration is how long the job took from its creation until it ran. It is set when the job runs for the first
+	// time.
+	StartDuration *time.Duration
+	// RecoveryDuration is how long the job took from a failure until every replica ran again, or until an elastic job
+	// trained again. It is set when that happens.
+	RecoveryDuration *time.Duration
+}
+
+// Render returns how the facts of a job read. v is the view of the job after the facts, and old is the status before
+// them. Without facts the status stays the same. A status that is rendered twice with the same facts equals the one
+// that is rendered once.
+func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
+	if f.Forgets {
+		old = batchv1beta1.JobStatus{}
+	}
+	r := &renderer{View: v, facts: &f, was: &old, Rendering: Rendering{Status: copyOf(old)}}
+	if f.Action == decide.Leave || f.Action == decide.Expire || f.Action == decide.Dispatch {
+		return r.Rendering
+	}
+	r.setIdentity()
+	r.setCounts()
+	r.resume()
+	r.announceHappenings()
+	r.setTasks()
+	r.setInitialized()
+	r.setReplicaFailure()
+	r.setPaused()
+	r.setRunning()
+	r.setEnd()
+	r.setPhase()
+	r.setReason()
+	r.setStalled()
+	r.setProgress()
+	r.fit()
+	r.setDefaults()
+	return r.Rendering
+}
+
+// renderer renders facts. Each field and each condition of the status is set in one file.
+type renderer struct {
+	view.View
+	Rendering
+
+	facts *decide.Facts
+	// was is the status before the facts.
+	was *batchv1beta1.JobStatus
+	// resumes reports whether the job is resumed after a pause.
+	resumes bool
+	// runningReason is the reason of the condition Running of a job that runs or waits.
+	runningReason string
+}
+
+// setIdentity sets the observed generation, and the selector by which others find the pods.
+func (r *renderer) setIdentity() {
+	if r.facts.Action == decide.End && r.Job.Spec.RunsElsewhere() {
+		return
+	}
+	r.Status.ObservedGeneration = r.Job.Generation
+	if r.facts.Action != decide.End && r.facts.Action != decide.CleanUp {
+		r.Status.Selector = labels.SelectorFromSet(view.SelectorLabels(r.Job.Kind.Kind, r.Job.Name)).String()
+	}
+}
+
+// setCounts sets what the status remembers of the attempts of the job.
+func (r *renderer) setCounts() {
+	counts := r.facts.Counts
+	r.Status.Attempt, r.Status.Pauses, r.Status.Evictions = counts.Restarts, counts.Pauses, counts.Evictions
+	r.Status.BackoffCount, r.Status.Disruptions = counts.Failures, counts.Disruptions
+	r.Status.StartTime = r.facts.StartTime
+	r.Status.Failures = slices.Clone(r.facts.Failures)
+	r.Status.AvoidedNodes = slices.Clone(r.facts.AvoidedNodes)
+}
+
+// begins reports whether the job starts, or has started and goes on until its end is decided.
+func (r *renderer) begins() bool {
+	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitReports
+}
+
+// runs reports whether replicas are restarted and created as needed.
+func (r *renderer) runs() bool {
+	return slices.Contains([]decide.Action{decide.Run, decide.Withdraw, decide.GiveBack}, r.facts.Action)
+}
+
+// setCondition sets a condition of the status.
+func (r *renderer) setCondition(conditionType string, conditionStatus metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             conditionStatus,
+		Reason:             reason,
+		Message:            report.Truncated(message, report.MaxMessage),
+		ObservedGeneration: r.Job.Generation,
+		LastTransitionTime: *view.Stored(r.Now),
+	})
+}
+
+// addEvent adds an event. facts are the keys and values of its log line.
+func (r *renderer) addEvent(eventType, reason, action, message string, facts ...any) {
+	event := report.Event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts}
+	r.Events = append(r.Events, event)
+}
+
+// copyOf returns a copy of a status that can be changed. The copy shares the tasks, because there can be many. They are
+// replaced and never changed in place.
+func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
+	tasks := status.Tasks
+	status.Tasks = nil
+	status = *status.DeepCopy()
+	status.Tasks = tasks
+	return status
+}

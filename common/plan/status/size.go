@@ -1,0 +1,157 @@
+package status
+
+import (
+	"encoding/json"
+	"slices"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/report"
+)
+
+const (
+	// maxObject is the largest size of a job that the API server stores, in bytes: the 1.5 MiB that etcd accepts, minus
+	// a reserve for additions to the status after the decision.
+	maxObject = 1536<<10 - 64<<10
+	// restOfSmallJob is an upper bound for the size of a small job without its status, in bytes. Most of it can be
+	// annotations and managed fields.
+	restOfSmallJob = 512 << 10
+	// maxMessages is an upper bound for the size of the messages of a status as JSON, in bytes.
+	maxMessages = 512 << 10
+	// maxReason is the longest reason of a container in a status, in bytes.
+	maxReason = 128
+	// shortMessage is the longest message in a status that has no room for longer ones, in bytes.
+	shortMessage = 256
+)
+
+// omission is a part of the status that is left out if the job is too large.
+type omission struct {
+	// note is the text in status.omitted. Empty means that nothing is left out.
+	note string
+	// omit leaves the part out.
+	omit func(*renderer)
+}
+
+// omissions lists the parts that can be left out of a status, the least important first. Each is left out in addition
+// to those before it. The controller itself reads names, UIDs, phases and attempts, which are always kept. It also
+// reads the exit codes of failures, which are kept as long as there is room.
+var omissions = []omission{
+	{note: "", omit: func(*renderer) {}},
+	{
+		note: "the containers of replicas, since the job is too large: see the pods that status.selector selects",
+		omit: omitContainers,
+	},
+	{
+		note: "the containers and nodes of replicas, since the job is too large: see the pods that status.selector selects",
+		omit: omitNodes,
+	},
+	{
+		note: "the containers and nodes of replicas and the ends of messages, since the job is too large: " +
+			"see the pods that status.selector selects, and their logs",
+		omit: shortenMessages,
+	},
+	{
+		note: "the containers, nodes and exit codes of replicas and the ends of messages, since the job is too large: " +
+			"see the pods that status.selector selects, and their logs",
+		omit: omitExitCodes,
+	},
+}
+
+// fit leaves out parts of the status if the job is too large for the API server. It never restores a part that was left
+// out before: for a replica whose pod is gone, only the entry without that part is left.
+func (r *renderer) fit() {
+	if !r.updatesTasks() {
+		return
+	}
+	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == r.Job.Status.Omitted })
+	fits := boundOf(r.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
+	if before <= 0 && r.Job.RestSize == nil && fits {
+		return // nearly all jobs fit for certain, and an exact measurement is expensive
+	}
+	room := maxObject - restOfSmallJob
+	if r.Job.RestSize != nil {
+		room = maxObject - r.Job.RestSize()
+	}
+	for i, o := range omissions {
+		o.omit(r)
+		r.Status.Omitted = o.note
+		if i >= before && sizeOf(r.Status) <= room {
+			return
+		}
+	}
+}
+
+// boundOf returns an upper bound for the size of tasks as JSON, in bytes.
+func boundOf(tasks []batchv1beta1.TaskStatus) int {
+	// Field names, numbers and times of a replica and of a container, and one escaped character of a reason.
+	const replica, container, escaped = 160, 80, 6
+	bytes := 0
+	for _, task := range tasks {
+		for i := range task.Replicas {
+			r := &task.Replicas[i]
+			bytes += replica + len(r.Name) + len(r.UID) + len(r.Phase) + len(r.Node)
+			for _, c := range r.Containers {
+				bytes += container + len(c.Name) + len(c.State) + escaped*len(c.Reason)
+			}
+		}
+	}
+	return bytes
+}
+
+func sizeOf(status batchv1beta1.JobStatus) int {
+	content, err := json.Marshal(status)
+	if err != nil {
+		return 0 // every status can be encoded as JSON
+	}
+	return len(content)
+}
+
+// omitContainers leaves out the containers of replicas, except a main container that failed. Its exit code decides
+// whether the replica is restarted if the pod is gone.
+func omitContainers(r *renderer) {
+	mains := make(map[string]string, len(r.Replicas))
+	for _, replica := range r.Replicas {
+		mains[replica.Member.Name] = replica.MainContainer
+	}
+	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) {
+		failed := func(c batchv1beta1.ContainerStatus) bool {
+			return c.Name == mains[entry.Name] && c.ExitCode != nil && *c.ExitCode != 0
+		}
+		i := slices.IndexFunc(entry.Containers, failed)
+		if i < 0 {
+			entry.Containers = nil
+		} else {
+			entry.Containers = []batchv1beta1.ContainerStatus{entry.Containers[i]}
+		}
+	})
+}
+
+func omitExitCodes(r *renderer) {
+	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) { entry.Containers = nil })
+}
+
+func omitNodes(r *renderer) {
+	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) { entry.Node = "" })
+}
+
+func eachReplica(r *renderer, change func(*batchv1beta1.ReplicaStatus)) {
+	for _, task := range r.Status.Tasks {
+		for i := range task.Replicas {
+			change(&task.Replicas[i])
+		}
+	}
+}
+
+func shortenMessages(r *renderer) {
+	status := &r.Status
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		if c.Reason == batchv1beta1.ReasonResourceQuotaExceeded {
+			continue // the controller reads it
+		}
+		c.Message = report.Truncated(c.Message, shortMessage)
+	}
+	for i := range status.Failures {
+		f := &status.Failures[i]
+		f.Message = report.Truncated(f.Message, shortMessage)
+	}
+}

@@ -1,0 +1,102 @@
+package status
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one
+// that cannot start without help, or the pods that should have ended before a restart.
+func (r *renderer) waitingFor() (waiting int, reason, message string) {
+	for _, of := range r.Replicas {
+		why, text := r.explain(of)
+		if why == "" {
+			continue
+		}
+		waiting++
+		if reason == "" || (StartsByItself(reason) && !StartsByItself(why)) {
+			reason, message = why, text
+		}
+	}
+	if len(r.facts.Overdue) > 0 && StartsByItself(reason) {
+		reason, message = batchv1beta1.ReasonRestarting, waitingForOverdue(r.facts.Overdue)
+	}
+	return waiting, reason, message
+}
+
+// StartsByItself reports whether a replica that waits for this reason will run without help.
+func StartsByItself(reason string) bool {
+	switch reason {
+	case batchv1beta1.ReasonCreating, batchv1beta1.ReasonPending, batchv1beta1.ReasonRestarting, batchv1beta1.ReasonQueued,
+		schedulerv1beta1.ReasonEarlierGroup:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain returns why a replica does not run. The reason is empty if the replica runs, or if it has ended and is not
+// restarted.
+func (r *renderer) explain(of *view.Replica) (reason, message string) {
+	isRestarted := r.facts.Counts.Restarts+of.Recorded.Attempt > 0
+	switch {
+	case of.Done:
+		return "", ""
+	case of.IsReplaced():
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", of.Member.Name)
+	case of.Pod == nil && of.Recorded.RestartTime != nil && of.Recorded.RestartTime.After(r.Now):
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
+			of.Member.Name, of.Recorded.RestartTime.UTC().Format("15:04:05 MST"))
+	case of.Pod == nil && r.facts.Wait != nil:
+		return r.facts.Wait.Reason, r.facts.Wait.Message
+	case of.Pod == nil && r.isRefused():
+		return view.Initialized(r.Status).Reason, view.Initialized(r.Status).Message
+	case of.Pod == nil && isRestarted:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being recreated", of.Member.Name)
+	case of.Pod == nil:
+		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", of.Member.Name)
+	case of.Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
+		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", of.Member.Name)
+	case of.Outcome.Phase == batchv1beta1.ReplicaPhasePending:
+		return r.WhyPending(of.Pod)
+	default:
+		return "", ""
+	}
+}
+
+// waitingForOverdue returns the message about pods that should be gone. The containers of a pod that a finalizer keeps
+// have ended.
+func waitingForOverdue(overdue []*corev1.Pod) string {
+	first := overdue[0]
+	late := "pod " + first.Name
+	if node := first.Spec.NodeName; node != "" {
+		late += " on node " + node
+	}
+	if !policy.MayRun(first) {
+		late += " (its containers have ended)"
+	}
+	if more := len(overdue) - 1; more > 0 {
+		late += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("waiting for overdue %s to end", late)
+}
+
+// announceWait emits an event when the job starts to wait for the given reason and the wait does not end without
+// intervention.
+func (r *renderer) announceWait(reason string) {
+	if r.facts.Wait == nil || r.facts.Wait.Reason != reason || !r.facts.Wait.NeedsHelp {
+		return
+	}
+	before := meta.FindStatusCondition(r.Job.Status.Conditions, batchv1beta1.ConditionRunning)
+	if before == nil || before.Reason != reason {
+		r.AnnouncesWait = true
+		r.addEvent(corev1.EventTypeWarning, reason, "Queue", r.facts.Wait.Message)
+	}
+}

@@ -1,0 +1,204 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// StallCheck is whether the training of a job is stalled, as the last readings of its pods show. The zero value means
+// that this is unknown, or that the job has no deadline for progress.
+type StallCheck struct {
+	// IsOnTime reports whether the readings show that the training is not stalled.
+	IsOnTime bool
+	// Stalled is the replica that makes no progress. Nil means that the training is not stalled, as far as is known.
+	Stalled *Replica
+	// Message describes the stall.
+	Message string
+	// Due is when the training will be stalled if it makes no progress until then. Zero means never.
+	Due time.Time
+}
+
+// CheckStall returns whether the training is stalled. A reading that is missing is never a stall. This is unknown while
+// the job is paused or in debug mode, waits in a queue, must stop its pods, has a failure that is not decided, or has
+// pods of replicas that it no longer needs.
+func (v *View) CheckStall() StallCheck {
+	spec, status := v.Job.Spec, v.Job.Status
+	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
+	if !spec.ReportsProgress || spec.RunMode.Debugging() || spec.RunMode.Pausing() || !IsRunning(status) ||
+		v.WhyStop() != "" || v.HasUnjudgedFailure() ||
+		slices.ContainsFunc(v.Replicas, (*Replica).hasNewFailure) || v.hasSurplus() {
+		return StallCheck{}
+	}
+	since := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime.Time
+	if by, last := v.LastProgress(); last != nil {
+		if last.IsFinal { // nothing was reported since then
+			elapsed := v.Now.Sub(last.Time)
+			last.Time, last.Silence, last.Announced = v.Now, last.Silence+elapsed, last.Announced-elapsed
+		}
+		return checkAfterReport(by, *last, v.lastStart(), since, startLimit, limit)
+	}
+	return v.checkBeforeReport(since, startLimit, limit)
+}
+
+// hasSurplus reports whether the job has pods of replicas that it no longer needs. They are deleted. Until they are
+// gone, the other replicas might wait for them.
+func (v *View) hasSurplus() bool {
+	needed := make(map[string]bool, len(v.Replicas))
+	for _, r := range v.Replicas {
+		needed[r.Member.Name] = true
+	}
+	for name := range v.Seen.Pods {
+		if !needed[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAfterReport returns whether a training is stalled that has reported progress. If its processes have started
+// again since then, the limit is startLimit. since is when the job began to run. A limit of 0 means none.
+func checkAfterReport(by *Replica, last Reading, started, since time.Time, startLimit, limit time.Duration) StallCheck {
+	missing, field := "no other step", "progressDeadlineSeconds"
+	after, progress := cmp.Or(last.Status.Summary, "the first report"), last.progressTime()
+	startsAgain := !started.Before(progress) // false if they have never started again
+	if startsAgain {
+		missing, field, after = "nothing", "startupDeadlineSeconds", "the training started again"
+		progress, limit = started, startLimit
+	}
+	if limit == 0 || isDone(*last.Status) && !startsAgain {
+		return StallCheck{IsOnTime: true}
+	}
+	progress = Later(progress, since)
+	due := Later(progress.Add(limit), last.Time.Add(last.Announced))
+	if last.Time.Before(due) {
+		return StallCheck{IsOnTime: true, Due: due}
+	}
+	return StallCheck{Stalled: by, Message: fmt.Sprintf(
+		"%s was reported for runPolicy.%s (%d s) after %s at %s",
+		missing, field, int64(limit/time.Second), after, progress.UTC().Format(time.RFC3339))}
+}
+
+// checkBeforeReport returns whether a training is stalled whose sidecars know no report. since is when the job began to
+// run. A limit of 0 means none. All running pods that might report must have been read after the deadline.
+//
+// If the status has a report since the job runs, the sidecar was restarted, or the pod that sent it was replaced. Then
+// the other deadline applies, from the start of the present sidecars, unless the processes have started again. A report
+// in the second in which the job began to run might be of the attempt before.
+func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duration) StallCheck {
+	last := v.Job.Status.Progress
+	began := Later(since, v.lastStart())
+	hasReported := last != nil && last.LastReportTime != nil && last.LastReportTime.After(began)
+	message := fmt.Sprintf("nothing was reported for runPolicy.startupDeadlineSeconds (%d s) since the job runs",
+		int64(startLimit/time.Second))
+	if hasReported {
+		startLimit = limit
+		message = fmt.Sprintf("no other step was reported for runPolicy.progressDeadlineSeconds (%d s) after %s",
+			int64(limit/time.Second), cmp.Or(last.Summary, "the first report"))
+	}
+	if startLimit == 0 {
+		return StallCheck{IsOnTime: v.IsRead() && v.hasStalledSince(since)}
+	}
+	due := began.Add(startLimit)
+	var first *Replica
+	for _, r := range v.Replicas {
+		if r.Done || !r.Runs() || !v.Job.Spec.MayRunFirst(v.Gang, *r.Member) {
+			continue
+		}
+		reading := v.ReadingOf(r)
+		if hasReported {
+			due = Later(due, reading.Time.Add(startLimit-reading.Silence))
+		}
+		if reading.Time.Before(due) { // also if there is no reading
+			if !v.Now.Before(due) && (reading.Time.IsZero() || reading.Problem != "") {
+				return StallCheck{} // the pod cannot be read, or has no sidecar although it might train
+			}
+			isRead := !reading.Time.IsZero() && v.Now.Before(due)
+			return StallCheck{Due: due, IsOnTime: isRead && v.hasStalledSince(since)}
+		}
+		first = cmp.Or(first, r)
+	}
+	return StallCheck{Stalled: first, Message: message}
+}
+
+// hasStalledSince reports whether the status shows a stall that began since the job runs. If it does, and the job is
+// not stalled now, a deadline was changed. Otherwise, the stall ended the attempt before, and this one has to report.
+func (v *View) hasStalledSince(since time.Time) bool {
+	c := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionStalled)
+	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
+}
+
+// unreadDelay is how long the progress of a running job can be unreadable before the status shows it.
+const unreadDelay = 2 * time.Minute
+
+// Unread returns why the progress of a running job with a deadline cannot be read. It is empty if the progress of at
+// least one pod can be read, or if this is not known yet.
+func (v *View) Unread() string {
+	if !v.HasStallDeadline() || !IsRunning(v.Job.Status) {
+		return ""
+	}
+	since := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime.Time
+	message := ""
+	for _, r := range v.Replicas {
+		if r.Done || !r.Runs() || !v.Job.Spec.MayReport(v.Gang, *r.Member) {
+			continue
+		}
+		reading := v.ReadingOf(r)
+		if reading.Problem == "" || v.Now.Sub(Later(reading.Time, since)) < unreadDelay {
+			return ""
+		}
+		message = cmp.Or(message,
+			fmt.Sprintf("the progress of replica %s cannot be read: %s", r.Member.Name, reading.Problem))
+	}
+	return message
+}
+
+// stall returns the stall of the training as the failure that restarts all replicas. It is nil if the training is not
+// stalled, or if the policy does not restart it.
+func (v *View) stall() *ReplicaFailure {
+	if v.Job.Spec.RunPolicy.ProgressPolicy != batchv1beta1.ProgressPolicyRestart {
+		return nil
+	}
+	check := v.CheckStall()
+	if check.Stalled == nil {
+		return nil
+	}
+	return &ReplicaFailure{Replica: check.Stalled, Failure: policy.Failure{
+		Reason: batchv1beta1.ReasonNoProgress, Message: check.Message, Time: v.Now,
+	}}
+}
+
+// IsStall reports whether the failure is a stall of the training. The pod of the replica still runs.
+func (f *ReplicaFailure) IsStall() bool {
+	return f != nil && f.Failure.Reason == batchv1beta1.ReasonNoProgress
+}
+
+// hasNewFailure reports whether the replica has ended or was deleted, and the status does not account for that yet.
+func (r *Replica) hasNewFailure() bool {
+	return !r.Done && (r.Failure() != nil || r.Deletion() != nil)
+}
+
+// HasStallDeadline reports whether the job has a deadline for progress or for its start.
+func (v *View) HasStallDeadline() bool {
+	run := v.Job.Spec.RunPolicy
+	return run.ProgressDeadlineSeconds != nil || run.StartupDeadlineSeconds != nil
+}
+
+// IsRead reports whether the last read of the progress of a current pod succeeded.
+func (v *View) IsRead() bool {
+	return slices.ContainsFunc(v.Replicas, func(r *Replica) bool {
+		reading := v.ReadingOf(r)
+		return !reading.Time.IsZero() && reading.Problem == ""
+	})
+}
+
+// seconds returns the duration of a number of seconds. Unset is 0.
+func seconds(n *int64) time.Duration { return time.Duration(ptr.Deref(n, 0)) * time.Second }

@@ -1,0 +1,148 @@
+// Package view shows a job as it is: its replicas, their attempts and failures, its admission, and its clocks. A view
+// is never changed, and decides nothing.
+package view
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// View is a job with its observation, interpreted as the current replicas and their states. It is never changed: a
+// restart, a pause or an end of the job makes a new view.
+type View struct {
+	// Job is the job, with the status as it was read.
+	Job Job
+	// Seen are the observed objects of the job.
+	Seen Observation
+	// Now is the time of the view.
+	Now time.Time
+	// Roles are the roles of the job, with its current replicas.
+	Roles []framework.Role
+	// Gang has the members of all roles.
+	Gang framework.Gang
+	// Replicas has one replica for each member, in the same order.
+	Replicas []*Replica
+}
+
+// Look returns the view of a job with the given roles.
+func Look(job Job, seen Observation, now time.Time, roles []framework.Role) View {
+	v := View{Job: job, Seen: seen, Now: now, Roles: roles}
+	v.Gang = v.GangOf(roles)
+	v.Replicas = v.observeReplicas()
+	return v
+}
+
+// GangOf returns the gang with the members of the given roles.
+func (v *View) GangOf(roles []framework.Role) framework.Gang {
+	attempt := CountsOf(v.Job.Status).JobAttempt()
+	gang := framework.NewGang(v.Job.Namespace, v.Job.Name, v.Job.UID, v.Job.ClusterDomain, attempt, roles)
+	gang.Image, gang.HelperResources = v.Job.Image, v.Job.HelperResources
+	gang.AllOrNothing = v.Job.Spec.T9kScheduler() != nil
+	return gang
+}
+
+// HasUnreportedPods reports whether pods exist although the first status write is still deferred.
+func (v *View) HasUnreportedPods() bool {
+	return v.Job.Status.ObservedGeneration == 0 && len(v.Seen.Pods) > 0
+}
+
+// StartedAt returns when the job started. It is the recorded start time, or now if none is recorded. If pods exist
+// although the first status write is still deferred, it is when the deferral began. After a restart of the controller
+// that time is unknown, and the creation time of the oldest pod is used instead. A deferral that began before the job
+// was created belongs to an earlier job of the same name.
+func (v *View) StartedAt() *metav1.Time {
+	if v.Job.Status.StartTime != nil {
+		return v.Job.Status.StartTime
+	}
+	since := v.Seen.StatusWaitsSince
+	switch {
+	case !v.HasUnreportedPods():
+		return Stored(v.Now)
+	case !since.IsZero() && !since.Before(v.Job.Created):
+		return Stored(since)
+	}
+	first := v.Now
+	for _, pod := range v.Seen.Pods {
+		if pod.CreationTimestamp.Time.Before(first) {
+			first = pod.CreationTimestamp.Time
+		}
+	}
+	return Stored(first)
+}
+
+// Deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the user
+// requests a pause, and until it has started.
+func (v *View) Deadline() (time.Time, bool) {
+	if v.Job.Spec.RunMode.Pausing() || v.WaitsForStart() {
+		return time.Time{}, false
+	}
+	due, ok := policy.Deadline(v.Job.Spec.RunPolicy, v.StartedAt())
+	return due, ok
+}
+
+// HasOnlyCurrentPods reports whether each pod is the current pod of a replica. This is the usual case.
+func (v *View) HasOnlyCurrentPods() bool {
+	current := 0
+	for _, r := range v.Replicas {
+		if r.IsCurrent() {
+			current++
+		}
+	}
+	return current == len(v.Seen.Pods)
+}
+
+// HasPodsOfEarlierJobAttempt reports whether pods of an earlier attempt of the whole job exist.
+func (v *View) HasPodsOfEarlierJobAttempt() bool {
+	if v.HasOnlyCurrentPods() {
+		return false
+	}
+	for _, pod := range v.Seen.Pods {
+		if !isOfJobAttempt(pod, v.Gang.Attempt) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasLostPods reports whether the job has pods on lost nodes that will be deleted by force.
+func (v *View) HasLostPods() bool {
+	for _, pod := range v.Seen.Pods {
+		if _, ok := policy.ForceDeletion(pod, v.Job.NodeLostDelay); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// InNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due. Nil means
+// immediately.
+func (v View) InNewAttempt(jobAttempt int32, due *metav1.Time) View {
+	v.Gang.Attempt = jobAttempt
+	all := make([]Replica, len(v.Replicas))
+	replicas := make([]*Replica, len(v.Replicas))
+	for i, r := range v.Replicas {
+		all[i] = r.InAttempt(0, due)
+		all[i].jobAttempt = jobAttempt
+		replicas[i] = &all[i]
+	}
+	v.Replicas = replicas
+	return v
+}
+
+// WithRestarted returns the view after some replicas were restarted. The map has the restarted replicas by their
+// position in v.Replicas.
+func (v View) WithRestarted(restarted map[int]Replica) View {
+	replicas := make([]*Replica, len(v.Replicas))
+	for i, r := range v.Replicas {
+		if next, ok := restarted[i]; ok {
+			r = &next
+		}
+		replicas[i] = r
+	}
+	v.Replicas = replicas
+	return v
+}
