@@ -188,7 +188,7 @@ func TestOutputAfterTheEndOfPdshIsNotLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := j.ssh(worker1, node+`echo ready; read go <$RELEASE; echo "saves
+	cmd := j.ssh(worker1, node+`trap "" TERM; echo ready; read go <$RELEASE; echo "saves
 to /data"; printf "the end"; echo a warning >&2`)
 	cmd.Env = append(cmd.Env, envSocket+"="+r.socket)
 	stdout, err := cmd.StdoutPipe()
