@@ -7,18 +7,3 @@
 //
 // Decisions are pure functions, as in package plan.
 package dependents
-
-import (
-	"tensorstack.dev/jobs/common/plan/view"
-	"tensorstack.dev/jobs/common/report"
-)
-
-// View is a snapshot of a dependent of a job.
-type View[T view.Object] struct {
-	// Object is the object that the job needs, whoever owns it. Nil means that there is none.
-	Object T
-	// Unknown reports whether the controller does not know yet if the object exists.
-	Unknown bool
-	// Problem is why the object cannot be read. Nil means no problem.
-	Problem *report.RefusedError
-}

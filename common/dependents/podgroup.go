@@ -97,7 +97,7 @@ func (g *PodGroups) Apply(ctx context.Context, job client.Object, change view.Ch
 }
 
 // PodGroup is a snapshot of the PodGroup of a job.
-type PodGroup View[*schedulerv1beta1.PodGroup]
+type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
 
 var _ view.Admission = PodGroup{}
 
@@ -160,7 +160,23 @@ func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 
 // Standing implements view.Admission. A job that waits for its queue has started, and an admission is never withdrawn
 // while pods run.
-func (g PodGroup) Standing(types.UID) view.Standing { return view.Standing{} }
+func (g PodGroup) Standing(job types.UID) view.Standing {
+	standing := view.Standing{Unknown: g.Unknown}
+	if !g.isOwn(job) {
+		return standing
+	}
+	standing.UID, standing.WhyPending = g.Object.UID, g.whyPending
+	c := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionMaxDurationExceeded)
+	if c != nil && c.Status == metav1.ConditionTrue {
+		standing.Expired, standing.WhyExpired = true, c.Message
+	}
+	return standing
+}
+
+// isOwn reports whether the job with the given UID controls the PodGroup.
+func (g PodGroup) isOwn(job types.UID) bool {
+	return g.Object != nil && view.IsControlledBy(g.Object, job)
+}
 
 // Release deletes the PodGroup, which releases its resources.
 func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
@@ -169,7 +185,7 @@ func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
 		return view.Answer{RetryAfter: plan.CacheDelay}
 	case g.Problem != nil && g.Problem.Reason != batchv1beta1.ReasonNotInstalled:
 		return view.Answer{RetryAfter: job.DependentRetry}
-	case g.OwnUID(job.UID) != "" && g.Object.DeletionTimestamp == nil:
+	case g.isOwn(job.UID) && g.Object.DeletionTimestamp == nil:
 		return view.Answer{Change: view.Change{Action: batchv1beta1.ActionDelete, Seen: g.Object}}
 	default:
 		return view.Answer{}
@@ -197,10 +213,10 @@ func (g PodGroup) Join(job *view.Job, creates []view.Creation, leader string, pr
 	}
 }
 
-// WhyPending returns why a pod without a node is pending. The reason comes from the PodGroup, because the status of a
+// whyPending returns why a pod without a node is pending. The reason comes from the PodGroup, because the status of a
 // pod in a gang does not have it.
-func (g PodGroup) WhyPending(job *view.Job, pod *corev1.Pod) (reason, message string, known bool) {
-	if pod.Spec.NodeName != "" || g.OwnUID(job.UID) == "" {
+func (g PodGroup) whyPending(pod *corev1.Pod) (reason, message string, known bool) {
+	if pod.Spec.NodeName != "" {
 		return "", "", false
 	}
 	scheduled := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionGroupScheduled)
@@ -218,29 +234,6 @@ func (g PodGroup) WhyPending(job *view.Job, pod *corev1.Pod) (reason, message st
 		message = fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
 		return batchv1beta1.ReasonPending, message, true
 	}
-}
-
-// Expired implements view.Admission.
-func (g PodGroup) Expired(job types.UID) (message string, expired bool) {
-	if g.OwnUID(job) == "" {
-		return "", false
-	}
-	c := meta.FindStatusCondition(g.Object.Status.Conditions, schedulerv1beta1.ConditionMaxDurationExceeded)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return "", false
-	}
-	return c.Message, true
-}
-
-// IsUnknown implements view.Admission.
-func (g PodGroup) IsUnknown() bool { return g.Unknown }
-
-// OwnUID implements view.Admission.
-func (g PodGroup) OwnUID(job types.UID) types.UID {
-	if g.Object == nil || !view.IsControlledBy(g.Object, job) {
-		return ""
-	}
-	return g.Object.UID
 }
 
 // needsSamePods reports whether two PodGroups need the same pods. It ignores the priority, which administrators can

@@ -82,26 +82,26 @@ func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader,
 
 // read reads the object with the given name. It reads a large object from the API server, because the cache does not
 // hold all of it.
-func (s *store[T]) read(ctx context.Context, from client.Reader, key client.ObjectKey) View[T] {
+func (s *store[T]) read(ctx context.Context, from client.Reader, key client.ObjectKey) view.Snapshot[T] {
 	object := s.newObject()
 	isLarge, release, err := s.large.Get(ctx, from, key, object, noWait)
 	defer release()
 	switch {
 	case err == nil && isLarge:
 		s.stripAll(object) // the rest can stay in memory for the whole reconcile
-		return View[T]{Object: object}
+		return view.Snapshot[T]{Object: object}
 	case err == nil:
-		return View[T]{Object: object}
+		return view.Snapshot[T]{Object: object}
 	case s.keepsRunning && isNotInstalled(err):
-		return View[T]{Problem: s.notInstalled(err)}
+		return view.Snapshot[T]{Problem: s.notInstalled(err)}
 	case isNotFoundOrNotInstalled(err):
-		return View[T]{}
+		return view.Snapshot[T]{}
 	case owned.IsRefused(err):
-		return View[T]{Problem: &report.RefusedError{
+		return view.Snapshot[T]{Problem: &report.RefusedError{
 			Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading %s %s: %w", s.name, key.Name, err),
 		}}
 	default:
-		return View[T]{Unknown: true}
+		return view.Snapshot[T]{Unknown: true}
 	}
 }
 

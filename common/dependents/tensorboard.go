@@ -88,7 +88,7 @@ func tensorBoardsNotInstalled(err error) *report.RefusedError {
 
 // TensorBoard is a snapshot of the TensorBoard of a job. It is empty for a job that neither needs nor has one.
 type TensorBoard struct {
-	View[*tensorboardv1beta1.TensorBoard]
+	view.Snapshot[*tensorboardv1beta1.TensorBoard]
 
 	// Spec is the TensorBoard spec in the spec of the job. Nil means that the job needs no TensorBoard.
 	Spec *tensorboardv1beta1.TensorBoardSpec
@@ -133,7 +133,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) TensorBoa
 		}
 		reader = cached
 	}
-	seen.View = t.read(ctx, reader, client.ObjectKeyFromObject(job))
+	seen.Snapshot = t.read(ctx, reader, client.ObjectKeyFromObject(job))
 	return seen
 }
 

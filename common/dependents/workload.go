@@ -103,9 +103,9 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.J
 	if live {
 		reader = w.APIReader
 	}
-	seen.View = w.read(ctx, reader, key)
-	if seen.Prebuilt != "" && seen.OwnUID(job.GetUID()) == "" && !seen.Unknown && seen.Problem == nil {
-		seen.View = w.read(ctx, w.APIReader, key) // the cache does not have it until it has the labels of the job
+	seen.Snapshot = w.read(ctx, reader, key)
+	if seen.Prebuilt != "" && !seen.isOwn(job.GetUID()) && !seen.Unknown && seen.Problem == nil {
+		seen.Snapshot = w.read(ctx, w.APIReader, key) // the cache does not have it until it has the labels of the job
 		seen.live = true
 	}
 	if live && seen.Problem == nil && !seen.Unknown {
@@ -215,7 +215,7 @@ func (w *Workloads) Apply(ctx context.Context, job client.Object, change view.Ch
 
 // Workload is a snapshot of the Workload of a job.
 type Workload struct {
-	View[*kueuev1beta2.Workload]
+	view.Snapshot[*kueuev1beta2.Workload]
 
 	// Queue is the name of the LocalQueue that the job is for.
 	Queue string
@@ -251,9 +251,14 @@ func (w Workload) is(conditionType string) bool {
 	return w.Object != nil && meta.IsStatusConditionTrue(w.Object.Status.Conditions, conditionType)
 }
 
+// isOwn reports whether the job with the given UID controls the Workload.
+func (w Workload) isOwn(job types.UID) bool {
+	return w.Object != nil && view.IsControlledBy(w.Object, job)
+}
+
 // isAdmitted reports whether the pods of the job may run.
 func (w Workload) isAdmitted(job types.UID) bool {
-	return w.OwnUID(job) != "" && w.Object.DeletionTimestamp == nil && w.is(kueuev1beta2.ConditionAdmitted) &&
+	return w.isOwn(job) && w.Object.DeletionTimestamp == nil && w.is(kueuev1beta2.ConditionAdmitted) &&
 		!w.is(kueuev1beta2.ConditionEvicted) && !w.is(kueuev1beta2.ConditionFinished)
 }
 
@@ -267,17 +272,23 @@ func (w Workload) assignsNodes() bool {
 // admitted. They also go on while there is no Workload, since that is so when Kueue is being removed: the job creates
 // another one, and pods that the former one admitted stop. The job cannot create a prebuilt Workload, so they stop.
 func (w Workload) Standing(job types.UID) view.Standing {
+	standing := view.Standing{Unknown: w.Unknown, Waits: true}
+	if w.isOwn(job) {
+		standing.UID = w.Object.UID
+	}
 	switch {
 	case w.Unknown, w.Problem != nil, w.Object == nil && w.Prebuilt == "":
-		return view.Standing{Waits: true}
+		return standing
 	case w.Object == nil:
-		return view.Standing{Waits: true, Stops: "the workload that was created for the job does not exist"}
-	case w.isAdmitted(job):
-		return view.Standing{AdmittedBy: w.Object.UID, AssignsNodes: w.assignsNodes()}
+		standing.Stops = "the workload that was created for the job does not exist"
+		return standing
 	}
-	standing := view.Standing{
-		Waits: true, Stops: "Kueue has not admitted the workload of the job", AssignsNodes: w.assignsNodes(),
+	standing.AssignsNodes = w.assignsNodes()
+	if w.isAdmitted(job) {
+		standing.Waits, standing.AdmittedBy = false, w.Object.UID
+		return standing
 	}
+	standing.Stops = "Kueue has not admitted the workload of the job"
 	if w.is(kueuev1beta2.ConditionEvicted) {
 		evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 		standing.Stops = fmt.Sprintf("Kueue has evicted the workload of the job (%s): %s", evicted.Reason, evicted.Message)
@@ -553,7 +564,7 @@ func (w Workload) Release(job *view.Job, rest view.Rest) view.Answer {
 		return view.Answer{RetryAfter: plan.CacheDelay}
 	case w.Problem != nil && w.Problem.Reason == batchv1beta1.ReasonReadFailed:
 		return view.Answer{RetryAfter: job.DependentRetry}
-	case w.Problem != nil, w.OwnUID(job.UID) == "", w.Object.DeletionTimestamp != nil:
+	case w.Problem != nil, !w.isOwn(job.UID), w.Object.DeletionTimestamp != nil:
 		return view.Answer{}
 	case rest.End != nil:
 		return view.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
@@ -582,23 +593,4 @@ func (w Workload) Join(_ *view.Job, creates []view.Creation, _ string, _ []*core
 		}
 		c.Join = info.Decorate
 	}
-}
-
-// WhyPending implements view.Admission. The pod itself has the reason.
-func (w Workload) WhyPending(*view.Job, *corev1.Pod) (reason, message string, known bool) {
-	return "", "", false
-}
-
-// Expired implements view.Admission. Kueue evicts a Workload that exceeds its maximum time.
-func (w Workload) Expired(types.UID) (message string, expired bool) { return "", false }
-
-// IsUnknown implements view.Admission.
-func (w Workload) IsUnknown() bool { return w.Unknown }
-
-// OwnUID implements view.Admission.
-func (w Workload) OwnUID(job types.UID) types.UID {
-	if w.Object == nil || !view.IsControlledBy(w.Object, job) {
-		return ""
-	}
-	return w.Object.UID
 }

@@ -63,7 +63,7 @@ func evicted(reason string) func(*kueuev1beta2.Workload) {
 func byWorkload(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = "workload-uid" }
 
 func seenWorkload(w *kueuev1beta2.Workload) dependents.Workload {
-	return dependents.At(now, dependents.Workload{View: dependents.View[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
+	return dependents.At(now, dependents.Workload{Snapshot: view.Snapshot[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
 }
 
 // requesting returns a job of two replicas that request CPUs.

@@ -86,7 +86,7 @@ func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := seeing(tc.pods...)
-			seen.Admission = &admitting{unknown: true}
+			seen.Admission = &admitting{standing: view.Standing{Unknown: true}}
 			diff(t, "reason", tc.want, plan.Decide(tc.job.Job, seen, now).Status.Reason)
 		})
 	}

@@ -26,8 +26,6 @@ type admitting struct {
 	rest *view.Rest
 	// standing is what Standing returns.
 	standing view.Standing
-	// unknown is what IsUnknown reports.
-	unknown bool
 }
 
 func (a *admitting) Request(_ *view.Job, need view.Need) view.Answer {
@@ -48,13 +46,6 @@ func (a *admitting) Release(_ *view.Job, rest view.Rest) view.Answer {
 }
 
 func (a *admitting) Standing(types.UID) view.Standing { return a.standing }
-
-func (*admitting) WhyPending(*view.Job, *corev1.Pod) (reason, message string, known bool) {
-	return "", "", false
-}
-func (*admitting) Expired(types.UID) (message string, expired bool) { return "", false }
-func (a *admitting) IsUnknown() bool                                { return a.unknown }
-func (*admitting) OwnUID(types.UID) types.UID                       { return "" }
 
 func TestAdmissionRequest(t *testing.T) {
 	t.Parallel()

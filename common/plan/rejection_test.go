@@ -158,7 +158,8 @@ func TestRejectionIsReportedUntilTheObjectExists(t *testing.T) {
 			admission: changes, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
 		},
 		"the rejection stays while the admission is unknown": {
-			admission: &admitting{unknown: true}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonCreateFailed,
+			admission: &admitting{standing: view.Standing{Unknown: true}}, pods: []*corev1.Pod{worker0, succeeded},
+			want: batchv1beta1.ReasonCreateFailed,
 		},
 		"the rejection is dropped if the job is admitted": {
 			admission: &admitting{}, pods: []*corev1.Pod{worker0, succeeded}, want: batchv1beta1.ReasonAccepted,

@@ -23,7 +23,7 @@ func (s *steps) whyAvoidsNone() string {
 		return "the flag --avoid-nodes-for of the controller is 0"
 	case s.Job.Spec.RunPolicy.BadNodePolicy == batchv1beta1.BadNodePolicyIgnore:
 		return "runPolicy.badNodePolicy is Ignore"
-	case s.Standing().AssignsNodes: // a pod that avoids its node would never start
+	case s.Standing.AssignsNodes: // a pod that avoids its node would never start
 		return "Kueue assigns the nodes of the job"
 	default:
 		return ""

@@ -29,7 +29,7 @@ func (s *steps) dispatch() {
 	s.follow(s.Seen.Admission.Request(&s.Job, view.Need{
 		Roles: s.Roles, Elsewhere: true, Pods: int(s.Job.Status.Replicas), Ready: s.readyElsewhere(),
 	}))
-	isUnclear := s.IsAdmissionUnknown() || s.Refusal != nil
+	isUnclear := s.Standing.Unknown || s.Refusal != nil
 	switch {
 	case s.Wait == nil, isUnclear && s.StartTime != nil:
 		return

@@ -39,13 +39,11 @@ func (s *steps) ending(awaitsReports bool) *ending {
 			message:   s.deadlineMessage(),
 		}
 	}
-	if s.Seen.Admission != nil {
-		if message, expired := s.Seen.Admission.Expired(s.Job.UID); expired {
-			return &ending{
-				condition: batchv1beta1.ConditionFailureTarget,
-				reason:    batchv1beta1.ReasonMaxDurationExceeded,
-				message:   message,
-			}
+	if s.Standing.Expired {
+		return &ending{
+			condition: batchv1beta1.ConditionFailureTarget,
+			reason:    batchv1beta1.ReasonMaxDurationExceeded,
+			message:   s.Standing.WhyExpired,
 		}
 	}
 	if awaitsReports || len(s.Replicas) == 0 {

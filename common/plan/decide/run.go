@@ -65,7 +65,7 @@ func (s *steps) awaitReplicas() {
 // keepsWaiting reports whether a job goes on waiting for the reason that its status has, because its admission will be
 // known soon. Its status has a reason for the present spec, or gets one for pods that no status shows yet.
 func (s *steps) keepsWaiting() bool {
-	if !s.IsAdmissionUnknown() {
+	if !s.Standing.Unknown {
 		return false
 	}
 	running := meta.FindStatusCondition(s.Job.Status.Conditions, batchv1beta1.ConditionRunning)

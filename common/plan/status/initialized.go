@@ -41,7 +41,7 @@ func (r *renderer) reportRefusal() {
 		return
 	}
 	isMissing := func(replica *view.Replica) bool { return !replica.IsCurrent() && !replica.Done }
-	isTried := f.CreateService || f.EnsureNetworkPolicy || f.Admission.Action != "" || r.IsAdmissionUnknown()
+	isTried := f.CreateService || f.EnsureNetworkPolicy || f.Admission.Action != "" || r.Standing.Unknown
 	if isTried || (f.Wait == nil || len(f.Creates) > 0) && slices.ContainsFunc(r.Replicas, isMissing) {
 		if r.isRefused() {
 			return

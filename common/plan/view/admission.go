@@ -17,26 +17,18 @@ import (
 )
 
 // Admission is the observed object through which another controller admits the pods of a job, such as a PodGroup.
-// Package dependents implements it.
+// Package admission implements it.
 type Admission interface {
+	// Standing returns what the object means for the job with the given UID.
+	Standing(job types.UID) Standing
 	// Request returns how to change the object so that it requests what the job needs now.
 	Request(job *Job, need Need) Answer
-	// Release returns how to release the resources that the object holds, once the job needs no more pods.
-	Release(job *Job, rest Rest) Answer
-	// Standing returns whether the job with the given UID may run.
-	Standing(job types.UID) Standing
 	// Join sets the field Join of each pod to create, so that the pod becomes a member of the admitted object. All of
 	// these pods are admitted. leader is the name of the job's first pod. present are the pods of the current attempt
 	// that have not ended.
 	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
-	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason.
-	WhyPending(job *Job, pod *corev1.Pod) (reason, message string, known bool)
-	// Expired reports whether the admission of the job has reached its maximum duration, and returns a message.
-	Expired(job types.UID) (message string, expired bool)
-	// IsUnknown reports whether the controller does not know yet which objects exist.
-	IsUnknown() bool
-	// OwnUID returns the UID of the object if the given job controls it, and an empty UID otherwise.
-	OwnUID(job types.UID) types.UID
+	// Release returns how to release the resources that the object holds, once the job needs no more pods.
+	Release(job *Job, rest Rest) Answer
 }
 
 // Need describes the replicas that a job requests admission for.
@@ -70,8 +62,12 @@ type Rest struct {
 	End *metav1.Condition
 }
 
-// Standing is whether a job may run. The zero value means that it may.
+// Standing is what an admission means for a job. The zero value means that the job may run.
 type Standing struct {
+	// Unknown reports whether the controller does not know yet which objects exist.
+	Unknown bool
+	// UID is the UID of the object if the job controls it. Otherwise, it is empty.
+	UID types.UID
 	// Waits reports whether the job waits for its admission. Until it is admitted, the job has not started.
 	Waits bool
 	// Stops is why the replicas that run must stop. It is empty if they may go on.
@@ -81,6 +77,12 @@ type Standing struct {
 	AdmittedBy types.UID
 	// AssignsNodes reports whether the controller of the admission also assigns the nodes of the pods.
 	AssignsNodes bool
+	// Expired reports whether the admission has reached its maximum duration. WhyExpired is a message about it.
+	Expired    bool
+	WhyExpired string
+	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason. Nil means
+	// that only the pods themselves have the reason.
+	WhyPending func(pod *corev1.Pod) (reason, message string, known bool)
 }
 
 // Answer is a decision about the object of an Admission, and its consequences for missing pods.
@@ -117,40 +119,41 @@ type Change struct {
 	Wanted Object
 }
 
+// Snapshot is what is known of an object that a job owns.
+type Snapshot[T Object] struct {
+	// Object is the object that the job needs, whoever owns it. Nil means that there is none.
+	Object T
+	// Unknown reports whether the controller does not know yet if the object exists.
+	Unknown bool
+	// Problem is why the object cannot be read. Nil means no problem.
+	Problem *report.RefusedError
+}
+
 // Object is any object of the Kubernetes API. It has the methods of controller-runtime's client.Object.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Standing returns whether the job may run, as far as its admission is concerned.
-func (v *View) Standing() Standing {
-	if v.Seen.Admission == nil {
-		return Standing{}
-	}
-	return v.Seen.Admission.Standing(v.Job.UID)
-}
-
 // WaitsForStart reports whether the job has not started, or not started again, because it waits for its admission. A
 // job whose pods exist has started, even if its first status write is deferred and its admission is withdrawn by now.
 func (v *View) WaitsForStart() bool {
-	return v.Job.Status.StartTime == nil && v.Standing().Waits && !slices.ContainsFunc(v.Replicas, (*Replica).IsCurrent)
+	return v.Job.Status.StartTime == nil && v.Standing.Waits && !slices.ContainsFunc(v.Replicas, (*Replica).IsCurrent)
 }
 
 // WhyStop returns why the pods of the present attempt must go. It is empty if they may stay, or if there are none.
 func (v *View) WhyStop() string {
-	standing := v.Standing()
 	for _, r := range v.Replicas {
 		if !r.IsCurrent() {
 			continue
 		}
-		if standing.Stops != "" {
-			return standing.Stops // the pod of a replica that has ended holds the quota, too
+		if v.Standing.Stops != "" {
+			return v.Standing.Stops // the pod of a replica that has ended holds the quota, too
 		}
 		if r.Done {
 			continue
 		}
-		if by := standing.AdmittedBy; by != "" && r.Pod.Labels[batchv1beta1.LabelAdmittedBy] != string(by) {
+		if by := v.Standing.AdmittedBy; by != "" && r.Pod.Labels[batchv1beta1.LabelAdmittedBy] != string(by) {
 			return fmt.Sprintf("%s was not created for the present admission of the job", r.Pod.Name)
 		}
 	}
@@ -159,8 +162,8 @@ func (v *View) WhyStop() string {
 
 // WhyPending returns why a pod does not run yet.
 func (v *View) WhyPending(pod *corev1.Pod) (reason, message string) {
-	if v.Seen.Admission != nil {
-		if reason, message, known := v.Seen.Admission.WhyPending(&v.Job, pod); known {
+	if v.Standing.WhyPending != nil {
+		if reason, message, known := v.Standing.WhyPending(pod); known {
 			return reason, message
 		}
 	}
@@ -200,9 +203,4 @@ func unpreparedSince(pod *corev1.Pod) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// IsAdmissionUnknown reports whether the job needs an admission whose state the controller does not know yet.
-func (v *View) IsAdmissionUnknown() bool {
-	return v.Seen.Admission != nil && v.Seen.Admission.IsUnknown()
 }

@@ -119,7 +119,7 @@ func (o Observation) ownAdmission(job types.UID) types.UID {
 	if o.Admission == nil {
 		return ""
 	}
-	return o.Admission.OwnUID(job)
+	return o.Admission.Standing(job).UID
 }
 
 // IsControlledBy reports whether an object is controlled by the owner with the given UID.

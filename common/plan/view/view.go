@@ -20,6 +20,8 @@ type View struct {
 	Seen Observation
 	// Now is the time of the view.
 	Now time.Time
+	// Standing is what the admission means for the job.
+	Standing Standing
 	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
 	// Gang has the members of all roles.
@@ -31,6 +33,9 @@ type View struct {
 // Look returns the view of a job with the given roles.
 func Look(job Job, seen Observation, now time.Time, roles []framework.Role) View {
 	v := View{Job: job, Seen: seen, Now: now, Roles: roles}
+	if seen.Admission != nil {
+		v.Standing = seen.Admission.Standing(job.UID)
+	}
 	v.Gang = v.GangOf(roles)
 	v.Replicas = v.observeReplicas()
 	return v
