@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -13,14 +13,14 @@ import (
 type observation struct {
 	view.Observation
 
-	tensorBoard dependents.TensorBoard
+	tensorBoard tensorboard.Seen
 }
 
 // decision is the decision about a job and its TensorBoard.
 type decision struct {
 	plan.Decision
 
-	tensorBoard dependents.TensorBoardDecision
+	tensorBoard tensorboard.Decision
 }
 
 // decideAll decides about the job and, separately, about its TensorBoard. The training does not depend on the

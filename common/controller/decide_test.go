@@ -7,8 +7,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -20,7 +20,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job         *jobtest.Builder
 		pods        view.Observation
-		tensorBoard dependents.TensorBoard
+		tensorBoard tensorboard.Seen
 
 		wantEvents    []string
 		wantWakeIn    time.Duration
@@ -33,7 +33,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		},
 		"a running job that needs a TensorBoard changes objects": {
 			job: oneWorker().Saw(0, pod("job-worker-0", running)), pods: runs,
-			tensorBoard: wanted(dependents.TensorBoard{}), wantChanges: true, wantNewStatus: true,
+			tensorBoard: wanted(tensorboard.Seen{}), wantChanges: true, wantNewStatus: true,
 		},
 		"a starting job that cannot have a TensorBoard emits both events": {
 			job: oneWorker(), pods: runs, tensorBoard: wanted(withProblem(refused)),
@@ -51,7 +51,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		},
 		"an expired job ignores its TensorBoard": {
 			job: oneWorker().TTL(0).Saw(0, pod("job-worker-0", exited(0))), pods: runs,
-			tensorBoard: wanted(dependents.TensorBoard{}), wantDelay: time.Minute,
+			tensorBoard: wanted(tensorboard.Seen{}), wantDelay: time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,14 +79,14 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 func oneWorker() *jobtest.Builder { return jobtest.NewJob(jobtest.Role("worker", 1)) }
 
 // wanted returns the observation of a job that needs a TensorBoard.
-func wanted(seen dependents.TensorBoard) dependents.TensorBoard {
+func wanted(seen tensorboard.Seen) tensorboard.Seen {
 	seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: "tb"}
 	return seen
 }
 
 // withProblem returns the observation of a TensorBoard that cannot be read.
-func withProblem(problem *report.RefusedError) dependents.TensorBoard {
-	var seen dependents.TensorBoard
+func withProblem(problem *report.RefusedError) tensorboard.Seen {
+	var seen tensorboard.Seen
 	seen.Problem = problem
 	return seen
 }

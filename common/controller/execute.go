@@ -22,9 +22,9 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
@@ -60,7 +60,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 	if err == nil && createsObjects(d.Decision) {
 		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the
 		// job.
-		result = sooner(result, plan.CacheDelay)
+		result = sooner(result, view.CacheDelay)
 	}
 	if held > 0 {
 		result = sooner(result, held)
@@ -190,7 +190,7 @@ func (r *Reconciler[J]) patchStatus(
 	if job.JobStatus().ObservedGeneration == 0 {
 		was = "" // the API server has set the phase as a default
 	}
-	tensorBoardWas := dependents.TensorBoardOf(job).Status
+	tensorBoardWas := tensorboard.Of(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, changed, patch); err != nil {
@@ -204,7 +204,7 @@ func (r *Reconciler[J]) patchStatus(
 		r.forgetProgress(client.ObjectKeyFromObject(job)) // the job might not be reconciled again
 	}
 	*job.JobStatus() = status
-	dependents.SetTensorBoardStatus(job, tensorBoard)
+	tensorboard.SetStatus(job, tensorBoard)
 	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
 	if status.Decided() && !wasDecided && !status.Finished() {
 		ctrllog.FromContext(ctx).Info("EndDecided", factsOf(status)...)
@@ -230,7 +230,7 @@ func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorB
 	only.SetName(job.GetName())
 	only.SetResourceVersion(job.GetResourceVersion())
 	*only.JobStatus() = status
-	dependents.SetTensorBoardStatus(only, tensorBoard)
+	tensorboard.SetStatus(only, tensorBoard)
 	return only
 }
 

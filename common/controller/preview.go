@@ -7,9 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/admission"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -45,15 +46,15 @@ func NewPreview[J framework.Job](
 		job.SetUID(UnknownUID)
 	}
 	*job.JobStatus() = batchv1beta1.JobStatus{}
-	dependents.SetTensorBoardStatus(job, nil)
+	tensorboard.SetStatus(job, nil)
 	planned, now := plannedJob(f, kind, options.Settings, job), options.Clock.Now()
-	seen := observation{tensorBoard: dependents.TensorBoardOf(job)}
+	seen := observation{tensorBoard: tensorboard.Of(job)}
 	seen.NeedsNetworkPolicy = options.NetworkPolicies.Enabled
 	switch admissionOf(job, planned.Spec) {
 	case byWorkload:
-		seen.Admission = dependents.WorkloadOf(job, &planned, now)
+		seen.Admission = admission.WorkloadOf(job, &planned, now)
 	case byPodGroup:
-		seen.Admission = dependents.PodGroup{}
+		seen.Admission = admission.PodGroup{}
 	case byNobody:
 	}
 	d := decideAll(planned, seen, now)
@@ -80,7 +81,7 @@ func NewPreview[J framework.Job](
 		return p, nil
 	}
 	planned.Status = d.Status
-	seen.Admission = dependents.Admitted(seen.Admission, p.Admission, UnknownUID)
+	seen.Admission = admission.Admitted(seen.Admission, p.Admission, UnknownUID)
 	p.Admitted, err = previewPods(f, job, &planned, plan.Decide(planned, seen.Observation, now).Creates)
 	return p, err
 }

@@ -39,7 +39,6 @@ import (
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/network"
-	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
@@ -337,7 +336,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	result, err := r.execute(ctx, job, planned, d)
 	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
 		// The cache lacks an object. If the object is deleted before a broken watch is resumed, no event reports it.
-		result = sooner(result, plan.CacheDelay)
+		result = sooner(result, view.CacheDelay)
 	}
 	return result, err
 }

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -36,7 +36,7 @@ func (r *Reconciler[J]) reportRefusal(
 	if !status.Refuse(&refusing, refused, job.GetGeneration(), r.options.Clock.Now()) {
 		return nil
 	}
-	tensorBoard := dependents.TensorBoardOf(job).Status
+	tensorBoard := tensorboard.Of(job).Status
 	return r.patchStatus(ctx, job, refusing, tensorBoard, []report.Event{{
 		Type: corev1.EventTypeWarning, Reason: refused.Reason, Action: "Create", Message: refused.Error(),
 	}})

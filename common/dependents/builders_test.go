@@ -12,9 +12,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -22,48 +22,29 @@ import (
 var (
 	diff          = jobtest.Diff
 	job           = jobtest.NewJob
-	role          = jobtest.Role
-	pod           = jobtest.Pod
-	onNode        = jobtest.OnNode
-	running       = jobtest.Running
-	exited        = jobtest.Exited
-	deleting      = jobtest.Deleting
-	unschedulable = jobtest.Unschedulable
-	created       = jobtest.Created
-	summarize     = jobtest.Summarize
-	podsToCreate  = jobtest.PodsToCreate
-	seeing        = jobtest.Seeing
-	grouped       = jobtest.Grouped
 	group         = jobtest.Group
 	withCondition = jobtest.WithCondition
 	admitted      = jobtest.Admitted
 	edited        = jobtest.Edited
 	foreignGroup  = jobtest.ForeignGroup
 	deletingGroup = jobtest.DeletingGroup
-	elasticGroup  = jobtest.ElasticGroup
-	gated         = jobtest.Gated
 	board         = jobtest.Board
 	foreignBoard  = jobtest.ForeignBoard
 	suspended     = jobtest.Suspended
 	deletingBoard = jobtest.DeletingBoard
 	failed        = jobtest.FailedBoard
 	withReady     = jobtest.WithReady
-	reported      = jobtest.Reported
-	unchanged     = jobtest.Unchanged
 	warning       = jobtest.Warning
 	now           = jobtest.Now
-
-	errNotInstalled = jobtest.ErrNotInstalled
+	workload      = jobtest.Workload
+	has           = jobtest.Having
+	admittedFor   = jobtest.AdmittedFor
+	evicted       = jobtest.Evicted
 )
 
 type (
-	podOption  = jobtest.PodOption
-	jobBuilder = jobtest.Builder
-	podGroup   = dependents.PodGroup
-	heldChange = dependents.HeldChange
+	heldChange = tensorboard.HeldChange
 )
-
-const scopeReplica = batchv1beta1.RestartScopeReplica
 
 // apiServer is an API server that gives the same answer to every change of a dependent.
 type apiServer struct {

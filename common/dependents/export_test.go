@@ -1,14 +1,13 @@
 package dependents
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 )
 
 // RetryDelay exports retryDelay for tests.
@@ -40,30 +39,4 @@ func WorkloadWakes(before, after *kueuev1beta2.Workload) bool {
 }
 
 // Of returns the held change of a job's TensorBoard.
-func (h *HeldChanges) Of(job types.NamespacedName) HeldChange { return h.of(job) }
-
-// Live returns a view of a Workload that was read from the API server.
-func Live(w Workload) Workload {
-	w.live = true
-	return w
-}
-
-// At returns a view of a Workload at the given time.
-func At(now time.Time, w Workload) Workload {
-	w.now = now
-	return w
-}
-
-// Gated returns a view of the Workload of a job that waits for the named controllers.
-func Gated(w Workload, gates string) Workload {
-	if gates != "" {
-		w.gates = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: gates}
-	}
-	return w
-}
-
-// WithPriorityClass returns the Workload of a job that names a WorkloadPriorityClass.
-func WithPriorityClass(name string, w Workload) Workload {
-	w.priorityClass = name
-	return w
-}
+func (h *HeldChanges) Of(job types.NamespacedName) tensorboard.HeldChange { return h.of(job) }

@@ -28,7 +28,7 @@ type Cluster struct {
 
 // kind describes one kind of dependents.
 type kind[T client.Object] struct {
-	// name is the name of the kind in messages.
+	// Name is the name of the kind in messages.
 	name string
 	// newObject returns an empty object.
 	newObject func() T

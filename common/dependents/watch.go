@@ -30,6 +30,7 @@ import (
 	"tensorstack.dev/jobs/common/bounded"
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -61,7 +62,7 @@ func (k kind[T]) transform(object any) (any, error) {
 
 func (k kind[T]) stripAll(dependent T) {
 	dependent.SetManagedFields(nil)
-	dependent.SetAnnotations(bounded.Pick(dependent.GetAnnotations(), k.annotations, maxAnnotation))
+	dependent.SetAnnotations(bounded.Pick(dependent.GetAnnotations(), k.annotations, admission.MaxAnnotation))
 	dependent.SetLabels(nil)
 	dependent.SetFinalizers(nil)
 	var owners []metav1.OwnerReference
@@ -85,9 +86,6 @@ func Transforms() map[client.Object]toolscache.TransformFunc {
 		&kueuev1beta2.Workload{}:          workloadKind().transform,
 	}
 }
-
-// maxAnnotation limits the length of an annotation that the job controller reads, in bytes.
-const maxAnnotation = 1 << 10
 
 // watch caches the dependents of one kind and requeues their jobs. The kind can be installed later than the job
 // controller, or never, and it can be removed. So the dependents have a separate cache, which is started when the kind

@@ -1,13 +1,16 @@
 package plan_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/status"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // dispatched returns a job of two workers that runs in another cluster, with the status of its copy.
@@ -88,4 +91,17 @@ func TestAFinishedJobOfAnotherClusterIsRequeuedWhenItExpires(t *testing.T) {
 	t.Parallel()
 	status := ran().Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))).Status
 	diff(t, "requeue delay", time.Minute, summarize(dispatched(status).TTL(60).DecideAt(now, queued())).WakeIn)
+}
+
+// The pods are those of a run before the job was given to the other cluster.
+func TestPodsDoNotHideWhyAJobCannotBeDispatched(t *testing.T) {
+	t.Parallel()
+	j := dispatched(batchv1beta1.JobStatus{})
+	seen := queued()
+	seen.Pods = seeing(pod("job-worker-0", running)).Pods
+	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("no right")}
+	status.Refuse(&j.Status, refused, 0, now)
+	seen.Admission.(*admitting).answer.Change.Action = batchv1beta1.ActionCreate
+	diff(t, "reason of Initialized", batchv1beta1.ReasonCreateFailed,
+		conditionOf(j.DecideAt(now, seen), batchv1beta1.ConditionInitialized).Reason)
 }

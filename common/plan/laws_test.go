@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/plan/status"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Two laws hold for how a job reads, whatever the job is and whatever the cluster has of it. Without facts the status
-// stays the same. A status that is rendered twice equals the one that is rendered once.
+// Two laws hold for the status that results from a decision, whatever the job is and whatever the cluster has of it.
+// Facts that are already recorded do not change it. A status that is rendered twice equals the one that is rendered
+// once.
 func TestRenderingKeepsItsLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,9 +29,19 @@ func TestRenderingKeepsItsLaws(t *testing.T) {
 		j.Spec = policy.WithDefaults(j.Spec, j.Status.Defaults)
 		facts, v := decide.Decide(j.Job, anyPods(t, j, 0, now), now)
 
-		unchanged := status.Render(v, decide.Facts{}, j.Status)
-		if diff := cmp.Diff(status.Rendering{Status: j.Status}, unchanged); diff != "" {
-			t.Fatalf("the status changes although nothing happens:\n%s", diff)
+		recorded := decide.Facts{
+			Counts: view.CountsOf(j.Status), StartTime: j.Status.StartTime, Failures: j.Status.Failures,
+			AvoidedNodes: j.Status.AvoidedNodes, End: view.EndOf(j.Status),
+		}
+		for _, recorded.Action = range []decide.Action{decide.Leave, decide.CleanUp, decide.End} {
+			want := status.Rendering{Status: *j.Status.DeepCopy()}
+			if recorded.Action != decide.Leave {
+				want.Status.ObservedGeneration = j.Generation
+			}
+			got := status.Render(v, recorded, j.Status)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("the status changes although nothing is new:\n%s", diff)
+			}
 		}
 		once := status.Render(v, facts, j.Status).Status
 		twice := status.Render(v, facts, once).Status

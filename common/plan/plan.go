@@ -2,7 +2,8 @@
 // logger or context, and the linter enforces this. So the same job, observation and time always give the same decision,
 // and tests can explore all of them.
 //
-// Its folders are view (what is), decide (what happens) and status (how it reads). Decide puts them together.
+// Its folders are view (the state of the job), decide (the facts of the decision) and status (the status that results
+// from them). Decide puts them together.
 package plan
 
 import (
@@ -14,9 +15,6 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// CacheDelay is how long the controller waits for a stale cache to catch up with the API server.
-const CacheDelay = 500 * time.Millisecond
-
 // Decide returns what to do about a job at the given time.
 func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	if !job.Spec.RunsHere() && !job.Spec.RunsElsewhere() {
@@ -24,19 +22,19 @@ func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	}
 	job.Spec = policy.WithDefaults(job.Spec, job.Status.Defaults)
 	facts, v := decide.Decide(job, seen, now)
-	reads := status.Render(v, facts, job.Status)
+	rendering := status.Render(v, facts, job.Status)
 	// A cache might have the admission of an earlier run.
-	isOldWait := reads.AnnouncesWait && facts.Counts.JobAttempt() > 0
+	isOldWait := rendering.AnnouncesWait && facts.Counts.JobAttempt() > 0
 	return Decision{
 		Changes:          facts.Changes,
-		Status:           reads.Status,
-		Events:           reads.Events,
+		Status:           rendering.Status,
+		Events:           rendering.Events,
 		NeedsLiveRead:    facts.NeedsLiveRead || isOldWait,
 		Unclear:          facts.Unclear,
 		Restarts:         facts.Restarts,
 		Stall:            facts.Stall.Reaction(),
-		StartDuration:    reads.StartDuration,
-		RecoveryDuration: reads.RecoveryDuration,
+		StartDuration:    rendering.StartDuration,
+		RecoveryDuration: rendering.RecoveryDuration,
 		WakeAt:           facts.WakeAt,
 		Urgent:           facts.Urgent,
 	}

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -181,17 +181,17 @@ func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 }
 
 // anyGroup draws the PodGroup of a job, in any state, or none.
-func anyGroup(t *rapid.T) dependents.PodGroup {
+func anyGroup(t *rapid.T) admission.PodGroup {
 	options := []jobtest.GroupOption{admitted}
 	switch rapid.SampledFrom([]string{
 		"none", "unknown", "problem", "new", "not admitted", "changed", "being deleted", "foreign", "admitted",
 	}).Draw(t, "group") {
 	case "none":
-		return dependents.PodGroup{}
+		return admission.PodGroup{}
 	case "unknown":
-		return dependents.PodGroup{Unknown: true}
+		return admission.PodGroup{Unknown: true}
 	case "problem":
-		return dependents.PodGroup{Problem: jobtest.ErrNotInstalled}
+		return admission.PodGroup{Problem: jobtest.ErrNotInstalled}
 	case "new":
 		options = nil
 	case "not admitted":
@@ -203,7 +203,7 @@ func anyGroup(t *rapid.T) dependents.PodGroup {
 	case "foreign":
 		options = append(options, foreignGroup)
 	}
-	return dependents.PodGroup{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
+	return admission.PodGroup{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
 }
 
 // anyEnd draws how one of the pods ends, if any.

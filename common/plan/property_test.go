@@ -11,15 +11,15 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
 // admits reports whether a PodGroup belongs to the job and may have pods now.
-func admits(view dependents.PodGroup) bool {
+func admits(view admission.PodGroup) bool {
 	g := view.Object
 	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil &&
 		g.Status.ObservedGeneration == g.Generation &&
@@ -29,7 +29,7 @@ func admits(view dependents.PodGroup) bool {
 // checkGroup checks how a decision changes the PodGroup of a job, and which pods it creates for the PodGroup.
 func checkGroup(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decision) {
 	change := d.Admission.Action
-	view, _ := seen.Admission.(dependents.PodGroup)
+	view, _ := seen.Admission.(admission.PodGroup)
 	switch {
 	case j.Spec.Scheduler == nil && change != "":
 		t.Fatalf("the decision changes a PodGroup (%s), but the job needs none", change)

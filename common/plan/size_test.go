@@ -202,3 +202,13 @@ func TestOmittedPartsDoNotChangeTheDecision(t *testing.T) {
 	diff(t, "decision if containers are left out",
 		result{Omitted: true, Failed: 1, Reason: batchv1beta1.ReasonPermanentFailure}, decide(1456<<10))
 }
+
+// A pause discards the recorded defaults, so they take no room.
+func TestDefaultsOfAPausedJobTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
+	j := ran().Paused(true)
+	paused := j.Sees(pods...).Status
+	j.RestSize = func() int { return 1472<<10 - size(t, paused) }
+	diff(t, "omitted", "", j.Sees(pods...).Status.Omitted)
+}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/policy"
 )
@@ -98,4 +100,22 @@ func TestWakeAtIsTheEarliestTime(t *testing.T) {
 			diff(t, "requeue delay", tc.want, summarize(j.Sees()).WakeIn)
 		})
 	}
+}
+
+// Nothing is known of the volumes of a pod whose node does not report its state.
+func TestAnUnreachablePodIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).Sees(pod("job-worker-0", unprepared(0), unreachable))
+	diff(t, "phase", batchv1beta1.JobPhaseUnknown, d.Status.Phase)
+	diff(t, "requeue delay", time.Duration(0), summarize(d).WakeIn)
+}
+
+// A status can have been written by somebody else.
+func TestAJobThatEndsDoesNotWaitForProgress(t *testing.T) {
+	t.Parallel()
+	j := ran().Reporting(60, 0, notify)
+	j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
+		Type: batchv1beta1.ConditionFailureTarget, Status: metav1.ConditionTrue, Reason: "Failed",
+	})
+	diff(t, "requeue delay", time.Duration(0), summarize(j.Sees()).WakeIn)
 }

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
@@ -144,4 +145,45 @@ func Unchanged(*batchv1beta1.DependentStatus) {}
 // Warning returns the dependent status of a TensorBoard that cannot be created, changed or read.
 func Warning(action, reason, note string) *batchv1beta1.DependentStatus {
 	return &batchv1beta1.DependentStatus{Name: "tensorboard", Reason: reason, Action: action, Note: note, Type: "Warning"}
+}
+
+// Workload returns the Workload of a job with two workers, which waits in the queue lab.
+func Workload(options ...func(*kueuev1beta2.Workload)) *kueuev1beta2.Workload {
+	w := &kueuev1beta2.Workload{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "job", UID: "workload-uid", Generation: 1,
+			OwnerReferences: ownedByJob(),
+		},
+		Spec: kueuev1beta2.WorkloadSpec{
+			QueueName: "lab", PodSets: []kueuev1beta2.PodSet{{Name: "worker", Count: 2}},
+		},
+	}
+	for _, option := range options {
+		option(w)
+	}
+	return w
+}
+
+// Having sets a condition of a Workload.
+func Having(conditionType string, status metav1.ConditionStatus, reason, message string) func(*kueuev1beta2.Workload) {
+	return func(w *kueuev1beta2.Workload) {
+		meta.SetStatusCondition(&w.Status.Conditions,
+			metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
+	}
+}
+
+// AdmittedFor makes a Workload admitted for the number of workers.
+func AdmittedFor(count int32) func(*kueuev1beta2.Workload) {
+	return func(w *kueuev1beta2.Workload) {
+		Having("QuotaReserved", metav1.ConditionTrue, "QuotaReserved", "")(w)
+		Having("Admitted", metav1.ConditionTrue, "Admitted", "")(w)
+		w.Status.Admission = &kueuev1beta2.Admission{
+			ClusterQueue: "team", PodSetAssignments: []kueuev1beta2.PodSetAssignment{{Name: "worker", Count: &count}},
+		}
+	}
+}
+
+// Evicted makes a Workload evicted for the given reason.
+func Evicted(reason string) func(*kueuev1beta2.Workload) {
+	return Having("Evicted", metav1.ConditionTrue, reason, "another job needs the quota")
 }

@@ -14,9 +14,9 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -178,7 +178,7 @@ func (b *Builder) InQueue() *Builder {
 // the job has no PodGroup.
 func (b *Builder) DecideAt(now time.Time, seen view.Observation) plan.Decision {
 	if b.Spec.T9kScheduler() != nil && seen.Admission == nil {
-		seen.Admission = dependents.PodGroup{}
+		seen.Admission = admission.PodGroup{}
 	}
 	return plan.Decide(b.Job, seen, now)
 }
@@ -222,7 +222,7 @@ func NoReport(before time.Duration) view.Reading { return view.Reading{Time: Now
 // Grouped returns an observation with a PodGroup, pods and the Service. A nil PodGroup means that there is none.
 func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) view.Observation {
 	seen := Seeing(pods...)
-	seen.Admission = dependents.PodGroup{Object: g}
+	seen.Admission = admission.PodGroup{Object: g}
 	return seen
 }
 

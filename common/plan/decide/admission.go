@@ -77,7 +77,7 @@ func (s *steps) doneByRole() map[string]int32 { return s.countByRole((*view.Repl
 // of the job. Such a replica has succeeded, and nothing restarts or replaces it: a failed one runs again after a change
 // of backoffLimit.
 func (s *steps) spentByRole() map[string]int32 {
-	restartsAlone := !s.mayReplaceEnded() && !policy.RestartsTogether(s.Job.Spec)
+	restartsAlone := !s.isElastic() && !policy.RestartsTogether(s.Job.Spec)
 	return s.countByRole(func(r *view.Replica) bool {
 		return restartsAlone && r.Succeeded() && (r.Pod == nil || !policy.MayRun(r.Pod))
 	})

@@ -13,7 +13,7 @@ import (
 // hasRestartLeft reports whether a failure can restart replicas: its restart does not count towards backoffLimit, or
 // the limit allows another one.
 func (s *steps) hasRestartLeft(failure policy.Failure) bool {
-	return failure.Ignored || policy.BackoffLeft(s.Job.Spec.RunPolicy, s.Counts.Failures)
+	return failure.Ignored || policy.BackoffLeft(s.Job.Spec.RunPolicy, s.Counts.Backoff)
 }
 
 // countBackoff counts a failure that restarts replicas. A failure that does not count towards backoffLimit is a
@@ -22,7 +22,7 @@ func (s *steps) countBackoff(failure policy.Failure) {
 	if failure.Ignored {
 		s.Counts.Disruptions++
 	} else {
-		s.Counts.Failures++
+		s.Counts.Backoff++
 	}
 }
 

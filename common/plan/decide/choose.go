@@ -16,9 +16,10 @@ const (
 	Leave Action = iota
 	// Expire: the time to live of the finished job is over, so the job is deleted.
 	Expire
-	// Dispatch: the job runs in another cluster. Only its admission is requested here.
+	// Dispatch: the job runs in another cluster. Only its admission is requested here, and its status stays as Kueue
+	// has copied it. If the steps find that there is no copy, they change the action to Queue, Pause, Hold or End.
 	Dispatch
-	// Queue: the job waits for its admission to another cluster.
+	// Queue: the job waits for its admission to another cluster. choose returns Dispatch instead.
 	Queue
 	// CleanUp: the job has finished. Its pods are deleted according to its clean-up policy.
 	CleanUp

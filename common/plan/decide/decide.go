@@ -1,5 +1,6 @@
-// Package decide decides what happens to a job: which attempt begins, which failures count, which pods and which
-// admission it needs, how it ends, what it waits for, and when to look again. How that reads is left to package status.
+// Package decide makes the decision about a job: which attempt begins, which failures count, which pods and which
+// admission the job needs, how it ends, why it waits, and when to reconcile it again. Package status renders the status
+// that results.
 package decide
 
 import (
@@ -40,7 +41,7 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 		return s.Facts, v
 	}
 	s.release()
-	if s.Job.Spec.ReportsProgress && s.Job.Spec.RunsHere() && !s.Job.Status.Finished() && !s.Job.Deleting {
+	if s.IsWatched() {
 		s.watchStall(v)
 		s.recordProgress(v)
 	}
@@ -66,13 +67,13 @@ type steps struct {
 // act takes the steps of an action.
 func (s *steps) act(c choice) {
 	s.Action = c.action
-	if s.Action == Expire {
-		s.DeleteJob = true
-		return
+	if s.Action != Expire {
+		s.deleteLostPods()
 	}
-	s.deleteLostPods()
 	switch s.Action {
-	case Leave, Expire, Queue:
+	case Leave, Queue:
+	case Expire:
+		s.DeleteJob = true
 	case Dispatch:
 		s.dispatch()
 	case CleanUp:

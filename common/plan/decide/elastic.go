@@ -114,7 +114,7 @@ func withoutAdded(v view.View) view.View {
 
 // trainsWithLess reports whether enough replicas of an elastic job run, including the leader.
 func (s *steps) trainsWithLess() bool {
-	if s.Job.Spec.Elastic == nil || len(s.Replicas) == 0 {
+	if !s.isElastic() || len(s.Replicas) == 0 {
 		return false
 	}
 	running := int32(0)
@@ -134,7 +134,7 @@ func (s *steps) trainsWithLess() bool {
 
 // trains reports whether the replicas of the job suffice for the training. waiting is how many of them wait.
 func (s *steps) trains(waiting int) bool {
-	return waiting == 0 && s.Job.Spec.Elastic == nil || s.trainsWithLess()
+	return waiting == 0 && !s.isElastic() || s.trainsWithLess()
 }
 
 // lackingToTrain returns how many of the missing replicas the training needs, besides those that are present.
@@ -145,11 +145,8 @@ func (s *steps) lackingToTrain(missing, present int) int {
 	return missing
 }
 
-// trainsWithAMinimum reports whether the job needs only a minimum of its replicas.
-func (s *steps) trainsWithAMinimum() bool { return s.Job.Spec.Elastic != nil }
-
-// mayReplaceEnded reports whether the job can get a new replica in the place of one that has ended.
-func (s *steps) mayReplaceEnded() bool { return s.Job.Spec.Elastic != nil }
+// isElastic reports whether the job needs only a minimum of its replicas, and can replace those that have ended.
+func (s *steps) isElastic() bool { return s.Job.Spec.Elastic != nil }
 
 // mayHaveBeenRemoved reports whether a replica might have been removed and added again, so that its pod might be of the
 // removed one.

@@ -58,7 +58,8 @@ func (s *steps) forget() {
 	if !view.HasRun(s.Job.Status) {
 		return
 	}
-	s.Job.Status = batchv1beta1.JobStatus{}
-	s.View, _ = observe(s.Job, s.Seen, s.Now)
+	job := s.Job
+	job.Status = batchv1beta1.JobStatus{}
+	s.View, _ = observe(job, s.Seen, s.Now)
 	s.Forgets, s.Counts, s.StartTime, s.Failures, s.AvoidedNodes, s.End = true, view.Counts{}, nil, nil, nil, nil
 }

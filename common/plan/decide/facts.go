@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Facts are what happens to a job. The zero value means that nothing happens. Package status renders how they read.
+// Facts are the decision about a job. Package status renders the status that results from them. The zero value leaves
+// everything as it is.
 type Facts struct {
 	Changes
 
@@ -52,16 +53,17 @@ type Facts struct {
 	Restarted *view.ReplicaFailure
 	// Restarts are the restarts of replicas, or of the whole job.
 	Restarts []Restart
-	// RestartCounts counts the restarts of replicas by their type.
+	// RestartCounts counts the restarts of replicas by their type. Nil means that no replica restarts now.
 	RestartCounts map[string]int32
-	// Happenings are what happens to replicas and nodes, in order.
+	// Happenings are the events of replicas and nodes, in order.
 	Happenings []Happening
 	// Unclear are the main containers whose full output can show that another failure was the root cause, or what the
 	// program printed. The end of the output, which is in their status, does not show that. Unclear is empty unless a
 	// failure is recorded.
 	Unclear []view.Container
 
-	// End is the condition that records how the job ends. Nil means that the job goes on.
+	// End is the condition that records how the job ends. It is nil if the job goes on, or if the status of an earlier
+	// version does not record it.
 	End *metav1.Condition
 	// EndedBy is the failure that ends the job now. Nil means that there is none.
 	EndedBy *view.ReplicaFailure
@@ -76,7 +78,7 @@ type Facts struct {
 	Progress *batchv1beta1.ProgressStatus
 
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
-	// the status. See needsLiveRead.
+	// the status. See needsLiveRead. Package plan adds one case, which depends on an event.
 	NeedsLiveRead bool
 	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
 	WakeAt time.Time
@@ -131,9 +133,9 @@ type Restart struct {
 	Node string
 }
 
-// Happening is something that happens to replicas or nodes of a job: RestartsAll, RestartsOne, StaysFailed, Stops,
+// Happening is something that happens to replicas or nodes of a job: RestartsAll, RestartsOne, StaysFailed, Evicts,
 // AvoidsNode or AllowsNode.
-type Happening any
+type Happening interface{ isHappening() }
 
 // RestartsAll means that a failure restarts all replicas.
 type RestartsAll struct{ Cause view.ReplicaFailure }
@@ -144,14 +146,21 @@ type RestartsOne struct{ Failure view.ReplicaFailure }
 // StaysFailed means that a replica failed and is not restarted.
 type StaysFailed struct{ Failure view.ReplicaFailure }
 
-// Stops means that all replicas are stopped for the given reason.
-type Stops struct{ Why string }
+// Evicts means that all replicas are stopped for the given reason, and not because of a failure or a pause.
+type Evicts struct{ Why string }
 
 // AvoidsNode means that new pods avoid a node.
 type AvoidsNode struct{ Node batchv1beta1.AvoidedNode }
 
 // AllowsNode means that new pods can run on a node again that they avoided.
 type AllowsNode struct{ Name, Why string }
+
+func (RestartsAll) isHappening() {}
+func (RestartsOne) isHappening() {}
+func (StaysFailed) isHappening() {}
+func (Evicts) isHappening()      {}
+func (AvoidsNode) isHappening()  {}
+func (AllowsNode) isHappening()  {}
 
 // Stall is a change of what is known about a stall of the training. The zero value changes nothing.
 type Stall struct {
@@ -168,7 +177,7 @@ type StallChange string
 const (
 	// StallRestarts means that a stall restarts or ends the job.
 	StallRestarts StallChange = "Restarts"
-	// StallBegins means that the training is stalled, and goes on.
+	// StallBegins means that the training is stalled, and that the job goes on nevertheless.
 	StallBegins StallChange = "Begins"
 	// StallEnds means that the training is within its deadlines again.
 	StallEnds StallChange = "Ends"

@@ -14,6 +14,7 @@ import (
 
 // end finishes a job whose end is decided if none of its pods can still run. It also cleans up.
 func (s *steps) end() {
+	s.Running = false
 	if s.mayRun() {
 		s.findOverdue()
 	} else {

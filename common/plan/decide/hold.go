@@ -1,6 +1,6 @@
 package decide
 
-// hold keeps the pods of a job without replicas.
+// hold does nothing about a job without replicas, whose pods stay, until its deadline.
 func (s *steps) hold() {
 	if s.StartTime != nil {
 		s.wakeAtDeadline()

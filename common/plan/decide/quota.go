@@ -19,7 +19,7 @@ import (
 //   - the replicas might not depend on each other, because a failure of one does not restart the others;
 //   - the job is in debug mode.
 func (s *steps) neededTogether() int {
-	isCollective := s.trainsWithAMinimum() || s.Gang.AllOrNothing ||
+	isCollective := s.isElastic() || s.Gang.AllOrNothing ||
 		policy.Scope(s.Job.Spec) == batchv1beta1.RestartScopeJob
 	if !isCollective || s.Job.Spec.RunMode.Debugging() {
 		return 0
@@ -29,7 +29,7 @@ func (s *steps) neededTogether() int {
 		report := s.ReadingOf(r).Status
 		trains := r.Recorded.Attempt > 0 || report != nil && report.Step != nil
 		switch {
-		case r.Done, r.Succeeded(), trains && !s.trainsWithAMinimum():
+		case r.Done, r.Succeeded(), trains && !s.isElastic():
 			return 0
 		case r.IsCurrent():
 			present++

@@ -18,8 +18,8 @@ func (s *steps) hasHeldPods() bool {
 	return false
 }
 
-// release releases the held pods whose end no longer matters. It is the last step, because it needs the final status of
-// the decision and the pods that are deleted by force.
+// release releases the held pods whose end no longer matters. It follows the steps of the action, because it needs to
+// know whether they end or pause the job, and which pods they delete by force.
 func (s *steps) release() {
 	for _, pod := range s.Seen.Pods {
 		if view.IsHeld(pod) && (!s.awaitsEnd(pod) || slices.Contains(s.ForceDeletes, pod)) {

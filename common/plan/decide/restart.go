@@ -93,6 +93,9 @@ func (s *steps) countFailure(f view.ReplicaFailure) {
 func (s *steps) countReplica(r *view.Replica) {
 	if s.RestartCounts == nil {
 		s.RestartCounts = map[string]int32{}
+		for _, task := range s.Job.Status.Tasks {
+			s.RestartCounts[task.Type] = task.RestartCount
+		}
 	}
 	s.RestartCounts[r.Member.Role.Type]++
 }

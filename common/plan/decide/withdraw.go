@@ -12,5 +12,5 @@ func (s *steps) withdraw(why string) {
 func (s *steps) evict(why string) {
 	s.Counts.Evictions++
 	s.View = s.InNewAttempt(s.Counts.JobAttempt(), nil)
-	s.happens(Stops{Why: why})
+	s.happens(Evicts{Why: why})
 }

@@ -3,11 +3,10 @@ package status
 import (
 	"fmt"
 
-	"tensorstack.dev/jobs/common/plan/view"
-
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -36,7 +35,7 @@ func (r *renderer) partiallyRunning(waiting int, why string) string {
 
 // announceScale emits an event if the number of replicas of a started elastic job changes.
 func (r *renderer) announceScale() {
-	if r.Job.Spec.Elastic == nil || r.facts.StartTime == nil || r.facts.End != nil {
+	if r.Job.Spec.Elastic == nil || r.facts.StartTime == nil || r.facts.End != nil || r.Job.Status.Decided() {
 		return
 	}
 	recorded := 0

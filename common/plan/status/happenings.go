@@ -25,7 +25,7 @@ func (r *renderer) announceHappenings() {
 		case decide.StaysFailed:
 			r.addEvent(corev1.EventTypeWarning, batchv1beta1.EventReplicaFailed, "Observe",
 				h.Failure.String()+" and is not restarted", logged(h.Failure)...)
-		case decide.Stops:
+		case decide.Evicts:
 			r.addEvent(corev1.EventTypeNormal, batchv1beta1.EventStopped, "Stop", h.Why)
 		case decide.AvoidsNode:
 			r.addEvent(corev1.EventTypeWarning, batchv1beta1.EventNodeAvoided, "Restart",

@@ -2,16 +2,13 @@ package status
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/plan/view"
-	"tensorstack.dev/jobs/common/report"
 )
 
 // setInitialized sets the condition Initialized.
@@ -22,12 +19,11 @@ func (r *renderer) setInitialized() {
 	case r.pauses():
 		r.accept("the job is accepted and its replicas are created when it is resumed")
 	case r.runs(), r.facts.Action == decide.Queue:
-		if r.HasUnreportedPods() {
+		if r.catchesUp() {
 			r.accept(accepted)
 		}
 		r.reportRefusal()
-	case r.begins() && r.HasUnreportedPods():
-		// The first status write was deferred, so this status must include its conditions.
+	case r.catchesUp():
 		r.accept(accepted)
 	}
 }
@@ -70,23 +66,6 @@ func (r *renderer) refuse(reason, message string) {
 		r.addEvent(corev1.EventTypeWarning, reason, "Plan", message)
 	}
 	r.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
-}
-
-// Refuse reports in a status that an object of the job could not be created: in the condition Initialized, and in the
-// condition Running of a job that waits, whose message kubectl get shows. It reports whether the status changes.
-func Refuse(status *batchv1beta1.JobStatus, refused *report.RefusedError, generation int64, now time.Time) bool {
-	condition := metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: refused.Reason, Message: report.Truncated(refused.Error(), report.MaxMessage),
-		ObservedGeneration: generation, LastTransitionTime: *view.Stored(now),
-	}
-	status.Reason = refused.Reason
-	condition.Type = batchv1beta1.ConditionInitialized
-	changed := meta.SetStatusCondition(&status.Conditions, condition)
-	if meta.IsStatusConditionFalse(status.Conditions, batchv1beta1.ConditionRunning) {
-		condition.Type = batchv1beta1.ConditionRunning
-		changed = meta.SetStatusCondition(&status.Conditions, condition) || changed
-	}
-	return changed
 }
 
 // isRefused reports whether an object of the job could not be created, and nothing has changed this since.

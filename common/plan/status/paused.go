@@ -55,7 +55,7 @@ func (r *renderer) pausing() (phase batchv1beta1.JobPhase, reason, message strin
 	return batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 }
 
-// isDeletedByPause reports whether the pods of the replicas are deleted because of a pause, or before it began.
+// isDeletedByPause reports whether the replicas ran before and their pods are deleted because the user pauses the job.
 func (r *renderer) isDeletedByPause() bool {
 	f := r.facts
 	return r.Job.Spec.RunMode.Pausing() && f.StartTime == nil && f.Counts.Pauses+f.Counts.Evictions > 0

@@ -39,7 +39,7 @@ func (r *renderer) startingPhase() batchv1beta1.JobPhase {
 	if r.resumes {
 		phase = batchv1beta1.JobPhaseResuming
 	}
-	if r.begins() && r.HasUnreportedPods() {
+	if r.catchesUp() {
 		phase = waitingPhase(phase)
 	}
 	return phase
@@ -68,7 +68,7 @@ func (r *renderer) setReason() {
 		if c := view.Initialized(r.Status); c.Status == metav1.ConditionFalse { // this problem takes precedence
 			r.Status.Reason = c.Reason
 		}
-	case r.begins() && r.HasUnreportedPods():
+	case r.catchesUp():
 		r.Status.Reason = batchv1beta1.ReasonPending
 	}
 }

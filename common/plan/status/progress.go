@@ -7,8 +7,7 @@ func (r *renderer) setProgress() {
 	if r.facts.Progress != nil {
 		r.Status.Progress = r.facts.Progress.DeepCopy()
 	}
-	isWatched := r.Job.Spec.ReportsProgress && r.Job.Spec.RunsHere() && !r.Job.Status.Finished()
-	if isWatched && r.Status.Progress != nil && !view.IsRunning(r.Status) {
+	if r.IsWatched() && r.Status.Progress != nil && !view.IsRunning(r.Status) {
 		r.Status.Progress.EstimatedCompletionTime = nil // nobody knows when the training goes on
 	}
 }

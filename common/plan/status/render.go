@@ -1,5 +1,5 @@
-// Package status renders how a job reads, from its view and the facts: the fields, conditions and tasks of its status,
-// and the events. It decides nothing.
+// Package status renders the status that results from a decision: its fields, conditions and tasks, and the events. It
+// decides nothing.
 package status
 
 import (
@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Rendering is how the facts of a job read.
+// Rendering is the status that results from a decision, with its events.
 type Rendering struct {
 	// Status is the new status of the job.
 	Status batchv1beta1.JobStatus
@@ -32,9 +32,9 @@ type Rendering struct {
 	RecoveryDuration *time.Duration
 }
 
-// Render returns how the facts of a job read. v is the view of the job after the facts, and old is the status before
-// them. Without facts the status stays the same. A status that is rendered twice with the same facts equals the one
-// that is rendered once.
+// Render returns the status that results from the facts of a decision. v is the view of the job after the facts, and
+// old is the status before them. Facts that are already recorded do not change it. A status that is rendered twice with
+// the same facts equals the one that is rendered once.
 func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	if f.Forgets {
 		old = batchv1beta1.JobStatus{}
@@ -57,12 +57,13 @@ func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	r.setReason()
 	r.setStalled()
 	r.setProgress()
+	r.dropDefaults()
 	r.fit()
-	r.setDefaults()
+	r.recordDefaults()
 	return r.Rendering
 }
 
-// renderer renders facts. Each field and each condition of the status is set in one file.
+// renderer renders facts. It sets each field and each condition of the status in one file.
 type renderer struct {
 	view.View
 	Rendering
@@ -79,7 +80,7 @@ type renderer struct {
 // setIdentity sets the observed generation, and the selector by which others find the pods.
 func (r *renderer) setIdentity() {
 	if r.facts.Action == decide.End && r.Job.Spec.RunsElsewhere() {
-		return
+		return // the status is still the one of the copy in the other cluster
 	}
 	r.Status.ObservedGeneration = r.Job.Generation
 	if r.facts.Action != decide.End && r.facts.Action != decide.CleanUp {
@@ -91,7 +92,7 @@ func (r *renderer) setIdentity() {
 func (r *renderer) setCounts() {
 	counts := r.facts.Counts
 	r.Status.Attempt, r.Status.Pauses, r.Status.Evictions = counts.Restarts, counts.Pauses, counts.Evictions
-	r.Status.BackoffCount, r.Status.Disruptions = counts.Failures, counts.Disruptions
+	r.Status.BackoffCount, r.Status.Disruptions = counts.Backoff, counts.Disruptions
 	r.Status.StartTime = r.facts.StartTime
 	r.Status.Failures = slices.Clone(r.facts.Failures)
 	r.Status.AvoidedNodes = slices.Clone(r.facts.AvoidedNodes)
@@ -101,6 +102,10 @@ func (r *renderer) setCounts() {
 func (r *renderer) begins() bool {
 	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitReports
 }
+
+// catchesUp reports whether pods exist although the first status write was deferred. Then the status must include the
+// conditions of that write.
+func (r *renderer) catchesUp() bool { return r.begins() && r.HasUnreportedPods() }
 
 // runs reports whether replicas are restarted and created as needed.
 func (r *renderer) runs() bool {

@@ -19,8 +19,7 @@ const noReplicas = "every replicaSpec has 0 replicas: nothing can run"
 // setRunning sets the condition Running.
 func (r *renderer) setRunning() {
 	f := r.facts
-	if r.begins() && r.HasUnreportedPods() {
-		// The first status write was deferred, so this status must include its conditions.
+	if r.catchesUp() {
 		r.setNotRunning(batchv1beta1.ReasonPending, "the replicas were starting")
 	}
 	switch {
@@ -78,7 +77,7 @@ func (r *renderer) setNotRunning(reason, message string) {
 
 // setIsRunning sets the condition Running of a job that runs.
 func (r *renderer) setIsRunning(reason, message string) {
-	if !view.IsRunning(*r.was) {
+	if !view.IsRunning(r.Status) {
 		if r.Status.RunningTime == nil {
 			r.Status.RunningTime = view.Stored(r.Now)
 			r.StartDuration = new(r.Now.Sub(r.waitedSince()))
@@ -103,7 +102,8 @@ func notRunning(waiting, all int) string {
 // waitedSince returns when the job began to wait for its start: when it was created, or resumed if it was created
 // paused.
 func (r *renderer) waitedSince() time.Time {
-	if meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused) != nil {
+	wasPaused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused) != nil
+	if wasPaused && r.Status.StartTime != nil {
 		return r.Status.StartTime.Time
 	}
 	return r.Job.Created

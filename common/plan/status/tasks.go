@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -19,13 +20,14 @@ func (r *renderer) setTasks() {
 	for _, task := range r.Job.Status.Tasks {
 		restarts[task.Type] = task.RestartCount
 	}
+	maps.Copy(restarts, r.facts.RestartCounts)
 	r.Status.Tasks = make([]batchv1beta1.TaskStatus, 0, len(r.Roles))
 	r.Status.Aggregate = &batchv1beta1.Aggregate{}
 	r.Status.Replicas = 0
 	ready := 0
 	for _, role := range r.Roles {
 		task := batchv1beta1.TaskStatus{
-			Type: role.Type, RestartCount: restarts[role.Type] + r.facts.RestartCounts[role.Type],
+			Type: role.Type, RestartCount: restarts[role.Type],
 		}
 		task.Replicas = slices.Grow(task.Replicas, int(role.Replicas))
 		for _, replica := range r.Replicas {
@@ -68,17 +70,17 @@ func (r *renderer) updatesTasks() bool {
 
 // countsAsReady reports whether a replica is running and ready, or has succeeded. If the job has succeeded, every
 // replica counts.
-func (r *renderer) countsAsReady(of *view.Replica, phase batchv1beta1.ReplicaPhase) bool {
+func (r *renderer) countsAsReady(replica *view.Replica, phase batchv1beta1.ReplicaPhase) bool {
 	return r.facts.Finishes && view.IsSuccess(r.facts.End) || phase == batchv1beta1.ReplicaPhaseSucceeded ||
-		of.Outcome.Ready && !of.IsObsolete()
+		replica.Outcome.Ready && !replica.IsObsolete()
 }
 
 // entryOf returns the entry of a replica in the status.
-func (r *renderer) entryOf(of *view.Replica) batchv1beta1.ReplicaStatus {
+func (r *renderer) entryOf(replica *view.Replica) batchv1beta1.ReplicaStatus {
 	if r.facts.Finishes || r.Job.Status.Finished() {
-		return finalEntry(of, r.Job.Spec.RunPolicy)
+		return finalEntry(replica, r.Job.Spec.RunPolicy)
 	}
-	entry := entryOfPod(of)
+	entry := entryOfPod(replica)
 	if r.isDeletedByPause() {
 		entry.Phase = batchv1beta1.ReplicaPhaseDeleted
 	}

@@ -15,8 +15,8 @@ import (
 // waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one
 // that cannot start without help, or the pods that should have ended before a restart.
 func (r *renderer) waitingFor() (waiting int, reason, message string) {
-	for _, of := range r.Replicas {
-		why, text := r.explain(of)
+	for _, replica := range r.Replicas {
+		why, text := r.explain(replica)
 		if why == "" {
 			continue
 		}
@@ -44,28 +44,28 @@ func StartsByItself(reason string) bool {
 
 // explain returns why a replica does not run. The reason is empty if the replica runs, or if it has ended and is not
 // restarted.
-func (r *renderer) explain(of *view.Replica) (reason, message string) {
-	isRestarted := r.facts.Counts.Restarts+of.Recorded.Attempt > 0
+func (r *renderer) explain(replica *view.Replica) (reason, message string) {
+	isRestarted := r.facts.Counts.Restarts+replica.Recorded.Attempt > 0
 	switch {
-	case of.Done:
+	case replica.Done:
 		return "", ""
-	case of.IsReplaced():
-		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", of.Member.Name)
-	case of.Pod == nil && of.Recorded.RestartTime != nil && of.Recorded.RestartTime.After(r.Now):
+	case replica.IsReplaced():
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being replaced", replica.Member.Name)
+	case replica.Pod == nil && replica.Recorded.RestartTime != nil && replica.Recorded.RestartTime.After(r.Now):
 		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s restarts at %s",
-			of.Member.Name, of.Recorded.RestartTime.UTC().Format("15:04:05 MST"))
-	case of.Pod == nil && r.facts.Wait != nil:
+			replica.Member.Name, replica.Recorded.RestartTime.UTC().Format("15:04:05 MST"))
+	case replica.Pod == nil && r.facts.Wait != nil:
 		return r.facts.Wait.Reason, r.facts.Wait.Message
-	case of.Pod == nil && r.isRefused():
+	case replica.Pod == nil && r.isRefused():
 		return view.Initialized(r.Status).Reason, view.Initialized(r.Status).Message
-	case of.Pod == nil && isRestarted:
-		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being recreated", of.Member.Name)
-	case of.Pod == nil:
-		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", of.Member.Name)
-	case of.Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
-		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", of.Member.Name)
-	case of.Outcome.Phase == batchv1beta1.ReplicaPhasePending:
-		return r.WhyPending(of.Pod)
+	case replica.Pod == nil && isRestarted:
+		return batchv1beta1.ReasonRestarting, fmt.Sprintf("%s is being recreated", replica.Member.Name)
+	case replica.Pod == nil:
+		return batchv1beta1.ReasonCreating, fmt.Sprintf("%s is being created", replica.Member.Name)
+	case replica.Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
+		return batchv1beta1.ReasonPending, fmt.Sprintf("the state of %s cannot be obtained", replica.Member.Name)
+	case replica.Outcome.Phase == batchv1beta1.ReplicaPhasePending:
+		return r.WhyPending(replica.Pod)
 	default:
 		return "", ""
 	}

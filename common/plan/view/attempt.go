@@ -23,26 +23,6 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("%d.%d", a.Job, a.Replica)
 }
 
-// Counts count what has happened to a job. They never decrease.
-type Counts struct {
-	// Restarts, Pauses and Evictions count how often a failure, the user, or the admission ended an attempt of the
-	// whole job.
-	Restarts, Pauses, Evictions int32
-	// Failures counts the restarts that count towards backoffLimit. Disruptions counts the others.
-	Failures, Disruptions int32
-}
-
-// CountsOf returns the counts that a status records.
-func CountsOf(status batchv1beta1.JobStatus) Counts {
-	return Counts{
-		Restarts: status.Attempt, Pauses: status.Pauses, Evictions: status.Evictions,
-		Failures: status.BackoffCount, Disruptions: status.Disruptions,
-	}
-}
-
-// JobAttempt returns how often the pods of all replicas were replaced together.
-func (c Counts) JobAttempt() int32 { return c.Restarts + c.Pauses + c.Evictions }
-
 // isOfJobAttempt reports whether a pod belongs to the given attempt of the whole job.
 func isOfJobAttempt(pod *corev1.Pod, jobAttempt int32) bool {
 	of, _, _ := strings.Cut(pod.Labels[batchv1beta1.LabelAttempt], ".")

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -120,10 +119,4 @@ func (o Observation) ownAdmission(job types.UID) types.UID {
 		return ""
 	}
 	return o.Admission.Standing(job).UID
-}
-
-// IsControlledBy reports whether an object is controlled by the owner with the given UID.
-func IsControlledBy(object metav1.Object, uid types.UID) bool {
-	owner := metav1.GetControllerOf(object)
-	return owner != nil && owner.UID == uid
 }

@@ -41,6 +41,11 @@ func isDone(status batchv1beta1.ProgressStatus) bool {
 	return status.Percent != nil && *status.Percent >= 100
 }
 
+// IsWatched reports whether the progress of the training is followed here.
+func (v *View) IsWatched() bool {
+	return v.Job.Spec.ReportsProgress && v.Job.Spec.RunsHere() && !v.Job.Status.Finished() && !v.Job.Deleting
+}
+
 // ReadingOf returns the reading of the current pod of a replica, or an empty one if there is none.
 func (v *View) ReadingOf(r *Replica) Reading {
 	if !r.IsCurrent() {

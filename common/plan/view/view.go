@@ -1,5 +1,5 @@
-// Package view shows a job as it is: its replicas, their attempts and failures, its admission, and its clocks. A view
-// is never changed, and decides nothing.
+// Package view has the state of a job: its replicas, their attempts and failures, its admission, and its deadlines. It
+// decides nothing, and a view that is complete is never changed.
 package view
 
 import (
@@ -11,8 +11,11 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// View is a job with its observation, interpreted as the current replicas and their states. It is never changed: a
-// restart, a pause or an end of the job makes a new view.
+// CacheDelay is how long the controller waits for a stale cache to catch up with the API server.
+const CacheDelay = 500 * time.Millisecond
+
+// View is a job with its observation, interpreted as the current replicas and their states. A restart, a pause or an
+// end of the job makes a new view.
 type View struct {
 	// Job is the job, with the status as it was read.
 	Job Job

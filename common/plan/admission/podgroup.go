@@ -1,9 +1,9 @@
-package dependents
+// Package admission decides about the objects through which other controllers admit the pods of a job: a PodGroup for a
+// Queue, and a Workload for Kueue. Package dependents reads and writes them.
+package admission
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,89 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
-	"tensorstack.dev/jobs/common/owned"
-	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
-
-// PodGroups reads and writes the PodGroups of jobs.
-type PodGroups struct {
-	store[*schedulerv1beta1.PodGroup]
-}
-
-// NewPodGroups returns the PodGroups of a cluster.
-func NewPodGroups(cluster Cluster) *PodGroups {
-	return &PodGroups{newStore(podGroupKind(), cluster)}
-}
-
-// podGroupKind returns the description of the kind PodGroup.
-func podGroupKind() kind[*schedulerv1beta1.PodGroup] {
-	return kind[*schedulerv1beta1.PodGroup]{
-		name:         "podgroup",
-		newObject:    func() *schedulerv1beta1.PodGroup { return &schedulerv1beta1.PodGroup{} },
-		newList:      func() client.ObjectList { return &schedulerv1beta1.PodGroupList{} },
-		reported:     func(group *schedulerv1beta1.PodGroup) any { return podGroupStatusRead(group) },
-		strip:        func(group *schedulerv1beta1.PodGroup) { group.Status = podGroupStatusRead(group) },
-		notInstalled: podGroupsNotInstalled,
-	}
-}
-
-// podGroupStatusRead returns the part of the status of a PodGroup that the job controller reads.
-func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGroupStatus {
-	status := schedulerv1beta1.PodGroupStatus{
-		ObservedGeneration: group.Status.ObservedGeneration,
-		Gated:              group.Status.Gated,
-		PriorityClassName:  group.Status.PriorityClassName,
-	}
-	for _, conditionType := range []string{
-		schedulerv1beta1.ConditionAdmitted, schedulerv1beta1.ConditionGroupScheduled,
-		schedulerv1beta1.ConditionMaxDurationExceeded,
-	} {
-		if c := meta.FindStatusCondition(group.Status.Conditions, conditionType); c != nil {
-			status.Conditions = append(status.Conditions,
-				metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
-		}
-	}
-	return status
-}
-
-// podGroupsNotInstalled returns the problem of a job that needs a PodGroup if the CRD is not installed.
-func podGroupsNotInstalled(error) *report.RefusedError {
-	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New(
-		"spec.scheduler.t9kScheduler needs PodGroups, but the CustomResourceDefinition " +
-			"podgroups.scheduler.tensorstack.dev is not installed: no replica is created until it is installed")}
-}
-
-// Observe reads the PodGroup of a job from a cache. If live is true, it reads from the API server instead.
-func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) PodGroup {
-	// Check the reader before a live read, too. If PodGroups are not watched, no event reports a PodGroup that is
-	// created later.
-	reader, problem := g.reader(ctx, job.GetNamespace())
-	if reader == nil {
-		return PodGroup{Unknown: problem == nil, Problem: problem}
-	}
-	if live {
-		reader = g.APIReader
-	}
-	return PodGroup(g.read(ctx, reader, client.ObjectKeyFromObject(job)))
-}
-
-// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a creation
-// or an update, and a conflict if somebody updated the PodGroup since it was read. A rejected deletion is a different
-// error, because a job that no longer needs pods does not report it.
-func (g *PodGroups) Apply(ctx context.Context, job client.Object, change view.Change) error {
-	err := g.write(ctx, job, change)
-	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
-		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
-	}
-	return err
-}
 
 // PodGroup is a snapshot of the PodGroup of a job.
 type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
@@ -112,7 +36,7 @@ func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	want := gang.PodGroupSpec(*job.Spec.T9kScheduler(), job.Spec.Elastic, need.Roles, need.Done)
 	switch {
 	case g.Unknown:
-		waits.RetryAfter = plan.CacheDelay
+		waits.RetryAfter = view.CacheDelay
 		waits.Wait.Message = fmt.Sprintf("podgroup %s cannot be read yet", job.Name)
 		return waits
 	case g.Problem != nil:
@@ -173,7 +97,7 @@ func (g PodGroup) Standing(job types.UID) view.Standing {
 	return standing
 }
 
-// isOwn reports whether the job with the given UID controls the PodGroup.
+// IsOwn reports whether the job with the given UID controls the PodGroup.
 func (g PodGroup) isOwn(job types.UID) bool {
 	return g.Object != nil && view.IsControlledBy(g.Object, job)
 }
@@ -182,7 +106,7 @@ func (g PodGroup) isOwn(job types.UID) bool {
 func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
 	switch {
 	case g.Unknown:
-		return view.Answer{RetryAfter: plan.CacheDelay}
+		return view.Answer{RetryAfter: view.CacheDelay}
 	case g.Problem != nil && g.Problem.Reason != batchv1beta1.ReasonNotInstalled:
 		return view.Answer{RetryAfter: job.DependentRetry}
 	case g.isOwn(job.UID) && g.Object.DeletionTimestamp == nil:

@@ -1,10 +1,9 @@
-package dependents_test
+package admission_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,57 +12,17 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
-	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/kueue"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/plan/view"
 )
-
-// workload returns the Workload of a job with two workers, which waits in the queue lab.
-func workload(options ...func(*kueuev1beta2.Workload)) *kueuev1beta2.Workload {
-	w := &kueuev1beta2.Workload{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "job", UID: "workload-uid", Generation: 1,
-			OwnerReferences: group(2).OwnerReferences,
-		},
-		Spec: kueuev1beta2.WorkloadSpec{
-			QueueName: "lab", PodSets: []kueuev1beta2.PodSet{{Name: "worker", Count: 2}},
-		},
-	}
-	for _, option := range options {
-		option(w)
-	}
-	return w
-}
-
-// has sets a condition of a Workload.
-func has(conditionType string, status metav1.ConditionStatus, reason, message string) func(*kueuev1beta2.Workload) {
-	return func(w *kueuev1beta2.Workload) {
-		meta.SetStatusCondition(&w.Status.Conditions,
-			metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message})
-	}
-}
-
-// admittedFor makes a Workload admitted for the number of workers.
-func admittedFor(count int32) func(*kueuev1beta2.Workload) {
-	return func(w *kueuev1beta2.Workload) {
-		has("QuotaReserved", metav1.ConditionTrue, "QuotaReserved", "")(w)
-		has("Admitted", metav1.ConditionTrue, "Admitted", "")(w)
-		w.Status.Admission = &kueuev1beta2.Admission{
-			ClusterQueue: "team", PodSetAssignments: []kueuev1beta2.PodSetAssignment{{Name: "worker", Count: &count}},
-		}
-	}
-}
-
-func evicted(reason string) func(*kueuev1beta2.Workload) {
-	return has("Evicted", metav1.ConditionTrue, reason, "another job needs the quota")
-}
 
 // byWorkload makes a pod one that the Workload has admitted.
 func byWorkload(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = "workload-uid" }
 
-func seenWorkload(w *kueuev1beta2.Workload) dependents.Workload {
-	return dependents.At(now, dependents.Workload{Snapshot: view.Snapshot[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
+func seenWorkload(w *kueuev1beta2.Workload) admission.Workload {
+	return admission.At(now, admission.Workload{Snapshot: view.Snapshot[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
 }
 
 // requesting returns a job of two replicas that request CPUs.
@@ -74,10 +33,10 @@ func requesting(cpus int64) *jobBuilder {
 }
 
 // prebuilt returns a Workload, read from the API server, that was created for the job.
-func prebuilt(w *kueuev1beta2.Workload) dependents.Workload {
+func prebuilt(w *kueuev1beta2.Workload) admission.Workload {
 	w.Name = "before"
-	view := dependents.Live(seenWorkload(w))
-	view.Prebuilt = w.Name
+	view := seenWorkload(w)
+	view.Live, view.Prebuilt = true, w.Name
 	return view
 }
 
@@ -102,12 +61,13 @@ func ofClass(name string) func(*kueuev1beta2.Workload) {
 }
 
 // withClass returns a Workload whose job names a WorkloadPriorityClass with the priority 7.
-func withClass(name string, w *kueuev1beta2.Workload) dependents.Workload {
+func withClass(name string, w *kueuev1beta2.Workload) admission.Workload {
 	seen := seenWorkload(w)
 	class := &kueuev1beta2.Workload{}
 	ofClass(name)(class)
 	seen.Priority = kueue.Priority{Value: 7, Ref: class.Spec.PriorityClassRef}
-	return dependents.WithPriorityClass(name, seen)
+	seen.PriorityClass = name
+	return seen
 }
 
 // ready makes a Workload one whose pods are reported as ready.
@@ -135,15 +95,15 @@ func TestPlanWorkload(t *testing.T) {
 	fails := func() []*corev1.Pod {
 		return []*corev1.Pod{run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1))}
 	}
-	unknown := dependents.Workload{Queue: "lab"}
+	unknown := admission.Workload{Queue: "lab"}
 	unknown.Unknown = true
-	missing := dependents.Workload{Queue: "lab"}
+	missing := admission.Workload{Queue: "lab"}
 	missing.Problem = errNotInstalled
 	waiting := seenWorkload(workload(has("QuotaReserved", metav1.ConditionFalse, "Pending", "")))
 	waiting.Words = "the quota is used"
 	for name, tc := range map[string]struct {
 		job  *jobBuilder // nil means a new job
-		view dependents.Workload
+		view admission.Workload
 		pods []*corev1.Pod
 
 		// wantChange is the change of the Workload, and what a change of its status sets.
@@ -156,7 +116,7 @@ func TestPlanWorkload(t *testing.T) {
 		wantStarted bool
 	}{
 		"a new job creates its workload before its pods": {
-			view: dependents.Workload{Queue: "lab"}, wantChange: "Create",
+			view: admission.Workload{Queue: "lab"}, wantChange: "Create",
 			wantMessage: "workload job waits for Kueue in queue lab",
 		},
 		"a job waits in the words of Kueue": {view: waiting, wantMessage: "the quota is used"},
@@ -234,7 +194,7 @@ func TestPlanWorkload(t *testing.T) {
 			wantMessage: "workload before is being deleted",
 		},
 		"a job whose workload is gone requests another one": {
-			job: ran(), view: dependents.Workload{Queue: "lab"}, pods: run(), wantStarted: true,
+			job: ran(), view: admission.Workload{Queue: "lab"}, pods: run(), wantStarted: true,
 			wantChange: "Create", wantMessage: "all 2 replicas run or have ended",
 		},
 		"pods that another workload has admitted stop": {
@@ -250,7 +210,7 @@ func TestPlanWorkload(t *testing.T) {
 			view: seenWorkload(workload(admittedFor(2))), wantMessage: "job-worker-0 is being replaced",
 		},
 		"a job waits until its prebuilt workload exists": {
-			view:        dependents.Workload{Prebuilt: "before"},
+			view:        admission.Workload{Prebuilt: "before"},
 			wantMessage: "workload before, which was to be created for the job, does not exist",
 		},
 		"a job adopts its prebuilt workload": {
@@ -288,7 +248,7 @@ func TestPlanWorkload(t *testing.T) {
 			wantMessage: "workload before, which was created for the job, is for other replicas",
 		},
 		"a job stops without its prebuilt workload": {
-			job: ran(), pods: run(), view: dependents.Workload{Prebuilt: "before"}, wantCounts: "1, 0",
+			job: ran(), pods: run(), view: admission.Workload{Prebuilt: "before"}, wantCounts: "1, 0",
 			wantDeletes: []string{"job-worker-0", "job-worker-1"}, wantMessage: "job-worker-0 is being replaced",
 		},
 		"a prebuilt workload that is finished is not replaced": {
@@ -395,21 +355,6 @@ func TestPlanWorkload(t *testing.T) {
 	}
 }
 
-func TestTheEventOfAnEvictionHasItsReason(t *testing.T) {
-	t.Parallel()
-	seen := withWorkload(workload(admittedFor(2), evicted("Preempted")),
-		run()[0], pod("job-worker-1", byWorkload, onNode("a"), exited(1)))
-	var stopped []string
-	for _, e := range plan.Decide(ran().Job, seen, now).Events {
-		if e.Reason == batchv1beta1.EventStopped {
-			stopped = append(stopped, e.Message)
-		}
-	}
-	diff(t, "messages", []string{
-		"Kueue has evicted the workload of the job (Preempted): another job needs the quota",
-	}, stopped)
-}
-
 // withWorkload returns an observation with a Workload and pods.
 func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) view.Observation {
 	seen := seeing(pods...)
@@ -448,324 +393,4 @@ func describeChange(c view.Change) string {
 		text += " without admission"
 	}
 	return text
-}
-
-func TestPlanJobOfMultiKueue(t *testing.T) {
-	t.Parallel()
-	unknown := dependents.Workload{Queue: "lab"}
-	unknown.Unknown = true
-	missing := dependents.Workload{Queue: "lab"}
-	missing.Problem = errNotInstalled
-	elsewhere := func() *jobBuilder {
-		j := job(role("worker", 2))
-		j.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
-		return j
-	}
-	// runs returns a job with the status of its copy, which runs.
-	runs := func() *jobBuilder {
-		j := elsewhere()
-		j.Status = ran().Status
-		return j
-	}
-	starts := func() *jobBuilder {
-		j := elsewhere()
-		j.Status = job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(2)))).Status
-		return j
-	}
-	// succeeds returns a job whose leader has succeeded, while a peer runs.
-	succeeds := func() *jobBuilder {
-		j := elsewhere()
-		j.Status = ran().GivePeers(time.Minute).
-			SawIn(withWorkload(workload(admittedFor(2)), pod("job-worker-0", byWorkload, exited(0)), run()[1])).Status
-		return j
-	}
-	finished := func() *jobBuilder {
-		j := elsewhere()
-		j.Status = ran().SawIn(withWorkload(workload(admittedFor(2)),
-			pod("job-worker-0", byWorkload, exited(0)), pod("job-worker-1", byWorkload, exited(0)))).Status
-		return j
-	}
-	empty := func(j *jobBuilder) *jobBuilder {
-		j.Spec.Roles[0].Replicas = 0
-		return j
-	}
-	// without returns a job that was evicted in the other cluster, and restarted before, and has no pods.
-	without := func(j *jobBuilder) *jobBuilder {
-		j.Status.StartTime, j.Status.Replicas, j.Status.Evictions, j.Status.BackoffCount = nil, 0, 1, 2
-		return j
-	}
-	since := func(at time.Time) func(*kueuev1beta2.Workload) {
-		return func(w *kueuev1beta2.Workload) {
-			for i := range w.Status.Conditions {
-				w.Status.Conditions[i].LastTransitionTime = metav1.NewTime(at)
-			}
-		}
-	}
-	for name, tc := range map[string]struct {
-		job  *jobBuilder // nil means a new job
-		view view.Admission
-		// wantChange is the change of the Workload.
-		wantChange string
-		// wantReason is the reason of a job whose status is written. It is empty if the status stays as it is.
-		wantReason  string
-		wantRetry   bool
-		wantStarted bool
-	}{
-		"a job without a queue of Kueue does nothing": {},
-		"a new job creates its workload": {
-			view: dependents.Workload{Queue: "lab"}, wantChange: "Create", wantReason: "Queued",
-		},
-		"a new job retries while its workload is not known": {view: unknown, wantReason: "Queued", wantRetry: true},
-		"a new job without Kueue reports it":                {view: missing, wantReason: "NotInstalled", wantRetry: true},
-		"a paused job deletes its workload": {
-			job: elsewhere().Paused(true), view: seenWorkload(workload(admittedFor(2))), wantChange: "Delete",
-			wantReason: "Paused",
-		},
-		"a paused job whose end is not copied yet keeps its workload": {
-			job:        elsewhere().Paused(true),
-			view:       seenWorkload(workload(admittedFor(2), has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-			wantReason: "Paused",
-		},
-		"a job without replicas requests nothing": {
-			job: empty(elsewhere()), view: dependents.Workload{Queue: "lab"}, wantReason: "NoReplicas",
-		},
-		"the status of a job that is admitted is left to Kueue": {
-			job: starts(), view: seenWorkload(workload(admittedFor(2))),
-		},
-		"a job that runs is reported as ready": {
-			job: runs(), view: seenWorkload(workload(admittedFor(2))), wantChange: "Update PodsReady=True Started",
-		},
-		"a job that is evicted keeps its quota while its copy has pods": {
-			job: runs(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now))), wantRetry: true,
-		},
-		"a job that is evicted returns its quota when its copy has no pods": {
-			job:  without(runs()),
-			view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now))),
-			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted " +
-				"without admission",
-			wantReason: "Queued",
-		},
-		"a job whose success is recorded ends when it is evicted": {
-			job:        succeeds(),
-			view:       seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now.Add(-time.Hour)))),
-			wantChange: "Update Finished=True Succeeded", wantReason: "LeaderSucceeded", wantStarted: true,
-		},
-		"a job that has finished returns its quota": {
-			job:        finished(),
-			view:       seenWorkload(workload(admittedFor(2), evicted("AdmissionCheck"))),
-			wantChange: "Update Finished=True Succeeded",
-		},
-		"a new job whose workload is finished needs help": {
-			view:       seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-			wantReason: "Queued", wantRetry: true,
-		},
-		"a job that runs retries while its workload is not known": {job: runs(), view: unknown, wantRetry: true},
-		"a job that runs goes on without Kueue":                   {job: runs(), view: missing, wantRetry: true},
-		"a job that is evicted returns its quota after some minutes if the other cluster is lost": {
-			job: runs(), view: seenWorkload(workload(admittedFor(2), evicted("Preempted"), since(now.Add(-time.Hour)))),
-			wantChange: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted " +
-				"without admission",
-			wantReason: "Queued",
-		},
-		"a job whose workload is gone requests another one": {
-			job: runs(), view: dependents.Workload{Queue: "lab"}, wantChange: "Create", wantReason: "Queued",
-		},
-		"a job that runs is paused": {
-			job: runs().Paused(true), view: seenWorkload(workload(admittedFor(2))), wantChange: "Delete", wantReason: "Paused",
-		},
-		"a job whose workload is finished waits for its status": {
-			job:       runs(),
-			view:      seenWorkload(workload(admittedFor(2), has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-			wantRetry: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			j := tc.job
-			if j == nil {
-				j = elsewhere()
-			}
-			j.DependentRetry = time.Minute
-			d := plan.Decide(j.Job, view.Observation{Admission: tc.view}, now)
-			diff(t, "change", tc.wantChange, describeChange(d.Admission))
-			diff(t, "requeue", tc.wantRetry, !d.WakeAt.IsZero())
-			discards := j.Status.StartTime != nil && d.Status.StartTime == nil
-			diff(t, "live read", tc.wantChange != "" || discards, d.NeedsLiveRead)
-			diff(t, "creations", []string(nil), summarize(d).Creates)
-			if tc.wantReason == "" {
-				diff(t, "status", j.Status, d.Status)
-				return
-			}
-			diff(t, "reason", tc.wantReason, d.Status.Reason)
-			diff(t, "whether the job has started", tc.wantStarted, d.Status.StartTime != nil)
-			if !tc.wantStarted {
-				diff(t, "whether a replica is ready", false, !strings.HasPrefix(d.Status.Ready, "0/"))
-				diff(t, "counts of the copy", int32(0), d.Status.Evictions+d.Status.BackoffCount)
-			}
-		})
-	}
-}
-
-func TestADeadlineDoesNotRunWhileAJobWaitsForKueue(t *testing.T) {
-	t.Parallel()
-	waits := job(role("worker", 1))
-	waits.Spec.RunPolicy.ActiveDeadlineSeconds = new(int64(60))
-	waits.Created = now.Add(-time.Hour)
-	w := workload(func(w *kueuev1beta2.Workload) { w.Spec.PodSets[0].Count = 1 })
-	d := plan.Decide(waits.SawIn(withWorkload(w)).Job, withWorkload(w), now.Add(time.Hour))
-	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
-	diff(t, "requeue", true, d.WakeAt.IsZero())
-}
-
-// With topology-aware scheduling, a pod that avoids its node would never start.
-func TestKueueAssignsTheNodesOfAPodWithATopology(t *testing.T) {
-	t.Parallel()
-	withTopology := func(w *kueuev1beta2.Workload) {
-		w.Status.Admission.PodSetAssignments[0].TopologyAssignment = &kueuev1beta2.TopologyAssignment{}
-	}
-	for name, tc := range map[string]struct {
-		workload *kueuev1beta2.Workload
-		want     bool
-	}{
-		"a workload that waits has no nodes":                             {workload: workload()},
-		"a workload without a topology has only the nodes of its flavor": {workload: workload(admittedFor(2))},
-		"a workload with a topology has nodes": {
-			workload: workload(admittedFor(2), withTopology), want: true,
-		},
-		"a workload that was evicted has its nodes until its pods are gone": {
-			workload: workload(admittedFor(2), withTopology, evicted("Preempted")), want: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "AssignsNodes", tc.want, seenWorkload(tc.workload).Standing("job-uid").AssignsNodes)
-		})
-	}
-}
-
-func TestReleaseWorkload(t *testing.T) {
-	t.Parallel()
-	end := func(conditionType string) *metav1.Condition {
-		return &metav1.Condition{Type: conditionType, Reason: "TheReason"}
-	}
-	for name, tc := range map[string]struct {
-		rest view.Rest
-		view dependents.Workload
-		want string
-	}{
-		"a paused job deletes its workload when its pods are gone": {view: seenWorkload(workload()), want: "Delete"},
-		"a paused job keeps its workload while a pod is left": {
-			view: seenWorkload(workload()), rest: view.Rest{Pods: 1},
-		},
-		"the success of a job is reported": {
-			view: seenWorkload(workload()), rest: view.Rest{End: end("SuccessCriteriaMet")},
-			want: "Update Finished=True Succeeded",
-		},
-		"the failure of a job is reported": {
-			view: seenWorkload(workload()), rest: view.Rest{End: end("FailureTarget")}, want: "Update Finished=True Failed",
-		},
-		"a paused job keeps its prebuilt workload": {view: prebuilt(workload(admittedFor(2)))},
-		"a paused job returns the quota of its prebuilt workload when it is evicted": {
-			view: prebuilt(workload(admittedFor(2), evicted("Preempted"))),
-			want: "Update Admitted=False NoReservation QuotaReserved=False Pending Requeued=True Preempted without admission",
-		},
-		"a paused job keeps a finished workload": {
-			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-		},
-		"an end is reported once": {
-			view: seenWorkload(workload(has("Finished", metav1.ConditionTrue, "Succeeded", ""))),
-			rest: view.Rest{End: end("SuccessCriteriaMet")},
-		},
-		"a job without a workload has nothing to release": {rest: view.Rest{End: end("FailureTarget")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			diff(t, "change", tc.want, describeChange(tc.view.Release(&job(role("worker", 2)).Job, tc.rest).Change))
-		})
-	}
-}
-
-func TestWorkloadWakesItsJob(t *testing.T) {
-	t.Parallel()
-	before := workload(has("QuotaReserved", metav1.ConditionFalse, "Pending", "2 more are needed"))
-	for name, tc := range map[string]struct {
-		change func(*kueuev1beta2.Workload)
-		want   bool
-	}{
-		"an admission":                   {admittedFor(2), true},
-		"an eviction":                    {evicted("Preempted"), true},
-		"new words of Kueue":             {has("QuotaReserved", metav1.ConditionFalse, "Pending", "1 more is needed"), true},
-		"a deactivation":                 {func(w *kueuev1beta2.Workload) { w.Spec.Active = new(false) }, true},
-		"a message about ready pods":     {has("PodsReady", metav1.ConditionTrue, "Started", ""), true},
-		"a new resourceVersion does not": {func(w *kueuev1beta2.Workload) { w.ResourceVersion = "8" }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			after := before.DeepCopy()
-			tc.change(after)
-			diff(t, "whether the job is requeued", tc.want, dependents.WorkloadWakes(before, after))
-		})
-	}
-}
-
-func TestAWorkloadInAnotherClusterIsAdmittedAsAWhole(t *testing.T) {
-	t.Parallel()
-	for elsewhere, want := range map[bool]*int32{false: new(int32(1)), true: nil} {
-		j := job(role("worker", 2)).Elastic(1, 4)
-		answer := dependents.Workload{Queue: "lab"}.Request(&j.Job, view.Need{Roles: j.Spec.Roles, Elsewhere: elsewhere})
-		diff(t, "minCount", want, answer.Change.Wanted.(*kueuev1beta2.Workload).Spec.PodSets[0].MinCount)
-	}
-}
-
-func TestGatesOfAWorkloadAreOnlyRemoved(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		job, workload string
-		want          string
-	}{
-		"the same gates":  {"a/x,b/x", "a/x,b/x", ""},
-		"a removed gate":  {"b/x", "a/x,b/x", "Update"},
-		"no gate anymore": {"", "a/x", "Update"},
-		"an added gate":   {"a/x,b/x", "a/x", ""},
-		"another gate":    {"c/x", "a/x,b/x", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			gated := dependents.Gated(seenWorkload(workload(func(w *kueuev1beta2.Workload) {
-				w.Annotations = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: tc.workload}
-			})), tc.job)
-			j := job(role("worker", 2))
-			change := gated.Request(&j.Job, view.Need{Roles: j.Spec.Roles}).Change
-			diff(t, "change", tc.want, change.Action)
-			if tc.want != "" {
-				diff(t, "gates", tc.job, change.Wanted.GetAnnotations()[kueuev1beta2.AnnotationAdmissionGatedBy])
-			}
-		})
-	}
-}
-
-func TestCachesTruncateAnnotations(t *testing.T) {
-	t.Parallel()
-	long := map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: strings.Repeat("a", 250<<10)}
-	w := workload()
-	w.Annotations = long
-	_, err := dependents.TransformWorkload(w)
-	diff(t, "error", nil, err)
-	diff(t, "length", 1<<10, len(w.Annotations[kueuev1beta2.AnnotationAdmissionGatedBy]))
-	g := group(2)
-	g.Annotations = long
-	_, err = dependents.TransformPodGroup(g)
-	diff(t, "error", nil, err)
-	diff(t, "annotations of a PodGroup", 0, len(g.Annotations))
-}
-
-func TestTheCacheKeepsNoTemplatesOfWorkloads(t *testing.T) {
-	t.Parallel()
-	w := workload(admittedFor(2))
-	want := w.DeepCopy()
-	w.Spec.PodSets[0].Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "large"}}
-	w.Annotations = map[string]string{"large": "yes"}
-	got, err := dependents.TransformWorkload(w)
-	diff(t, "error", nil, err)
-	diff(t, "cached object", any(want), got)
 }

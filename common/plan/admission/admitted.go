@@ -1,4 +1,4 @@
-package dependents
+package admission
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"

@@ -1,9 +1,8 @@
-package dependents_test
+package admission_test
 
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,37 +13,11 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/admission"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
-
-func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
-	t.Parallel()
-	withoutQueue := job(role("worker", 1))
-	withoutQueue.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
-	for name, tc := range map[string]struct {
-		job  *jobBuilder
-		want bool
-	}{
-		"a job in a queue is a gang":                     {job(role("worker", 1)).InQueue(), true},
-		"a job without a scheduler is no gang":           {job(role("worker", 1)), false},
-		"a job with a scheduler but no queue is no gang": {withoutQueue, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []bool
-			tc.job.Wire = func(gang framework.Gang, _ framework.Member, _ *corev1.PodTemplateSpec) error {
-				got = append(got, gang.AllOrNothing)
-				return nil
-			}
-			tc.job.Sees()
-			diff(t, "all or nothing", []bool{tc.want}, got)
-		})
-	}
-}
 
 func TestPlanPodGroup(t *testing.T) {
 	t.Parallel()
@@ -56,7 +29,7 @@ func TestPlanPodGroup(t *testing.T) {
 	closed := withCondition("Admitted", metav1.ConditionFalse, "QueueClosed", "Queue lab is closed")
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
-		view dependents.PodGroup
+		view admission.PodGroup
 		pods []*corev1.Pod
 
 		wantChange string
@@ -112,12 +85,12 @@ func TestPlanPodGroup(t *testing.T) {
 		},
 		"a job waits while its group cannot be read yet": {
 			view: podGroup{Unknown: true}, wantReason: "Queued", wantMessage: "podgroup job cannot be read yet",
-			wantWakeIn: plan.CacheDelay, wantFromCache: true,
+			wantWakeIn: view.CacheDelay, wantFromCache: true,
 		},
 		"the reason is kept while the group cannot be read yet": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, closed))),
 			view: podGroup{Unknown: true}, wantReason: "QueueClosed", wantMessage: "Queue lab is closed",
-			wantWakeIn: plan.CacheDelay, wantFromCache: true,
+			wantWakeIn: view.CacheDelay, wantFromCache: true,
 		},
 		"a job reports that PodGroups are not installed": {
 			view:       podGroup{Problem: errNotInstalled},
@@ -263,73 +236,6 @@ func TestPlanPodGroup(t *testing.T) {
 	}
 }
 
-// As many pods of an elastic job as its gang needs join the group of kube-scheduler. Extra pods must not delay them.
-func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
-	t.Parallel()
-	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }
-	worker := func(index int, options ...podOption) *corev1.Pod {
-		return pod(fmt.Sprintf("job-worker-%d", index), append([]podOption{onNode("a"), running}, options...)...)
-	}
-	for name, tc := range map[string]struct {
-		job  *jobBuilder
-		pods []*corev1.Pod
-		// wantMembers are the created pods that join the group.
-		wantMembers []string
-		// wantExtra are the other created pods.
-		wantExtra []string
-	}{
-		"all pods of a job that is not elastic are members": {
-			job: job(role("worker", 2)).InQueue(), wantMembers: []string{"job-worker-0", "job-worker-1"},
-		},
-		"the first pods of a new elastic job are members": {
-			job:         job(role("worker", 0)).Elastic(2, 4).InQueue(),
-			wantMembers: []string{"job-worker-0", "job-worker-1"}, wantExtra: []string{"job-worker-2", "job-worker-3"},
-		},
-		"the replacement of a member is a member": {
-			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
-			pods: []*corev1.Pod{worker(0, member), worker(2)}, wantMembers: []string{"job-worker-1"},
-		},
-		"the replacement of an extra pod is extra": {
-			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
-			pods: []*corev1.Pod{worker(0, member), worker(1, member)}, wantExtra: []string{"job-worker-2"},
-		},
-		"a member that is being deleted is replaced by a member": {
-			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
-			pods: []*corev1.Pod{worker(0, member), worker(1, member, deleting)}, wantMembers: []string{"job-worker-2"},
-		},
-		"the leader is always a member": {
-			job:  job(role("worker", 0)).Elastic(2, 3).InQueue(),
-			pods: []*corev1.Pod{worker(1, member), worker(2, member)}, wantMembers: []string{"job-worker-0"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := group(2, admitted)
-			if tc.job.Spec.Elastic != nil {
-				elasticGroup(g)
-			}
-			var members, extra []string
-			for _, p := range podsToCreate(plan.Decide(tc.job.Job, grouped(g, tc.pods...), now)) {
-				if p.Spec.SchedulingGroup != nil {
-					members = append(members, p.Name)
-				} else {
-					extra = append(extra, p.Name)
-				}
-			}
-			diff(t, "members", tc.wantMembers, members)
-			diff(t, "extra pods", tc.wantExtra, extra)
-		})
-	}
-}
-
-// An invalid template is reported even if the group is not admitted.
-func TestInvalidTemplateOfAJobInAQueue(t *testing.T) {
-	t.Parallel()
-	d := plan.Decide(job(role("worker", 2)).InQueue().Refusing("no container").Job, grouped(group(2)), now)
-	diff(t, "reason", batchv1beta1.ReasonInvalidTemplate, d.Status.Reason)
-	diff(t, "creations", []string(nil), summarize(d).Creates)
-}
-
 // The PodGroup is deleted as soon as the job no longer needs it, so that its resources are free for other jobs.
 func TestPodGroupIsReleased(t *testing.T) {
 	t.Parallel()
@@ -373,7 +279,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: finished(), seen: grouped(group(1, foreignGroup), pod("job-worker-0", exited(0))),
 		},
 		"a finished job waits until its group can be read": {
-			job: finished(), seen: view.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: plan.CacheDelay,
+			job: finished(), seen: view.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: view.CacheDelay,
 		},
 		"reading the group of a finished job is retried": {
 			job: finished(),

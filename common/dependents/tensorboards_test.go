@@ -17,7 +17,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/dependents"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -130,9 +130,9 @@ func TestChangeTensorBoard(t *testing.T) {
 		wantReason string
 		wantWait   time.Duration
 	}{
-		"a TensorBoard is created": {change: "Create", wantCalls: []string{"create"}, wantWait: plan.CacheDelay},
-		"a TensorBoard is updated": {change: "Update", wantCalls: []string{"patch"}, wantWait: plan.CacheDelay},
-		"a TensorBoard is deleted": {change: "Delete", wantCalls: []string{"delete"}, wantWait: plan.CacheDelay},
+		"a TensorBoard is created": {change: "Create", wantCalls: []string{"create"}, wantWait: view.CacheDelay},
+		"a TensorBoard is updated": {change: "Update", wantCalls: []string{"patch"}, wantWait: view.CacheDelay},
+		"a TensorBoard is deleted": {change: "Delete", wantCalls: []string{"delete"}, wantWait: view.CacheDelay},
 		"an existing TensorBoard of the job is ignored": {
 			change: "Create", answer: exists, owner: "job-uid", wantCalls: []string{"create"}, wantWait: time.Minute,
 		},
@@ -167,11 +167,11 @@ func TestChangeTensorBoard(t *testing.T) {
 		},
 		"a conflict of an update is ignored": {
 			change: "Update", answer: apierrors.NewConflict(resource, "job", errors.New("changed")),
-			wantCalls: []string{"patch"}, wantWait: plan.CacheDelay,
+			wantCalls: []string{"patch"}, wantWait: view.CacheDelay,
 		},
 		"an update of a deleted TensorBoard is ignored": {
 			change: "Update", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"patch"},
-			wantWait: plan.CacheDelay,
+			wantWait: view.CacheDelay,
 		},
 		"a rejected deletion is reported": {
 			change: "Delete", answer: forbidden, wantCalls: []string{"delete", "status"}, wantReason: "DeleteFailed",
@@ -179,7 +179,7 @@ func TestChangeTensorBoard(t *testing.T) {
 		},
 		"a deletion of a deleted TensorBoard is ignored": {
 			change: "Delete", answer: apierrors.NewNotFound(resource, "job"), wantCalls: []string{"delete"},
-			wantWait: plan.CacheDelay,
+			wantWait: view.CacheDelay,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package dependents_test
+package tensorboard_test
 
 import (
 	"errors"
@@ -9,8 +9,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/dependents"
-	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -51,15 +50,15 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb", before: marked, want: marked, wantChange: "Create",
 		},
 		"a creation is not repeated while the cache is stale": {
-			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(plan.CacheDelay)}},
-			want: marked, wantWakeIn: plan.CacheDelay,
+			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(view.CacheDelay)}},
+			want: marked, wantWakeIn: view.CacheDelay,
 		},
 		"a job waits while TensorBoards cannot be read yet": {
-			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: plan.CacheDelay,
+			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: view.CacheDelay,
 		},
 		"the status is kept while TensorBoards cannot be read yet": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
-			wantWakeIn: plan.CacheDelay,
+			wantWakeIn: view.CacheDelay,
 		},
 		"a TensorBoard without a status is reported as Pending": {
 			image: "tb", before: marked, view: tensorBoardView{Object: board("tb")}, want: reported(unchanged),
@@ -197,7 +196,7 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		},
 		"a deletion waits while the API server does not respond": {
 			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
-			wantWakeIn: plan.CacheDelay,
+			wantWakeIn: view.CacheDelay,
 		},
 		"a deletion waits while the TensorBoard cannot be read": {
 			before: reported(unchanged), view: tensorBoardView{Problem: failing},
@@ -211,7 +210,7 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			if tc.finished {
 				j.Status.Phase = batchv1beta1.JobPhaseSucceeded
 			}
-			seen := dependents.TensorBoard{Status: tc.before.DeepCopy(), Held: tc.view.Held}
+			seen := tensorboard.Seen{Status: tc.before.DeepCopy(), Held: tc.view.Held}
 			seen.Object, seen.Unknown, seen.Problem = tc.view.Object, tc.view.Unknown, tc.view.Problem
 			if tc.image != "" {
 				seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: tc.image}
@@ -260,7 +259,7 @@ func TestTensorBoardStatusMayWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := dependents.TensorBoardDecision{Before: tc.before, Status: tc.after}
+			d := tensorboard.Decision{Before: tc.before, Status: tc.after}
 			diff(t, "StatusMayWait", tc.want, d.StatusMayWait())
 		})
 	}
@@ -270,7 +269,7 @@ func TestTensorBoardStatusMayWait(t *testing.T) {
 func TestCreatedAndUpdatedTensorBoard(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
-	seen := dependents.TensorBoard{Spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}}
+	seen := tensorboard.Seen{Spec: &tensorboardv1beta1.TensorBoardSpec{Image: "tb:2"}}
 	want := &tensorboardv1beta1.TensorBoard{ObjectMeta: j.MetaOfOwned(), Spec: *seen.Spec}
 	diff(t, "created TensorBoard", view.Change{Action: "Create", Wanted: want}, seen.Decide(&j.Job, now).Change)
 

@@ -1,0 +1,171 @@
+package dependents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/owned"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// tensorBoardTimeout is how long requests about a TensorBoard may take, so that no other job waits for them.
+const tensorBoardTimeout = 10 * time.Second
+
+// TensorBoards reads and writes the TensorBoards of jobs.
+type TensorBoards struct {
+	store[*tensorboardv1beta1.TensorBoard]
+
+	held  *HeldChanges
+	clock clock.PassiveClock
+	retry time.Duration
+}
+
+// NewTensorBoards returns the TensorBoards of a cluster. The argument held remembers the changes that must wait. A
+// rejected request is retried after the duration retry.
+func NewTensorBoards(
+	cluster Cluster, held *HeldChanges, clock clock.PassiveClock, retry time.Duration,
+) *TensorBoards {
+	return &TensorBoards{
+		store: newStore(tensorBoardKind(), cluster),
+		held:  held, clock: clock, retry: retry,
+	}
+}
+
+// tensorBoardKind returns the description of the kind TensorBoard.
+func tensorBoardKind() kind[*tensorboardv1beta1.TensorBoard] {
+	return kind[*tensorboardv1beta1.TensorBoard]{
+		name:      "tensorboard",
+		newObject: func() *tensorboardv1beta1.TensorBoard { return &tensorboardv1beta1.TensorBoard{} },
+		newList:   func() client.ObjectList { return &tensorboardv1beta1.TensorBoardList{} },
+		reported: func(tensorBoard *tensorboardv1beta1.TensorBoard) any {
+			return tensorboard.StatusOf(tensorBoard, nil)
+		},
+		strip:        stripTensorBoard,
+		notInstalled: tensorBoardsNotInstalled,
+	}
+}
+
+// stripTensorBoard removes the part of the status of a TensorBoard that the job controller does not read.
+func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
+	status := tensorboardv1beta1.TensorBoardStatus{Phase: tensorBoard.Status.Phase}
+	if ready := tensorboard.Ready(tensorBoard); ready.Type != "" {
+		ready.LastProbeTime = nil
+		status.Conditions = []tensorboardv1beta1.TensorBoardCondition{ready}
+	}
+	tensorBoard.Status = status
+}
+
+// tensorBoardsNotInstalled returns the problem of a job that needs a TensorBoard if the CRD is not installed.
+func tensorBoardsNotInstalled(err error) *report.RefusedError {
+	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
+		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; "+
+			"the job trains without TensorBoard until it is: %w", err)}
+}
+
+// Observe reads the TensorBoard of a job that needs one, or has one that it no longer needs. It reads nothing for other
+// jobs.
+func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboard.Seen {
+	seen := tensorboard.Of(job)
+	if seen.Spec == nil && seen.Status == nil || !job.GetDeletionTimestamp().IsZero() {
+		return seen
+	}
+	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
+	defer cancel()
+	seen.Held = t.held.of(client.ObjectKeyFromObject(job))
+	reader := t.APIReader // a stale cache could lack a TensorBoard that must be deleted
+	if seen.Spec != nil {
+		cached, problem := t.reader(ctx, job.GetNamespace())
+		if cached == nil {
+			seen.Unknown, seen.Problem = problem == nil, problem
+			return seen
+		}
+		reader = cached
+	}
+	seen.Snapshot = t.read(ctx, reader, client.ObjectKeyFromObject(job))
+	return seen
+}
+
+// Apply makes a change and returns the delay before the job is reconciled again. It never fails, because the training
+// does not depend on the TensorBoard. If the change is rejected, Apply calls writeStatus with a status that has the
+// reason.
+func (t *TensorBoards) Apply(
+	ctx context.Context, job framework.Job, change view.Change,
+	writeStatus func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error,
+) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
+	defer cancel()
+	wait, err := view.CacheDelay, t.write(ctx, job, change)
+	if change.Action == batchv1beta1.ActionUpdate && apierrors.IsConflict(err) {
+		err = nil // the next reconcile sees the update of the other client
+	}
+	if problem := problemOf(change, err); problem != nil {
+		wait, err = t.retry, nil
+		before := cmp.Or(tensorboard.Of(job).Status, tensorboard.Creating())
+		if after := tensorboard.Refused(before, problem); !equality.Semantic.DeepEqual(after, before) {
+			err = writeStatus(ctx, after, tensorboard.Events(before, after))
+		}
+	}
+	_, notCached := errors.AsType[*owned.NotCachedError](err)
+	switch {
+	case apierrors.IsConflict(err):
+		wait = conflictDelay
+	case notCached:
+		wait = t.retry // the cache will report it
+	case err != nil:
+		wait = retryDelay
+		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")
+	}
+	held := tensorboard.HeldChange{Action: change.Action, Until: t.clock.Now().Add(wait)}
+	t.held.hold(client.ObjectKeyFromObject(job), held)
+	return wait
+}
+
+// problemOf returns why a change was rejected. It returns nil if a retry can succeed.
+func problemOf(change view.Change, err error) *report.RefusedError {
+	var refused *report.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case !owned.IsRefused(err):
+		return nil
+	case change.Action == batchv1beta1.ActionUpdate:
+		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
+	default:
+		return &report.RefusedError{Reason: batchv1beta1.ReasonDeleteFailed, Err: err}
+	}
+}
+
+// HeldChanges remembers the last change of the TensorBoard of each job. The zero value is empty and ready to use.
+type HeldChanges struct {
+	changes sync.Map // types.NamespacedName -> HeldChange
+}
+
+func (h *HeldChanges) of(job types.NamespacedName) tensorboard.HeldChange {
+	if held, ok := h.changes.Load(job); ok {
+		return held.(tensorboard.HeldChange) //nolint:forcetypeassert // only hold stores
+	}
+	return tensorboard.HeldChange{}
+}
+
+func (h *HeldChanges) hold(job types.NamespacedName, held tensorboard.HeldChange) {
+	h.changes.Store(job, held)
+}
+
+// Forget drops the change of a job.
+func (h *HeldChanges) Forget(job types.NamespacedName) { h.changes.Delete(job) }
