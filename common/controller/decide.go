@@ -9,13 +9,6 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// observation is a snapshot of the objects of a job.
-type observation struct {
-	view.Observation
-
-	tensorBoard tensorboard.Seen
-}
-
 // decision is the decision about a job and its TensorBoard.
 type decision struct {
 	plan.Decision

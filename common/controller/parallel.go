@@ -1,0 +1,40 @@
+package controller
+
+import (
+	"cmp"
+	"slices"
+)
+
+// inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit of
+// concurrent calls by one, up to maxParallel, so the concurrency doubles with each round trip. If an admission webhook
+// rejects all requests, only one request is sent.
+//
+// If mayGoOn returns false for an error, inParallel starts no more calls. It returns the first such error, or the first
+// error if there is no such error. First means in the order of the calls, so that the returned error does not depend on
+// which call is faster.
+func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
+	errs := make([]error, n)
+	done := make(chan int)
+	stops := func(err error) bool { return err != nil && !mayGoOn(err) }
+	started, stopped := 0, false
+	for returned := 0; returned < started || started < n && !stopped; {
+		if !stopped && started < n && started-returned < min(returned+1, maxParallel) {
+			go func(i int) {
+				errs[i] = do(i)
+				done <- i
+			}(started)
+			started++
+			continue
+		}
+		stopped = stops(errs[<-done]) || stopped
+		returned++
+	}
+	if i := slices.IndexFunc(errs, stops); i >= 0 {
+		return errs[i]
+	}
+	return cmp.Or(errs...)
+}
+
+// maxParallel is the maximum number of concurrent requests for one job. The Job controller of Kubernetes creates up to
+// 500 pods per sync, about half of them concurrently.
+const maxParallel = 500

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
+)
+
+// noUpdates drops update events.
+var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
+
+// queueChanges drops updates that leave the labels and annotations for Kueue as they are.
+var queueChanges = predicate.Funcs{
+	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		return !maps.Equal(onlyRead(e.ObjectOld.GetLabels()), onlyRead(e.ObjectNew.GetLabels())) ||
+			!maps.Equal(onlyRead(e.ObjectOld.GetAnnotations()), onlyRead(e.ObjectNew.GetAnnotations()))
+	},
+}
+
+// copiedChanges passes only changes of the status of jobs that MultiKueue runs in another cluster. Kueue copies them.
+func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
+	return updates(func(before, after J) bool {
+		return r.framework.JobSpec(after).RunsElsewhere() &&
+			!equality.Semantic.DeepEqual(before.JobStatus(), after.JobStatus())
+	})
+}
+
+// deviceFailures passes only changes of the status that record a failure because of an unhealthy device. If the
+// response to the write was lost, the next reconcile can read an older status from the cache. Other failures are still
+// visible in their pods then. A device can be healthy again, so that only this event requeues the job.
+func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
+	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
+}
+
+// updates passes only the updates of jobs that match.
+func updates[J framework.Job](match func(before, after J) bool) predicate.Funcs {
+	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+		before, wasJob := e.ObjectOld.(J)
+		after, isJob := e.ObjectNew.(J)
+		return wasJob && isJob && match(before, after)
+	}}
+}
+
+// deletions passes only deletions. No other event of a Service matters to a job.
+var deletions = predicate.Funcs{
+	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
+	UpdateFunc:  func(ctrlevent.UpdateEvent) bool { return false },
+	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+}
+
+// deletionsAndChanges passes deletions and changes of the spec.
+var deletionsAndChanges = predicate.Funcs{
+	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
+	UpdateFunc:  predicate.GenerationChangedPredicate{}.Update,
+	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+}

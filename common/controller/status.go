@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/tensorboard"
+	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// writeStatus writes the status if it differs, and then emits its events. If the write can be delayed, writeStatus
+// requests a requeue for the time when it is due.
+func (r *Reconciler[J]) writeStatus(
+	ctx context.Context, job J, planned view.Job, d decision,
+) (reconcile.Result, error) {
+	key := client.ObjectKeyFromObject(job)
+	if !d.changesStatus(planned) {
+		r.options.Memory.SetWaitsSince(key, time.Time{})
+		return reconcile.Result{}, nil
+	}
+	if wait := r.statusDelay(planned, d); wait > 0 {
+		if r.options.Memory.WaitsSince(key).IsZero() {
+			r.options.Memory.SetWaitsSince(key, r.options.Clock.Now())
+		}
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	if plan.EndsRun(planned, d.Decision) {
+		if err := r.deleteSecret(ctx, job); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := r.patchStatus(ctx, job, d.Status, d.tensorBoard.Status, d.Events); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.metrics.observe(d.Decision)
+	return reconcile.Result{}, nil
+}
+
+// statusDelay returns how much longer the status of a decision can be batched with later changes.
+func (r *Reconciler[J]) statusDelay(job view.Job, d decision) time.Duration {
+	delay := d.statusDelay(job, r.options.StatusInterval)
+	if since := r.options.Memory.WaitsSince(types.NamespacedName{
+		Namespace: job.Namespace, Name: job.Name,
+	}); !since.IsZero() {
+		delay -= r.options.Clock.Now().Sub(since)
+	}
+	return max(0, delay)
+}
+
+// onlyDelays reports whether a decision changes only the status and its write can be delayed.
+func (r *Reconciler[J]) onlyDelays(job view.Job, d decision) bool {
+	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
+}
+
+// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the
+// events.
+func (r *Reconciler[J]) patchStatus(
+	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus,
+	events []report.Event,
+) error {
+	was, wasDecided := job.JobStatus().Phase, job.JobStatus().Decided()
+	if job.JobStatus().ObservedGeneration == 0 {
+		was = "" // the API server has set the phase as a default
+	}
+	tensorBoardWas := tensorboard.Of(job).Status
+	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	job.SetResourceVersion(changed.GetResourceVersion())
+	if !equality.Semantic.DeepEqual(job.JobStatus().Progress, status.Progress) {
+		r.options.Memory.progress.wrote(client.ObjectKeyFromObject(job), r.options.Clock.Now())
+	}
+	if status.Finished() {
+		r.forgetProgress(client.ObjectKeyFromObject(job)) // the job might not be reconciled again
+	}
+	*job.JobStatus() = status
+	tensorboard.SetStatus(job, tensorBoard)
+	r.options.Memory.SetWaitsSince(client.ObjectKeyFromObject(job), time.Time{})
+	if status.Decided() && !wasDecided && !status.Finished() {
+		ctrllog.FromContext(ctx).Info("EndDecided", factsOf(status)...)
+	}
+	r.tell(ctx, job, status, was, events)
+	return nil
+}
+
+// tensorBoardReporter returns a function that writes only the TensorBoard status of the job.
+func (r *Reconciler[J]) tensorBoardReporter(
+	job J,
+) func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error {
+	return func(ctx context.Context, status *batchv1beta1.DependentStatus, events []report.Event) error {
+		return r.patchStatus(ctx, job, *job.JobStatus(), status, events)
+	}
+}
+
+// onlyStatus returns the job with the given status and without its spec, so that the computation of a patch does not
+// compare pod templates.
+func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
+	only := r.framework.NewJob()
+	only.SetNamespace(job.GetNamespace())
+	only.SetName(job.GetName())
+	only.SetResourceVersion(job.GetResourceVersion())
+	*only.JobStatus() = status
+	tensorboard.SetStatus(only, tensorBoard)
+	return only
+}

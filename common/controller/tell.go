@@ -1,0 +1,31 @@
+package controller
+
+import (
+	"context"
+
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/report"
+)
+
+// tell emits and logs events. It also logs a change of the phase that has no event.
+func (r *Reconciler[J]) tell(
+	ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event,
+) {
+	facts := factsOf(status)
+	for _, e := range events {
+		control.Tell(ctx, r.events, job, e, facts...)
+	}
+	if len(events) == 0 && was != status.Phase {
+		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)
+	}
+}
+
+// factsOf returns the keys and values of the status that are part of each log line.
+func factsOf(status batchv1beta1.JobStatus) []any {
+	return []any{
+		"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount,
+	}
+}
