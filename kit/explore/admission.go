@@ -5,6 +5,36 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
+// admissionExplorations returns the small jobs whose pods admission changes: it adds containers or removes a label.
+func admissionExplorations() []exploration {
+	return []exploration{
+		{
+			name: "a job of one replica survives admission that adds containers", added: true, inMesh: true,
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted", "loses its sidecars"}, edits: []edit{pauses},
+			budget: allFaults, briefly: 2, most: 4,
+		},
+		{
+			name: "a job that restarts as a whole survives admission that adds containers", inMesh: true,
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "loses its sidecars"}, edits: []edit{pauses},
+			budget: allFaults, inTurn: true, most: 2,
+		},
+		{
+			name: "a job that keeps all pods survives admission that adds containers", inMesh: true,
+			shape:    model.Two(model.Never, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
+			failures: []string{"fails", "loses its sidecars"}, edits: []edit{deletes},
+			budget: allFaults, most: 2,
+		},
+		{
+			name:     "a job of one replica survives admission that sometimes removes a label",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 1, edits: 1, crashes: 1, staleReads: 1, conflicts: 1, changes: 2}, briefly: 3,
+		},
+	}
+}
+
 // admissionActions returns the ways in which admission can remove a label from the pod that a reconcile creates next.
 // This is a fault with a budget. If admission removed the label from every pod, the job would retry forever and never
 // come to rest. The scenarios of package conformance cover that case.

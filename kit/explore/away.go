@@ -1,5 +1,25 @@
 package explore
 
+import "tensorstack.dev/jobs/kit/model"
+
+// awayExplorations returns the small jobs whose controller is away for a long time.
+func awayExplorations() []exploration {
+	return []exploration{
+		{
+			name:     "a job of one replica survives a long absence of its controller",
+			shape:    model.One(model.OnFailure, model.Limit(1), model.Deadline(90)),
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 2, edits: 1, aways: 1}, briefly: 3,
+		},
+		{
+			name:     "a job that restarts as a whole survives a long absence of its controller",
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1), model.TimeToLive(10)),
+			failures: []string{"fails", "is deleted by force"},
+			budget:   spent{failures: 2, aways: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+	}
+}
+
 // awayActions returns the actions by which the controller stops, is away for a long time, and starts again. An
 // immediate restart and a reconcile that begins late are other actions. In contrast to those, time passes here although
 // the job is in the work queue, so that deadlines, grace periods and delays are over when the controller starts.

@@ -10,6 +10,32 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
+// heldExplorations returns the small jobs whose controller holds the pod of the leader.
+func heldExplorations() []exploration {
+	slow := allFaults
+	slow.ticks = 1
+	return []exploration{
+		{
+			name: "a job of one replica survives faults while its pod is held", added: true, holds: true,
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted", "is deleted by force"}, edits: []edit{pauses, deletes},
+			budget: slow, briefly: 2, most: 3,
+		},
+		{
+			name: "a job that restarts as a whole survives faults while its leader is held", holds: true,
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "is deleted by force", "loses its node"}, edits: userEdits,
+			budget: allFaults, most: 2,
+		},
+		{
+			name: "a job whose replicas restart alone expires while its leader is held", holds: true,
+			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1), model.TimeToLive(10)),
+			failures: []string{"is deleted", "is deleted by force"}, edits: []edit{pauses, deletesInForeground},
+			budget: allFaults, most: 2,
+		},
+	}
+}
+
 // believed is the minimum time between the end of a container and the deletion of its pod. With less time, the deletion
 // may have caused the end.
 const believed = 2 * time.Second

@@ -1,8 +1,45 @@
 package explore
 
 import (
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
+
+// lateExplorations returns the small jobs whose writes the API server can delay.
+func lateExplorations() []exploration {
+	return []exploration{
+		{
+			name:     "a job of one replica survives delayed writes",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted by force"}, edits: resumingEdits,
+			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 3,
+		},
+		{
+			name:     "a job that restarts as a whole survives delayed writes",
+			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, resumes, resizes, deletes},
+			budget: spent{failures: 2, edits: 2, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "a job whose replicas never restart survives delayed writes",
+			shape:    model.Two(model.Never, model.ScopeReplica, model.Limit(1)),
+			failures: []string{"fails", "is deleted by force"}, edits: []edit{pauses, deletes},
+			budget: spent{failures: 2, edits: 1, crashes: 1, lates: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "a job that keeps all pods survives delayed writes",
+			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
+			failures: []string{"fails", "is deleted by force"},
+			budget:   spent{failures: 2, lates: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "a gang of one replica survives delayed writes",
+			shape:    model.InQueue(model.One(model.OnFailure, model.Limit(1))),
+			failures: []string{"fails"}, edits: resumingEdits, queueEdits: queueEdits,
+			budget: spent{failures: 1, edits: 2, lates: 1}, briefly: 3,
+		},
+	}
+}
 
 // postpones returns the action by which the API server delays the next write of a reconcile. The controller gets a
 // timeout, and the API server can make the write at any later time.

@@ -7,6 +7,27 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
+// ownerExplorations returns the small jobs that wait for a name which another owner has.
+func ownerExplorations() []exploration {
+	return []exploration{
+		{
+			name:     "a job of one replica waits while another owner has one of its names",
+			shape:    model.One(model.OnFailure, model.Limit(1)),
+			failures: []string{"fails", "is deleted by force"},
+			edits:    []edit{takes(model.Pods, "pod"), takes(model.Services, "Service"), pauses, resumes, deletes},
+			budget:   spent{failures: 1, edits: 2, crashes: 1}, briefly: 3,
+		},
+		{
+			name:       "a gang of one replica waits while another owner has one of its names",
+			shape:      model.InQueue(model.One(model.OnFailure, model.Limit(1))),
+			failures:   []string{"is deleted by force"},
+			edits:      []edit{takes(model.Pods, "pod"), pauses, resumes},
+			queueEdits: []edit{takes(model.PodGroups, "PodGroup"), deletesGroup},
+			budget:     spent{failures: 1, edits: 2}, briefly: 3,
+		},
+	}
+}
+
 // takes returns an edit that creates an object with another owner and a name that the job needs.
 func takes(of model.Resources, what string) edit {
 	return edit{

@@ -28,6 +28,81 @@ const (
 	always           = math.MaxInt64 * time.Nanosecond
 )
 
+// reporting returns the shape of a job whose training reports its progress.
+var reporting = model.Reporting
+
+// progressExplorations returns the small jobs whose training reports its progress.
+func progressExplorations() []exploration {
+	return []exploration{
+		{
+			name: "a job of one replica restarts when its training hangs", added: true,
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "hangs at its start", "fails"}, edits: []edit{pauses, resumes},
+			budget: allFaults, briefly: 2,
+		},
+		{
+			name:     "a job of one replica only reports that its training hangs",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyNotify))),
+			failures: []string{"hangs", "hangs at its start", "reports a step", "fails"}, edits: []edit{pauses, deletes},
+			budget: allFaults, briefly: 2,
+		},
+		{
+			name:  "a training announces its silence, is done, or cannot be read",
+			shape: reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{
+				"hangs", "hangs at its start", "announces a silence", "reports 100 percent", "cannot be read",
+			},
+			budget: spent{failures: 3, crashes: 1, ticks: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name:     "the processes of a training start again in their pod",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"starts again", "hangs", "fails"}, edits: []edit{pauses, resumes},
+			budget: spent{failures: 3, edits: 2, crashes: 1}, briefly: 2,
+		},
+		{
+			name:     "a training hangs while the controller is away for a long time",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1), stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails", "cannot be read"}, edits: []edit{pauses},
+			budget: spent{failures: 2, edits: 1, aways: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name:     "a training without deadlines reports its steps",
+			shape:    reporting(model.One(model.OnFailure, model.Limit(1))),
+			failures: []string{"reports a step", "cannot be read", "fails"},
+			budget:   spent{failures: 3, crashes: 1, conflicts: 1}, briefly: 3, inTurn: true,
+		},
+		{
+			name: "a training of two replicas that restart together hangs", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails", "is deleted"}, edits: []edit{pauses},
+			budget: allFaults, briefly: 1, most: 2,
+		},
+		{
+			name: "a training of two replicas that restart alone hangs while a peer fails", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart))),
+			failures: []string{"hangs", "fails"},
+			budget:   spent{failures: 2}, briefly: 2,
+		},
+		{
+			name: "a training of two replicas only reports that it hangs while a peer fails", inTurn: true,
+			shape: reporting(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyNotify))),
+			failures: []string{"hangs", "fails"},
+			budget:   spent{failures: 2}, briefly: 2,
+		},
+		{
+			name: "a training hangs while Kueue evicts its job",
+			shape: model.InKueue(reporting(model.One(model.OnFailure, model.Limit(1),
+				stalls(batchv1beta1.ProgressPolicyRestart)))),
+			failures: []string{"hangs"}, kueueEdits: []edit{evicts},
+			budget: spent{failures: 1, edits: 1, crashes: 1}, briefly: 2, inTurn: true,
+		},
+	}
+}
+
 // stalls returns a policy with both deadlines.
 func stalls(what batchv1beta1.ProgressPolicy) model.Policy {
 	return model.Stalls(what, progressDeadline, startupDeadline)

@@ -15,6 +15,24 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
+// quotaExplorations returns the small jobs for whose pods a ResourceQuota has no room.
+func quotaExplorations() []exploration {
+	return []exploration{
+		{
+			name:     "a job that restarts as a whole gives back what a ResourceQuota keeps it from using",
+			shape:    model.UnderQuota(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)), 2),
+			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
+			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+		{
+			name:     "an elastic job gives back what it cannot use of a ResourceQuota, and trains with less",
+			shape:    model.UnderQuota(model.Elastic(2, 3, "", model.Limit(1)), 3),
+			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
+			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+		},
+	}
+}
+
 var (
 	takesQuota = edit{
 		name: "lets another job take the room for a pod from the quota",
