@@ -1,0 +1,171 @@
+package model
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
+)
+
+// Training is the training of a pod that can report its progress, as its sidecar knows it.
+//
+// A training that makes progress reports another step all the time. The model does not show these steps, since the
+// status would then never stay the same. It shows only the reports that are events of their own.
+type Training struct {
+	// Step is the last reported step. 0 means that nothing was reported.
+	Step int64
+	// Reported is the time of the last report that is an event of its own.
+	Reported time.Time
+	// Stopped is when the training stopped making progress. Zero means that it makes progress, or has reported nothing.
+	Stopped time.Time
+	// SilentUntil is the end of the silence that the training announced. Zero means none.
+	SilentUntil time.Time
+	// Started is when the processes of the training started again. Zero means that they have not since the last step.
+	Started time.Time
+	// Done reports whether the training has reported 100 percent.
+	Done bool
+	// Unreadable is since when the sidecar cannot be read. Zero means that it can be read. Until it can be read again,
+	// nothing happens to the training.
+	Unreadable time.Time
+	// Forgotten is set if the sidecar cannot be read and the controller has restarted since the last reading.
+	Forgotten bool
+}
+
+// progress returns when the training made progress last. Zero means that it has reported nothing.
+func (t Training) progress(now time.Time) time.Time {
+	switch {
+	case t.Step == 0:
+		return time.Time{}
+	case t.Stopped.IsZero():
+		return now
+	default:
+		return t.Stopped
+	}
+}
+
+// Trainings are the trainings of pods by UID. Trainings never change: a copy replaces them.
+type Trainings map[types.UID]Training
+
+// Training returns the training of a pod, or nil if there is none.
+func (t Trainings) Training(pod *corev1.Pod) *Training {
+	if training, ok := t[pod.UID]; ok {
+		return &training
+	}
+	return nil
+}
+
+// ForgetReadings makes the controller forget its readings of sidecars, as the end of its process does.
+func (t Trainings) ForgetReadings() Trainings {
+	forgotten := maps.Clone(t)
+	for pod, training := range forgotten {
+		training.Forgotten = !training.Unreadable.IsZero()
+		forgotten[pod] = training
+	}
+	return forgotten
+}
+
+// Trainings returns the trainings of the pods that run.
+func (c *Cluster) Trainings() Trainings { return c.trainings }
+
+// ForgetReadings makes the controller forget its readings of sidecars, as the end of its process does.
+func (c *Cluster) ForgetReadings() { c.trainings = c.trainings.ForgetReadings() }
+
+// canReport reports whether the training of a pod can report its progress.
+func canReport(pod *corev1.Pod) bool {
+	return pod.Annotations[batchv1beta1.AnnotationProgressToken] != ""
+}
+
+// follow starts and ends the training of a pod whose status changes. The training of the leader reports its first step
+// when its containers start. The other trainings report nothing. When the sidecar ends, its last state is the message
+// of its container.
+func (c *Cluster) follow(pod *corev1.Pod) {
+	if !canReport(pod) {
+		return
+	}
+	training, isTraining := c.trainings[pod.UID]
+	if pod.Status.Phase == corev1.PodRunning && !isTraining {
+		pod.Status.PodIP = "10.0.0.1" + pod.Labels[batchv1beta1.LabelReplicaIndex]
+		if pod.Labels[batchv1beta1.LabelReplicaIndex] == "0" {
+			training = Training{Step: 1, Reported: c.clock.Now()}
+		}
+		c.train(pod.UID, training)
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		s := &pod.Status.InitContainerStatuses[i]
+		if s.Name != framework.ProgressContainer || s.State.Terminated == nil || !isTraining {
+			continue
+		}
+		message, err := json.Marshal(training.stateAt(c.clock.Now()))
+		if err != nil {
+			panic(err) // a State always encodes
+		}
+		s.State.Terminated.Message = string(message)
+		c.endTraining(pod.UID)
+	}
+}
+
+func (c *Cluster) train(pod types.UID, training Training) {
+	c.trainings = maps.Clone(c.trainings)
+	if c.trainings == nil {
+		c.trainings = Trainings{}
+	}
+	c.trainings[pod] = training
+}
+
+func (c *Cluster) endTraining(pod types.UID) {
+	if _, ok := c.trainings[pod]; ok {
+		c.trainings = maps.Clone(c.trainings)
+		delete(c.trainings, pod)
+	}
+}
+
+// trains returns a mishap that changes the training of a pod. It changes no object.
+func trains(how func(*Training, time.Time)) Mishap {
+	return func(c *Cluster, pod *corev1.Pod) error {
+		training, ok := c.trainings[pod.UID]
+		if ok {
+			how(&training, c.clock.Now())
+			c.train(pod.UID, training)
+		}
+		return nil
+	}
+}
+
+// Events of the training of a pod that can report its progress.
+var (
+	// Reports makes the training report another step.
+	Reports = trains(func(t *Training, now time.Time) {
+		*t = Training{Step: t.Step + 1, Reported: now}
+	})
+	// Hangs makes the training stop making progress. Its containers still run.
+	Hangs = trains(func(t *Training, now time.Time) { t.Stopped = now })
+	// StartsAgain makes the processes of the training start again in the pod.
+	StartsAgain = trains(func(t *Training, now time.Time) {
+		t.Started = now
+		if t.Stopped.IsZero() {
+			t.Stopped = now
+		}
+	})
+	// RunsAndHangs binds the pod to a node and starts its containers, but its training reports nothing.
+	RunsAndHangs = Runs.then(trains(func(t *Training, _ time.Time) { *t = Training{} }))
+	// Completes makes the training report 100 percent.
+	Completes = trains(func(t *Training, now time.Time) {
+		*t = Training{Step: t.Step + 1, Reported: now, Stopped: now, Done: true}
+	})
+	// IsUnreadable makes the sidecar of the training unreadable.
+	IsUnreadable = trains(func(t *Training, now time.Time) { t.Unreadable = now })
+	// IsReadable makes the sidecar of the training readable again.
+	IsReadable = trains(func(t *Training, _ time.Time) { t.Unreadable, t.Forgotten = time.Time{}, false })
+)
+
+// Announces makes the training announce that it reports no step for a while.
+func Announces(silence time.Duration) Mishap {
+	return trains(func(t *Training, now time.Time) {
+		t.Reported, t.Stopped, t.SilentUntil = now, now, now.Add(silence)
+	})
+}
