@@ -1,10 +1,6 @@
 package why
 
-import (
-	"strings"
-
-	"tensorstack.dev/jobs/cli/printable"
-)
+import "tensorstack.dev/jobs/cli/printable"
 
 // maxText is how many bytes of a text are read. The explanation shows less.
 const maxText = 8192
@@ -33,15 +29,4 @@ func (e Explanation) cleaned() Explanation {
 		e.Findings[i] = f
 	}
 	return e
-}
-
-// sentences joins texts to a paragraph. It omits empty ones.
-func sentences(texts ...string) string {
-	var full []string
-	for _, text := range texts {
-		if text = strings.TrimSpace(text); text != "" {
-			full = append(full, text)
-		}
-	}
-	return strings.Join(full, " ")
 }

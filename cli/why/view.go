@@ -233,3 +233,15 @@ func seen(e corev1.Event) time.Time {
 	}
 	return last
 }
+
+// mainContainer returns the main container of a replica: of its pod, or of its template if the pod is gone. Nil means
+// that neither is known.
+func (v view) mainContainer(replica string) *corev1.Container {
+	var containers []corev1.Container
+	if pod := v.pod(replica); pod != nil { // admission can change it, for example by a LimitRange
+		containers = pod.Spec.Containers
+	} else if role := v.roleOf(replica); role != nil && role.Template != nil {
+		containers = role.Template.Spec.Containers
+	}
+	return framework.MainContainer(v.Job.Kind.MainContainers, containers)
+}

@@ -1,0 +1,17 @@
+package why
+
+import "fmt"
+
+// finishing returns the entry of a job that has ended except for some pods.
+func finishing(v view, c condition) entry {
+	e := entry{
+		cause: "Some of its pods still run, and are ending or being deleted.",
+		do:    "If a pod stays, its node does not answer, or a webhook rejects its deletion.",
+		next:  []step{listPods}, see: seeEnding,
+	}
+	if late := overdue(c.message); late != "" {
+		e.cause = fmt.Sprintf("Its end waits for %s, which should have ended before.", late)
+		e.do = v.doAboutOverdue(late)
+	}
+	return e
+}

@@ -1,0 +1,29 @@
+package why
+
+import (
+	"slices"
+	"strings"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+)
+
+// Limits of the output that an explanation shows.
+const (
+	maxLines = 10
+	maxLine  = 160
+)
+
+// output returns the last lines of output of the replica that failed, if the explanation is about this failure and the
+// program itself failed.
+func (v view) output() []string {
+	failure := v.lastFailure()
+	isShown := v.endedByFailure() || !v.status.Decided() && v.is(batchv1beta1.ConditionReplicaFailure)
+	if failure == nil || !isShown || failure.ExitCode == nil || neverRan(failure.Reason) ||
+		v.Job.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	lines := slices.DeleteFunc(strings.Split(failure.Message, "\n"), func(line string) bool {
+		return strings.TrimSpace(cleanLine(line)) == ""
+	})
+	return lines[max(0, len(lines)-maxLines):]
+}

@@ -1,0 +1,31 @@
+package why
+
+import "fmt"
+
+// replicasRunning returns the entry of a job that runs.
+func replicasRunning(v view, _ condition) entry {
+	running, all := v.counts()
+	e := entry{cause: fmt.Sprintf("Its replicas run or have ended (%d of %d)", running, all), see: seeRunning}
+	switch a := v.status.Aggregate; {
+	case a == nil || a.Running != all:
+	case all == 1:
+		e.cause = "Its only replica runs"
+	default:
+		e.cause = fmt.Sprintf("All %d replicas run", all)
+	}
+	if p := v.status.Progress; p != nil && p.Summary != "" {
+		e.cause += ", and the training is at " + quote(p.Summary)
+		if p.EstimatedCompletionTime != nil && p.EstimatedCompletionTime.After(v.Now) {
+			e.cause += ", which leaves about " + v.in(p.EstimatedCompletionTime.Time)
+		}
+	}
+	e.cause += "."
+	if silent := v.notReady(); len(silent) > 0 {
+		e.cause += fmt.Sprintf(" Not ready, perhaps because the node does not answer: %s.", listed(silent))
+	}
+	e.next = []step{
+		{purpose: "Follow the output of the job", line: "kubectl train logs {job} -f"},
+		{purpose: "Watch the job", line: "kubectl train watch {job}"},
+	}
+	return e
+}
