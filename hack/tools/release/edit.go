@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -149,4 +151,87 @@ func replacing(goWork, module string, required map[string]bool) (string, error) 
 	}
 	file.Cleanup()
 	return string(modfile.Format(file.Syntax)), nil
+}
+
+// edit changes the files of the release. It returns the entries of the changelog.
+func (r *release) edit() (entries string, err error) {
+	if err := r.change(r.module+"/CHANGELOG.md", func(content string) (changed string, err error) {
+		changed, entries, err = datedChangelog(content, r.version, r.date)
+		return changed, err
+	}); err != nil {
+		return "", err
+	}
+	to := versions.Module{Version: r.version, Requires: map[string]string{}}
+	for _, required := range r.pins.RequiredBy(r.module) {
+		to.Requires[required] = r.pins.Modules[required].Version
+	}
+	if err := r.change("versions.yaml",
+		func(content string) (string, error) { return pinned(content, r.module, to) }); err != nil {
+		return "", err
+	}
+	if r.role().HasController() {
+		tag := func(content string) (string, error) { return tagged(content, r.module, r.version) }
+		for _, manifest := range []string{"config/controller/kustomization.yaml", "config/controller.yaml"} {
+			if err := r.change(r.module+"/"+manifest, tag); err != nil {
+				return "", err
+			}
+		}
+	}
+	return entries, errors.Join(
+		r.change(r.module+"/go.mod", func(content string) (string, error) { return requiring(content, to) }),
+		r.change("go.work", r.replaceRequired),
+	)
+}
+
+// replaceRequired makes go.work replace each version of a module that another module requires, and no other version.
+func (r *release) replaceRequired(goWork string) (string, error) {
+	for _, name := range r.pins.Names() {
+		found, err := r.requiredOf(name)
+		if err != nil {
+			return "", err
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if goWork, err = replacing(goWork, name, found); err != nil {
+			return "", err
+		}
+	}
+	return goWork, nil
+}
+
+// requiredOf returns the versions of a module that other modules require.
+func (r *release) requiredOf(name string) (map[string]bool, error) {
+	files, err := filepath.Glob(filepath.Join(r.tree, "*/go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		version, err := required(string(content), name)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		if version != "" {
+			found[version] = true
+		}
+	}
+	return found, nil
+}
+
+func (r *release) change(name string, change func(string) (string, error)) error {
+	file := filepath.Join(r.tree, name)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := change(string(content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
 }
