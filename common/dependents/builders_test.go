@@ -21,7 +21,6 @@ import (
 // Short names of the builders and checks of jobtest.
 var (
 	diff          = jobtest.Diff
-	job           = jobtest.NewJob
 	group         = jobtest.Group
 	withCondition = jobtest.WithCondition
 	admitted      = jobtest.Admitted

@@ -30,7 +30,6 @@ var (
 	deletingGroup   = jobtest.DeletingGroup
 	elasticGroup    = jobtest.ElasticGroup
 	gated           = jobtest.Gated
-	reported        = jobtest.Reported
 	now             = jobtest.Now
 	errNotInstalled = jobtest.ErrNotInstalled
 	workload        = jobtest.Workload

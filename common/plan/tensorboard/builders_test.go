@@ -10,7 +10,6 @@ var (
 	diff          = jobtest.Diff
 	job           = jobtest.NewJob
 	role          = jobtest.Role
-	deleting      = jobtest.Deleting
 	board         = jobtest.Board
 	foreignBoard  = jobtest.ForeignBoard
 	suspended     = jobtest.Suspended
