@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
@@ -228,8 +229,7 @@ func (e *native) syncGroup(
 	}
 	changed := there.DeepCopy()
 	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
-	if err := e.client.Patch(ctx, changed,
-		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := control.Patch(ctx, e.client, &there, changed); err != nil {
 		return "", fmt.Errorf("updating podgroup %s of kube-scheduler: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil

@@ -14,6 +14,7 @@ import (
 
 	"tensorstack.dev/jobs/common/affinity"
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 )
 
 // release removes the gate of a pod and restricts the pod to the nodes of its queue. Both changes must be in the same
@@ -31,7 +32,7 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 		pod = full
 	}
 	ungated := ungated(pod, queue, value)
-	err := r.client.Patch(ctx, ungated, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	err := control.Patch(ctx, r.client, pod, ungated)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -31,8 +31,6 @@ import (
 )
 
 const (
-	// conflictDelay is how long to wait for the cache after a write conflict.
-	conflictDelay = 100 * time.Millisecond
 	// cacheDelay is how long to wait for the cache to show a write. That usually takes a few milliseconds.
 	cacheDelay = 20 * time.Millisecond
 	// refusedDelay is how long to wait before a group that could not be synced with the engine is retried. goneDelay is
@@ -166,7 +164,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	d := plan(view, r.engine.gates(view.Queue), limits, r.clock.Now())
 	err = errors.Join(syncErr, r.execute(ctx, &view, d))
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+		return reconcile.Result{RequeueAfter: control.ConflictDelay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -386,7 +384,7 @@ func (r *reconciler) writeGroups(ctx context.Context, groups []groupView, d deci
 func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, status v1beta1.PodGroupStatus) error {
 	before := group.DeepCopy()
 	group.Status = status
-	err := r.client.Status().Patch(ctx, group, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := control.PatchStatus(ctx, r.client, before, group)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
@@ -404,7 +402,7 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	}
 	before := queue.DeepCopy()
 	queue.Status = status
-	err := r.client.Status().Patch(ctx, queue, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := control.PatchStatus(ctx, r.client, before, queue)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of queue %s: %w", queue.Name, err)
 	}

@@ -23,6 +23,7 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
@@ -288,8 +289,7 @@ func (e *volcano) syncGroup(
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) {
 		return there.Spec.PriorityClassName, nil
 	}
-	if err := e.client.Patch(ctx, changed,
-		client.MergeFromWithOptions(&there, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := control.Patch(ctx, e.client, &there, changed); err != nil {
 		return "", fmt.Errorf("updating podgroup %s of Volcano: %w", want.Name, err)
 	}
 	return there.Spec.PriorityClassName, nil

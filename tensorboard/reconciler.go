@@ -42,8 +42,6 @@ const (
 	probeTimeout = 5 * time.Second
 	// refusalDelay is the time between two attempts to create or change an object that the API server rejects.
 	refusalDelay = 30 * time.Second
-	// conflictDelay is how long to wait after a conflict, until the cache has the newer version.
-	conflictDelay = 100 * time.Millisecond
 )
 
 // theTensorBoard is the name of the owner of an object in messages.
@@ -183,7 +181,7 @@ func (r *reconciler) execute(
 		err = r.suspend(ctx, tb)
 	}
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+		return reconcile.Result{RequeueAfter: control.ConflictDelay}, nil
 	}
 	return result, err
 }
@@ -265,8 +263,7 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	}
 	before := tb.DeepCopy()
 	tb.Status = status
-	if err := r.client.Status().Patch(ctx, tb,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := control.PatchStatus(ctx, r.client, before, tb); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	hasEvent := false
@@ -316,8 +313,7 @@ var isTransitional = map[string]bool{
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true
-	if err := r.client.Patch(ctx, tb,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := control.Patch(ctx, r.client, before, tb); err != nil {
 		return fmt.Errorf("suspending an idle TensorBoard: %w", err)
 	}
 	return nil

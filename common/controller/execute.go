@@ -13,14 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
-
-// conflictDelay is how long to wait for the cache after a conflict.
-const conflictDelay = 100 * time.Millisecond
 
 // execute carries out a decision. It writes the status first, unless the write can be delayed, so that no failure is
 // lost. Then it changes the PodGroup or the Workload, releases and deletes pods, and creates objects. It changes the
@@ -30,14 +28,14 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 	result, err := r.changeJob(ctx, job, planned, d)
 	if apierrors.IsConflict(err) {
 		// Somebody changed the job since it was read. There might be no event that requeues the job.
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+		return reconcile.Result{RequeueAfter: control.ConflictDelay}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	err = r.changeAdmission(ctx, job, d.Admission)
 	if apierrors.IsConflict(err) { // somebody changed or deleted the object, perhaps without an event for the job
-		result, err = sooner(result, conflictDelay), nil
+		result, err = sooner(result, control.ConflictDelay), nil
 		d.Creates = nil // the pods might not be admitted anymore
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/view"
@@ -117,12 +118,11 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 		}
 		return err
 	case batchv1beta1.ActionUpdate:
-		patch := client.MergeFromWithOptions(change.Seen, client.MergeFromWithOptimisticLock{})
 		var err error
 		if change.OfStatus {
-			err = s.Client.Status().Patch(ctx, change.Wanted, patch)
+			err = control.PatchStatus(ctx, s.Client, change.Seen, change.Wanted)
 		} else {
-			err = s.Client.Patch(ctx, change.Wanted, patch, noWait)
+			err = control.Patch(ctx, s.Client, change.Seen, change.Wanted, noWait)
 		}
 		switch {
 		case err == nil, isNotInstalled(err):

@@ -17,6 +17,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/tensorboard"
@@ -124,7 +125,7 @@ func (t *TensorBoards) Apply(
 	_, notCached := errors.AsType[*owned.NotCachedError](err)
 	switch {
 	case apierrors.IsConflict(err):
-		wait = conflictDelay
+		wait = control.ConflictDelay
 	case notCached:
 		wait = t.retry // the cache will report it
 	case err != nil:

@@ -37,8 +37,6 @@ import (
 const (
 	// retryDelay is how long to wait before a failed request about a dependent is retried.
 	retryDelay = 2 * time.Second
-	// conflictDelay is how long to wait for the cache after a conflict.
-	conflictDelay = 100 * time.Millisecond
 )
 
 // changes passes the updates that can matter to the job. All updates of a large dependent can.
