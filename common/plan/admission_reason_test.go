@@ -91,3 +91,39 @@ func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 		})
 	}
 }
+
+// unknown returns an observation with pods and an admission that the controller does not know yet.
+func unknown(pods ...*corev1.Pod) view.Observation {
+	return standingOf(view.Standing{Unknown: true}, pods...)
+}
+
+func TestPhaseStaysWhileTheAdmissionIsUnknown(t *testing.T) {
+	t.Parallel()
+	waiting := pod("job-worker-1")
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		pods []*corev1.Pod
+		want batchv1beta1.JobPhase
+	}{
+		"a job whose leader was unreachable stays Unknown": {
+			job:  job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", unreachable), waiting),
+			pods: []*corev1.Pod{pod("job-worker-0"), waiting}, want: batchv1beta1.JobPhaseUnknown,
+		},
+		"an elastic job that waited stays Pending, although enough of its replicas run": {
+			job:  job(role("worker", 0)).Elastic(1, 2).Saw(time.Minute).Saw(time.Minute, pod("job-worker-0"), waiting),
+			pods: []*corev1.Pod{pod("job-worker-0", running), waiting}, want: phasePending,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "phase", tc.want, tc.job.DecideAt(now, unknown(tc.pods...)).Status.Phase)
+		})
+	}
+}
+
+func TestAJobThatHasNoStatusDoesNotExplainItsPodsWhileTheAdmissionIsUnknown(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).DecideAt(now, unknown(pod("job-worker-0", running), pod("job-worker-1")))
+	diff(t, "Running", condition{"False", batchv1beta1.ReasonPending, "the replicas were starting"},
+		conditionOf(d, batchv1beta1.ConditionRunning))
+}

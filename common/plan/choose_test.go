@@ -9,6 +9,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 func TestChoose(t *testing.T) {
@@ -119,6 +120,18 @@ func TestHeldJobKeepsItsDeadline(t *testing.T) {
 	if d.WakeAt.IsZero() {
 		t.Error("the job is not requeued for its deadline")
 	}
+	notStarted := job(role("worker", 0)).Deadline(3600).Sees()
+	diff(t, "requeue delay of a job that has not started", time.Duration(0), summarize(notStarted).WakeIn)
+}
+
+// Neither its pods nor a change of its spec matter to a job that is deleted.
+func TestAnExpiredJobIsOnlyDeleted(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 0)).Elastic(1, 2).TTL(0).LoseNodesAfter(time.Minute).
+		Saw(time.Minute, runningPods()...).Saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
+	j.Generation++
+	unrecorded := policy.OnRespondingNode(pod("job-worker-1", running, of("9"), onLostNode, deleting))
+	diff(t, "decision", plan.Decision{Changes: decide.Changes{DeleteJob: true}, Status: j.Status}, j.Sees(unrecorded))
 }
 
 // The status of a held job has the observed generation and the selector of its pods.

@@ -34,6 +34,8 @@ func TestDefaultsAreRecorded(t *testing.T) {
 	}
 	elsewhere := ran()
 	elsewhere.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
+	halfRecorded := ran()
+	halfRecorded.Status.Defaults = defaults("Half")
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		seen view.Observation
@@ -76,6 +78,12 @@ func TestDefaultsAreRecorded(t *testing.T) {
 			seeing(pod("job-worker-0", exited(0))), nil,
 		},
 		"not of a job that runs in another cluster": {unrecorded(elsewhere), seeing(), nil},
+		"not of a job without replicas that runs in another cluster": {
+			withoutReplicas(dispatched(unrecorded(ran()).Status)), queued(), nil,
+		},
+		"once: a word that only a later version knows stays": {
+			halfRecorded, seeing(pod("job-worker-0", running), pod("job-worker-1", running, onNode("a"))), defaults("Half"),
+		},
 	} {
 		t.Run("the defaults are recorded "+name, func(t *testing.T) {
 			t.Parallel()

@@ -79,7 +79,10 @@ func TestAPauseDoesNotDiscardTheEndOfACopy(t *testing.T) {
 	t.Parallel()
 	status := ran().GivePeers(time.Minute).
 		Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running)).Status
-	d := dispatched(status).Paused(true).DecideAt(now, queued())
+	j := dispatched(status).Paused(true)
+	j.Generation++
+	d := j.DecideAt(now, queued())
+	diff(t, "observedGeneration of the copy", int64(1), d.Status.ObservedGeneration)
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseSucceeded, Reason: batchv1beta1.ReasonLeaderSucceeded,
 	}, summarize(d))
@@ -104,4 +107,10 @@ func TestPodsDoNotHideWhyAJobCannotBeDispatched(t *testing.T) {
 	seen.Admission.(*admitting).answer.Change.Action = batchv1beta1.ActionCreate
 	diff(t, "reason of Initialized", batchv1beta1.ReasonCreateFailed,
 		conditionOf(j.DecideAt(now, seen), batchv1beta1.ConditionInitialized).Reason)
+}
+
+func TestAJobOfAnotherClusterWithoutReplicasIsRequeuedAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	j := withoutReplicas(dispatched(ran().Status)).Deadline(3600)
+	diff(t, "requeue delay", 59*time.Minute, summarize(j.DecideAt(now, queued())).WakeIn)
 }

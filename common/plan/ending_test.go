@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -216,4 +217,13 @@ func TestEndBeforeTheDeletionOfThePodCounts(t *testing.T) {
 			diff(t, "counted restarts", tc.counts, d.Status.BackoffCount)
 		})
 	}
+}
+
+func TestTheConditionOfTheEndHasTheGenerationOfTheSpec(t *testing.T) {
+	t.Parallel()
+	j := ran()
+	j.Generation = 3
+	d := j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	diff(t, "observedGeneration", int64(3),
+		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet).ObservedGeneration)
 }

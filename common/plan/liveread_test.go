@@ -24,6 +24,7 @@ func TestNeedsLiveRead(t *testing.T) {
 		want bool
 	}{
 		"the first pods of a job require no live read":             {job: job(role("worker", 2))},
+		"the first pods of an elastic job require no live read":    {job: job(role("worker", 0)).Elastic(1, 2)},
 		"a running job that does not change requires no live read": {job: ran(), pods: []*corev1.Pod{worker0, worker1}},
 		"the success of a job requires no live read": {
 			job: ran(), pods: []*corev1.Pod{pod("job-worker-0", exited(0)), worker1},

@@ -28,6 +28,17 @@ func TestNotice(t *testing.T) {
 		conditionOf(second, batchv1beta1.ConditionInitialized))
 }
 
+func TestNoticeOfAJobWhosePodsExistBeforeItsFirstStatusIsEmittedWithARefusal(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).Refusing("no command")
+	j.Spec.Notice = "spec.elastic has no effect"
+	d := j.Sees(pod("job-worker-0"))
+	diff(t, "events", []report.Event{
+		{Type: "Warning", Reason: "NoEffect", Action: "Plan", Message: j.Spec.Notice},
+		{Type: "Warning", Reason: "InvalidTemplate", Action: "Plan", Message: "no command"},
+	}, d.Events)
+}
+
 func TestThePriorityClassOfATemplateHasNoEffectInAQueue(t *testing.T) {
 	t.Parallel()
 	high := func() framework.Role {

@@ -124,3 +124,25 @@ func TestRestartReportsOverduePods(t *testing.T) {
 		})
 	}
 }
+
+// overdue marks a pod as one that should have ended before.
+func overdue(p *corev1.Pod) { p.DeletionTimestamp = new(ago(2 * time.Minute)) }
+
+func TestOverduePodsOfARestartAreInTheOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1), role("ps", 1)).
+		Saw(time.Hour, pod("job-worker-0", running), pod("job-ps-0", running)).
+		Sees(pod("job-worker-0", running, overdue), pod("job-ps-0", running, overdue))
+	diff(t, "message of Running",
+		"2 of 2 replicas are not running yet: waiting for overdue pod job-ps-0 and 1 more to end",
+		conditionOf(d, batchv1beta1.ConditionRunning).Message)
+}
+
+// Nothing replaces the pod, so the job does not wait for its end.
+func TestPodOfAReplicaThatIsNotRestartedIsNotOverdue(t *testing.T) {
+	t.Parallel()
+	d := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).
+		Sees(pod("job-worker-0", running), pod("job-worker-1", disrupted, overdue))
+	diff(t, "message of Running", "1 of 2 replicas is not running yet: job-worker-1 is starting",
+		conditionOf(d, batchv1beta1.ConditionRunning).Message)
+}

@@ -270,6 +270,9 @@ func TestStartTime(t *testing.T) {
 			job:  ran().Paused(true).Saw(time.Minute, pod("job-worker-0", running)).Paused(false),
 			pods: []*corev1.Pod{pod("job-worker-0", created(time.Hour))},
 		},
+		"the start time of a job that has already succeeded is that of its oldest pod": {
+			job: two(), pods: []*corev1.Pod{pod("job-worker-0", created(3*time.Second), exited(0))}, want: 3 * time.Second,
+		},
 		"the start time in the status is kept": {
 			job: two().Saw(time.Minute), pods: []*corev1.Pod{pod("job-worker-0")}, waits: 3 * time.Second, want: time.Minute,
 		},

@@ -55,6 +55,9 @@ func TestProgressInTheStatus(t *testing.T) {
 		seen.ProgressDue = now.Add(after)
 		return seen
 	}
+	estimated := changed(step42, func(p *batchv1beta1.ProgressStatus) {
+		p.EstimatedCompletionTime = new(ago(-time.Hour))
+	})
 	leader := readings{"job-worker-0": step42}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
@@ -102,11 +105,23 @@ func TestProgressInTheStatus(t *testing.T) {
 			wakeIn: 30 * second,
 		},
 		"another estimate of the completion alone is the same report": {
-			job: withProgress(reports(0, 0, ""), step42),
-			seen: reading(readings{"job-worker-0": changed(step42, func(p *batchv1beta1.ProgressStatus) {
-				p.EstimatedCompletionTime = new(ago(-time.Hour))
-			})}, runningPods()...),
+			job:  withProgress(reports(0, 0, ""), step42),
+			seen: reading(readings{"job-worker-0": estimated}, runningPods()...),
 			want: step42.Status, wakeIn: 30 * second,
+		},
+		"the estimate of the completion stays while the job runs": {
+			job: withProgress(reports(0, 0, ""), estimated), seen: reading(leader, runningPods()...),
+			want: estimated.Status, wakeIn: 30 * second,
+		},
+		"the estimate that an earlier version left in a finished job stays": {
+			job: withProgress(reports(0, 0, "").
+				Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))), estimated),
+			seen: seeing(), want: estimated.Status,
+		},
+		"a report while the job awaits the reports of a failure waits until the next write is due": {
+			job:    reports(0, 0, "").Window(time.Minute),
+			seen:   due(9*second, reading(leader, pod("job-worker-0", running), pod("job-worker-1", exited(1)))),
+			wakeIn: 9 * second,
 		},
 		"another metric is another report": {
 			job: withProgress(reports(0, 0, ""), changed(step42, func(p *batchv1beta1.ProgressStatus) {
@@ -183,9 +198,7 @@ func TestProgressInTheStatus(t *testing.T) {
 			seen: due(9*second, reading(leader, runningPods()...)), want: step42.Status,
 		},
 		"a pause removes the estimate of the completion": {
-			job: withProgress(reports(0, 0, "").Paused(true), changed(step42, func(p *batchv1beta1.ProgressStatus) {
-				p.EstimatedCompletionTime = new(ago(-time.Hour))
-			})),
+			job:  withProgress(reports(0, 0, "").Paused(true), estimated),
 			seen: seeing(runningPods()...), want: step42.Status,
 		},
 		"the decision about the end shows the last report although no write is due": {

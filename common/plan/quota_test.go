@@ -40,6 +40,10 @@ func TestGiveBack(t *testing.T) {
 	two := func() *jobBuilder { return job(role("worker", 2)).Saw(long) }
 	elastic := func() *jobBuilder { return job(role("worker", 0)).Elastic(2, 3).Saw(long).Saw(long) }
 	worker1 := pod("job-worker-1", running, createdAgo(long))
+	staysFailed := func() *jobBuilder {
+		return job(restarting(role("worker", 3), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).InQueue().
+			Saw(long, runs, worker1).Saw(long, runs, pod("job-worker-1", exited(1), createdAgo(long)))
+	}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
@@ -81,6 +85,23 @@ func TestGiveBack(t *testing.T) {
 		},
 		"a replica that does not restart with the others might train without them": {
 			job: refusedFor(two().Scope(scopeReplica), long), pods: []*corev1.Pod{runs},
+		},
+		"a replica of a gang that is replaced alone does not stop its peers": {
+			job: refusedFor(two().Scope(scopeReplica).InQueue().Saw(long, runs, worker1).Saw(long, runs,
+				pod("job-worker-1", exited(1))), long),
+			pods: []*corev1.Pod{runs},
+		},
+		"a replica of a gang that stays failed does not stop its peers": {
+			job:  refusedFor(staysFailed(), long),
+			pods: []*corev1.Pod{runs, pod("job-worker-1", exited(1), createdAgo(long))},
+		},
+		"a replica that has just succeeded does not stop its peers": {
+			job:  refusedFor(job(role("worker", 3)).Saw(long), long),
+			pods: []*corev1.Pod{runs, pod("job-worker-1", exited(0), createdAgo(long))},
+		},
+		"a training that has reported no step gives its pods back": {
+			job: refusedFor(two(), long), pods: []*corev1.Pod{runs}, want: true,
+			reports: readings{"job-worker-0": percent(7, time.Second)},
 		},
 		"a training that reports progress goes on": {
 			job: refusedFor(two(), long), pods: []*corev1.Pod{runs}, reports: readings{"job-worker-0": step(7, time.Second)},

@@ -121,6 +121,38 @@ func TestARejectionIsTheMessageOfAJobThatWaits(t *testing.T) {
 		conditionOf(running, batchv1beta1.ConditionRunning))
 }
 
+func TestARejectionChangesTheStatusIfItChangesACondition(t *testing.T) {
+	t.Parallel()
+	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("exceeded quota: few")}
+	want := condition{metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed, "exceeded quota: few"}
+	// without returns a job that waits and has only one of the conditions of the rejection.
+	without := func(conditionType string) *jobBuilder {
+		j := job(role("worker", 2)).Saw(time.Minute)
+		before := *meta.FindStatusCondition(j.Status.Conditions, conditionType)
+		status.Refuse(&j.Status, refused, 1, now)
+		meta.SetStatusCondition(&j.Status.Conditions, before)
+		return j
+	}
+	isRunning := condition{metav1.ConditionTrue, batchv1beta1.ReasonReplicasRunning, "all 2 replicas run or have ended"}
+	for name, tc := range map[string]struct {
+		job         *jobBuilder
+		wantRunning condition
+	}{
+		"a job that runs goes on":                    {job: ran(), wantRunning: isRunning},
+		"only Initialized changes":                   {job: without(batchv1beta1.ConditionInitialized), wantRunning: want},
+		"only Running changes":                       {job: without(batchv1beta1.ConditionRunning), wantRunning: want},
+		"both conditions of a job that waits change": {job: job(role("worker", 2)).Saw(time.Minute), wantRunning: want},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diff(t, "whether the status changes", true, status.Refuse(&tc.job.Status, refused, 1, now))
+			d := plan.Decision{Status: tc.job.Status}
+			diff(t, "Initialized", want, conditionOf(d, batchv1beta1.ConditionInitialized))
+			diff(t, "Running", tc.wantRunning, conditionOf(d, batchv1beta1.ConditionRunning))
+		})
+	}
+}
+
 // withoutAttempt removes the label with the attempt from a pod.
 func withoutAttempt(p *corev1.Pod) { delete(p.Labels, batchv1beta1.LabelAttempt) }
 

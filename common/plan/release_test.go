@@ -32,6 +32,12 @@ func TestPodsAreReleased(t *testing.T) {
 	finished := func() *jobBuilder {
 		return ran().Saw(time.Second, pod("job-worker-0", exitedAgo(0, time.Second)), pod("job-worker-1", exited(0)))
 	}
+	failedByAnEarlierVersion := ran()
+	failedByAnEarlierVersion.Status.Phase = batchv1beta1.JobPhaseFailed
+	isNotFailing := ran()
+	isNotFailing.Status.Conditions = append(isNotFailing.Status.Conditions, metav1.Condition{
+		Type: batchv1beta1.ConditionFailureTarget, Status: metav1.ConditionFalse, Reason: "Edited",
+	})
 	manyNames := []string{
 		"job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4", "job-worker-5", "job-worker-6",
 	}
@@ -127,6 +133,12 @@ func TestPodsAreReleased(t *testing.T) {
 		},
 		"the leader of a job that has finished is released": {
 			job: finished(), pods: []*corev1.Pod{endedLeader}, want: leader,
+		},
+		"the leader of a job that an earlier version has failed is released": {
+			job: failedByAnEarlierVersion, pods: []*corev1.Pod{pod("job-worker-0", running, held), peer}, want: leader,
+		},
+		"the leader is held although somebody has set FailureTarget to False": {
+			job: isNotFailing, pods: []*corev1.Pod{pod("job-worker-0", running, held), peer},
 		},
 		"the leader of an expired job is released before the job is deleted": {
 			job: finished().TTL(0), pods: []*corev1.Pod{endedLeader}, want: leader,

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan"
 )
 
 // A kubelet can report a consequence before another kubelet reports the root cause. The root cause is determined after
@@ -125,6 +126,21 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 	diff(t, "backoffCount after a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.RemoveStatusCondition(&j.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	diff(t, "requeue delay if it is unknown when the failure was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
+}
+
+// The controller writes nothing for them, so many failures cost one write.
+func TestPeersThatFailDoNotExtendTheWaitForReports(t *testing.T) {
+	t.Parallel()
+	failed, next := pod("job-worker-1", exitedAgo(137, 5*time.Second)), pod("job-worker-2", exitedAgo(1, 5*time.Second))
+	runs := func(name string) *corev1.Pod { return pod(name, running) }
+	j := job(role("worker", 4)).Window(10*time.Second).
+		Saw(time.Minute, runs("job-worker-0"), runs("job-worker-1"), runs("job-worker-2"), runs("job-worker-3")).
+		Saw(5*time.Second, runs("job-worker-0"), failed, next, runs("job-worker-3"))
+	diff(t, "message of ReplicaFailure", "replica job-worker-1 failed with exit code 137 (Error)",
+		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure).Message)
+	d := j.Sees(runs("job-worker-0"), failed, next, pod("job-worker-3", exited(1)))
+	diff(t, "status", j.Status, d.Status)
+	diff(t, "requeue delay", 5*time.Second, summarize(d).WakeIn)
 }
 
 // A replica that stays failed does not affect a later failure that restarts all replicas.

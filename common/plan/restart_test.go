@@ -224,3 +224,10 @@ func TestAlwaysRestartsASuccessWithoutItsPeers(t *testing.T) {
 		Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Deletes: []string{"job-worker-1"},
 	}, summarize(d))
 }
+
+func TestRestartsOfAReplicaAddUp(t *testing.T) {
+	t.Parallel()
+	d := ran().Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))).
+		Sees(pod("job-worker-0", running, again(1)), pod("job-worker-1", exited(1), again(1)))
+	diff(t, "restarts", map[string]int32{"worker": 4}, restartsOf(d))
+}

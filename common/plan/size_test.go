@@ -2,10 +2,12 @@ package plan_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +15,9 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/status"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/report"
 )
 
 // stored is the largest size of a job with the status of a decision. etcd accepts 1.5 MiB, and additions to the status
@@ -211,4 +215,18 @@ func TestDefaultsOfAPausedJobTakeNoRoom(t *testing.T) {
 	paused := j.Sees(pods...).Status
 	j.RestSize = func() int { return 1472<<10 - size(t, paused) }
 	diff(t, "omitted", "", j.Sees(pods...).Status.Omitted)
+}
+
+// The controller compares the message with the quotas of the namespace.
+func TestMessageAboutAQuotaIsNotShortened(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 2)).Saw(time.Hour)
+	message := "exceeded quota: " + strings.Repeat("x", 1000)
+	refused := &report.RefusedError{Reason: batchv1beta1.ReasonResourceQuotaExceeded, Err: errors.New(message)}
+	status.Refuse(&j.Status, refused, 1, now)
+	j.RestSize = func() int { return 1500 << 10 }
+	d := j.Sees()
+	diff(t, "whether parts are omitted", true, d.Status.Omitted != "")
+	diff(t, "message of Initialized", message, conditionOf(d, batchv1beta1.ConditionInitialized).Message)
+	diff(t, "message of Running", message, conditionOf(d, batchv1beta1.ConditionRunning).Message)
 }

@@ -294,6 +294,14 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 				Message: "restarting all 2 replicas: replica job-worker-1 failed with exit code 1 (Error)",
 			}},
 		},
+		"an event is emitted when a job of one replica restarts": {
+			job:  job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", running)),
+			pods: []*corev1.Pod{pod("job-worker-0", exited(1))},
+			want: []report.Event{{
+				Type: "Warning", Reason: "Restarting", Action: "Restart",
+				Message: "restarting the replica: replica job-worker-0 failed with exit code 1 (Error)",
+			}},
+		},
 		"an event is emitted when one replica restarts": {
 			job: job(role("worker", 2)).Scope(scopeReplica).
 				Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)),

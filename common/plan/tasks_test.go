@@ -213,3 +213,20 @@ func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
 		})
 	}
 }
+
+// The clean-up then deletes the pods that have ended.
+func TestTasksOfAJobThatFinishesHaveTheEndOfItsLastReplica(t *testing.T) {
+	t.Parallel()
+	j := ran().CleanUp(batchv1beta1.CleanUpPolicyAll).GivePeers(time.Minute).
+		Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running))
+	d := j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
+	diff(t, "pods to clean up", []string{"job-worker-0", "job-worker-1"}, names(d.CleanUps))
+	diff(t, "aggregate", &batchv1beta1.Aggregate{Succeeded: 2}, d.Status.Aggregate)
+}
+
+func TestAReplicaThatWaitsIsNotReadyBeforeItsJobHasFinished(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 2)).GivePeers(time.Minute).Saw(time.Minute).
+		Sees(pod("job-worker-0", exited(0)), pod("job-worker-1"))
+	diff(t, "READY", "1/2", d.Status.Ready)
+}

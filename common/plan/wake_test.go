@@ -66,6 +66,12 @@ func TestRequeueDelay(t *testing.T) {
 			wakeIn: 90 * time.Second,
 			want:   true,
 		},
+		"a job without a deadline is requeued urgently for a pod of a lost node before the pod is overdue": {
+			decision: ran(job(role("worker", 1)).LoseNodesAfter(40*time.Second), pod("job-worker-0", running)).
+				Sees(pod("job-worker-0", running, onLostNode, deleting)),
+			wakeIn: 70 * time.Second,
+			want:   true,
+		},
 		"a job is requeued urgently to read the node of an evicted pod again": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
 				Sees(policy.OnRespondingNode(pod("job-worker-0", running, onLostNode, deleting))),
@@ -108,6 +114,60 @@ func TestAnUnreachablePodIsNotAwaited(t *testing.T) {
 	d := job(role("worker", 1)).Sees(pod("job-worker-0", unprepared(0), unreachable))
 	diff(t, "phase", batchv1beta1.JobPhaseUnknown, d.Status.Phase)
 	diff(t, "requeue delay", time.Duration(0), summarize(d).WakeIn)
+}
+
+// The kubelet can take a minute to prepare a pod.
+func TestAnUnpreparedPodIsAwaited(t *testing.T) {
+	t.Parallel()
+	having := func(c corev1.PodConditionType, status corev1.ConditionStatus) podOption {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+				Type: c, Status: status, LastTransitionTime: ago(0),
+			})
+		}
+	}
+	for name, tc := range map[string]struct {
+		pod        *corev1.Pod
+		wantReason string
+		wantWakeIn time.Duration
+	}{
+		"a job is requeued a minute after the kubelet began to prepare its pod": {
+			pod: pod("job-worker-0", unprepared(0)), wantReason: batchv1beta1.ReasonPending, wantWakeIn: time.Minute,
+		},
+		"a job is not requeued after the minute": {
+			pod: pod("job-worker-0", unprepared(2*time.Minute)), wantReason: batchv1beta1.ReasonPending,
+		},
+		"a job is not requeued for a pod that waits for something else": {
+			pod: pod("job-worker-0", unprepared(0), imagePull), wantReason: batchv1beta1.ReasonImagePull,
+		},
+		"a job is not requeued for a pod that the kubelet has prepared": {
+			pod:        pod("job-worker-0", having(corev1.PodReadyToStartContainers, corev1.ConditionTrue)),
+			wantReason: batchv1beta1.ReasonPending,
+		},
+		"a job is not requeued for a pod that is only not ready": {
+			pod: pod("job-worker-0", having(corev1.PodReady, corev1.ConditionFalse)), wantReason: batchv1beta1.ReasonPending,
+		},
+		"a job is requeued only for the end of a pod that is deleted": {
+			pod: pod("job-worker-0", unprepared(0), deleting), wantReason: batchv1beta1.ReasonRestarting,
+			wantWakeIn: untilOverdue,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := job(role("worker", 1)).Sees(tc.pod)
+			diff(t, "reason", tc.wantReason, d.Status.Reason)
+			diff(t, "requeue at", tc.wantWakeIn, summarize(d).WakeIn)
+		})
+	}
+}
+
+func TestAPodThatWaitsForSomethingElseIsNotReportedAsUnprepared(t *testing.T) {
+	t.Parallel()
+	d := job(role("worker", 1)).Sees(pod("job-worker-0", unprepared(2*time.Minute), imagePull))
+	diff(t, "Running", condition{
+		"False", batchv1beta1.ReasonImagePull, "the replica is not running yet: container main of job-worker-0 cannot " +
+			"start: ImagePullBackOff: no such image",
+	}, conditionOf(d, batchv1beta1.ConditionRunning))
 }
 
 // A status can have been written by somebody else.

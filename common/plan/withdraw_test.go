@@ -97,3 +97,13 @@ func TestEvictionEndsARecovery(t *testing.T) {
 	diff(t, "ReplicaFailure of a job that did not fail", condition{},
 		conditionOf(ran().DecideAt(now, evictedFrom(seeing(runningPods()...))), batchv1beta1.ConditionReplicaFailure))
 }
+
+func TestAFailureCountsAlthoughTheJobIsEvicted(t *testing.T) {
+	t.Parallel()
+	d := ran().DecideAt(now, evictedFrom(seeing(pod("job-worker-0", running), pod("job-worker-1", exited(1)))))
+	diff(t, "backoffCount", int32(1), d.Status.BackoffCount)
+	diff(t, "evictions", int32(1), d.Status.Evictions)
+	diff(t, "ReplicaFailure", condition{
+		"True", batchv1beta1.ReasonError, "replica job-worker-1 failed with exit code 1 (Error) and is being replaced",
+	}, conditionOf(d, batchv1beta1.ConditionReplicaFailure))
+}

@@ -68,8 +68,8 @@ func (s *steps) peersMayEnd() map[string]time.Time {
 		mayEnd[name] = decided.Add(grace)
 	}
 	for _, r := range s.Replicas {
-		if ofRole := r.Member.Role.PeerGrace; seconds == nil && ofRole > grace {
-			mayEnd[r.Member.Name] = decided.Add(ofRole)
+		if seconds == nil {
+			mayEnd[r.Member.Name] = decided.Add(max(grace, r.Member.Role.PeerGrace))
 		}
 	}
 	return mayEnd

@@ -37,9 +37,6 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 		s.End = view.EndOf(v.Job.Status)
 	}
 	s.act(s.choose())
-	if s.Action == Expire {
-		return s.Facts, v
-	}
 	s.release()
 	if s.IsWatched() {
 		s.watchStall(v)
@@ -95,19 +92,10 @@ func (s *steps) act(c choice) {
 		s.restart()
 		s.stop()
 		s.pause()
-	case Withdraw:
+	case Withdraw, GiveBack, Run:
 		s.begin()
 		s.restart()
-		s.withdraw(c.why)
-		s.run()
-	case GiveBack:
-		s.begin()
-		s.restart()
-		s.giveBack()
-		s.run()
-	case Run:
-		s.begin()
-		s.restart()
+		s.evictFor(c)
 		s.run()
 	}
 }

@@ -18,7 +18,7 @@ func observe(job view.Job, seen view.Observation, now time.Time) (v view.View, r
 	roles, grows := presentRoles(job, seen)
 	v = view.Look(job, seen, now, roles)
 	if job.Spec.Elastic == nil || job.Status.Decided() || isPausedBeforeStart(v) {
-		return v, grows
+		return v, false
 	}
 	before := len(v.Replicas)
 	v = scaledDown(v)

@@ -116,7 +116,7 @@ func withOutput(message string, failure policy.Failure) string {
 // decideEnd records how the job ends. From then on no object is created for the job.
 func (s *steps) decideEnd(end ending) {
 	s.View = withoutAdded(s.View)
-	s.EndedBy, s.Running = end.cause, false
+	s.EndedBy = end.cause
 	if end.cause != nil {
 		s.record(*end.cause)
 	}

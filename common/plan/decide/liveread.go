@@ -14,7 +14,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	status := before.Job.Status
 	isMissing := func(r *view.Replica) bool { return r.Pod == nil && view.IsAlive(r.Recorded) }
 	switch {
-	case s.Action == Leave:
+	case s.Action == Leave, s.Action == Expire:
 		return false
 	case before.Job.Spec.RunsElsewhere():
 		// A cache might lack the admission of a job whose status Kueue has copied.

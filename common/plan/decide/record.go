@@ -28,7 +28,7 @@ func (s *steps) record(f view.ReplicaFailure) {
 	if s.isRecorded(f) {
 		return
 	}
-	if f.Failure.Report.LacksOutput && f.Replica.Pod != nil {
+	if f.Failure.Report.LacksOutput { // so the pod still exists
 		s.lacking = append(s.lacking, view.Container{Pod: f.Replica.Pod.Name, Name: f.Replica.MainContainer})
 	}
 	culprit, node := f.Culprit(), f.Node()

@@ -50,8 +50,8 @@ func (s *steps) awaitReplicas() {
 		if r.IsReplaced() && r.Outcome.Terminating && s.isOverdue(r.Pod.DeletionTimestamp.Time) {
 			s.Overdue = append(s.Overdue, r.Pod)
 		}
-		if r.IsCurrent() && !r.IsReplaced() && r.Outcome.Phase == batchv1beta1.ReplicaPhasePending {
-			if due, ok := s.PrepareDue(r.Pod); ok && s.Now.Before(due) {
+		if !r.IsReplaced() && r.Outcome.Phase == batchv1beta1.ReplicaPhasePending {
+			if due := s.PrepareDue(r.Pod); s.Now.Before(due) {
 				s.wakeAt(due)
 			}
 		}

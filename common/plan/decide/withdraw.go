@@ -1,5 +1,15 @@
 package decide
 
+// evictFor stops all replicas if the action requires that.
+func (s *steps) evictFor(c choice) {
+	if c.action == Withdraw {
+		s.withdraw(c.why)
+	}
+	if c.action == GiveBack {
+		s.giveBack()
+	}
+}
+
 // withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. why is why
 // the pods must go.
 func (s *steps) withdraw(why string) {

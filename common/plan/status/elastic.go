@@ -35,7 +35,7 @@ func (r *renderer) partiallyRunning(waiting int, why string) string {
 
 // announceScale emits an event if the number of replicas of a started elastic job changes.
 func (r *renderer) announceScale() {
-	if r.Job.Spec.Elastic == nil || r.facts.StartTime == nil || r.facts.End != nil || r.Job.Status.Decided() {
+	if r.Job.Spec.Elastic == nil || r.facts.StartTime == nil || r.facts.End != nil {
 		return
 	}
 	recorded := 0

@@ -71,7 +71,7 @@ func (r *renderer) refuse(reason, message string) {
 // isRefused reports whether an object of the job could not be created, and nothing has changed this since.
 func (r *renderer) isRefused() bool {
 	c := view.Initialized(r.Status)
-	return c != nil && c.Status == metav1.ConditionFalse && IsCreateFailure(c.Reason)
+	return c != nil && IsCreateFailure(c.Reason)
 }
 
 // IsCreateFailure reports whether a reason of Initialized means that an object of the job could not be created or

@@ -12,10 +12,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// resume ends the pause of a job that starts, or waits for its start.
+// resume ends the pause of a job that starts, or waits for its start. The pause of a job that has started is over.
 func (r *renderer) resume() {
-	mayResume := r.begins() && r.Job.Status.StartTime == nil ||
-		r.facts.Action == decide.Hold && r.facts.StartTime == nil || r.facts.Action == decide.Queue
+	mayResume := r.begins() || r.facts.Action == decide.Hold || r.facts.Action == decide.Queue
 	paused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused)
 	if !mayResume || paused == nil || paused.Reason == batchv1beta1.ReasonResumed {
 		return

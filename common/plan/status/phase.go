@@ -23,14 +23,27 @@ func (r *renderer) setPhase() {
 		phase = cmp.Or(phase, batchv1beta1.JobPhasePending)
 	case r.pauses():
 		phase, _, _ = r.pausing()
-	case r.runs() && r.Replicas[0].Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
-		phase = batchv1beta1.JobPhaseUnknown
-	case r.runs() && f.Running:
-		phase = batchv1beta1.JobPhaseRunning
-	case f.Action == decide.Queue, r.runs() && !f.KeepsWaiting:
+	case r.runs():
+		phase = r.runningPhase(phase)
+	case f.Action == decide.Queue:
 		phase = waitingPhase(phase)
 	}
 	r.Status.Phase = phase
+}
+
+// runningPhase returns the phase of a job whose replicas are created as needed. phase is the one before the
+// replicas are considered.
+func (r *renderer) runningPhase(phase batchv1beta1.JobPhase) batchv1beta1.JobPhase {
+	switch {
+	case r.Replicas[0].Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
+		return batchv1beta1.JobPhaseUnknown
+	case r.facts.Running:
+		return batchv1beta1.JobPhaseRunning
+	case r.facts.KeepsWaiting:
+		return phase
+	default:
+		return waitingPhase(phase)
+	}
 }
 
 // startingPhase returns the phase of the job before its replicas are considered.

@@ -46,7 +46,7 @@ func (r *renderer) reportFailure() {
 		r.setFailed(*r.facts.Restarted, " and is being replaced")
 		return
 	}
-	if r.facts.Recovered && view.HasFailed(r.Status) {
+	if r.facts.Recovered {
 		since := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime.Time
 		if last := r.Status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
 			since = last[0].Time.Time // the controller saw the failure late

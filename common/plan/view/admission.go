@@ -171,36 +171,37 @@ func (v *View) WhyPending(pod *corev1.Pod) (reason, message string) {
 	if reason != batchv1beta1.ReasonPending {
 		return reason, message
 	}
-	since, isUnprepared := unpreparedSince(pod)
-	if isUnprepared && !v.Now.Before(since.Add(prepareDelay)) {
+	if due := prepareDue(pod); !due.IsZero() && !v.Now.Before(due) {
 		message += ", but its volumes or its network have not been ready since " +
-			since.UTC().Format("15:04:05 MST") + ": see the events of the pod"
+			due.Add(-prepareDelay).UTC().Format("15:04:05 MST") + ": see the events of the pod"
 	}
 	return reason, message
+}
+
+// PrepareDue returns when the job reports that the kubelet has not prepared a starting pod. It returns zero if that is
+// not the reason why the pod does not run yet.
+func (v *View) PrepareDue(pod *corev1.Pod) time.Time {
+	due := prepareDue(pod)
+	if due.IsZero() {
+		return time.Time{}
+	}
+	if reason, _ := v.WhyPending(pod); reason != batchv1beta1.ReasonPending {
+		return time.Time{}
+	}
+	return due
 }
 
 // prepareDelay is how long the kubelet can take to prepare a pod before the job reports it.
 const prepareDelay = time.Minute
 
-// PrepareDue returns when the job reports that the kubelet has not prepared a starting pod. It returns false if that is
-// not the reason why the pod does not run yet.
-func (v *View) PrepareDue(pod *corev1.Pod) (time.Time, bool) {
-	since, isUnprepared := unpreparedSince(pod)
-	if !isUnprepared {
-		return time.Time{}, false
-	}
-	reason, _ := v.WhyPending(pod)
-	return since.Add(prepareDelay), reason == batchv1beta1.ReasonPending
-}
-
-// unpreparedSince returns since when the kubelet prepares a pod. It returns false if the kubelet has prepared it, or
+// prepareDue returns when the kubelet should have prepared a pod. It returns zero if the kubelet has prepared it, or
 // has not begun. A pod stays unprepared if, for example, a ConfigMap or a Secret that it mounts does not exist. The
 // status of the pod does not have the reason.
-func unpreparedSince(pod *corev1.Pod) (time.Time, bool) {
+func prepareDue(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
-			return c.LastTransitionTime.Time, true
+			return c.LastTransitionTime.Add(prepareDelay)
 		}
 	}
-	return time.Time{}, false
+	return time.Time{}
 }
