@@ -11,8 +11,8 @@ import (
 // There might be no event of the change that caused the conflict.
 const ConflictDelay = 100 * time.Millisecond
 
-// PatchStatus writes the status of an object. before is the object as it was read, and after is the same object with the
-// new status. It returns a conflict if somebody has changed the object since it was read.
+// PatchStatus writes the status of an object. before is the object as it was read, and after is the same object with
+// the new status. It returns a conflict if somebody has changed the object since it was read.
 func PatchStatus(ctx context.Context, c client.Client, before, after client.Object) error {
 	return c.Status().Patch(ctx, after, optimistic(before))
 }
