@@ -10,8 +10,8 @@ import (
 )
 
 // sharedMemory matches the messages of PyTorch and NCCL about too little shared memory.
-var sharedMemory = regexp.MustCompile(`killed by signal: Bus error|shared memory ?\(shm\)|out of shared memory\. Please|` +
-	`unable to write to file </torch_|Error while creating shared memory segment /dev/shm/`)
+var sharedMemory = regexp.MustCompile(`killed by signal: Bus error|shared memory ?\(shm\)|` +
+	`out of shared memory\. Please|unable to write to file </torch_|Error while creating shared memory segment /dev/shm/`)
 
 // doAboutSharedMemory returns what to do about a replica that had too little shared memory. It is empty for all other
 // failures.

@@ -48,7 +48,7 @@ func (r *renderer) runningPhase(phase batchv1beta1.JobPhase) batchv1beta1.JobPha
 
 // startingPhase returns the phase of the job before its replicas are considered.
 func (r *renderer) startingPhase() batchv1beta1.JobPhase {
-	phase := r.was.Phase
+	phase := r.Status.Phase
 	if r.resumes {
 		phase = batchv1beta1.JobPhaseResuming
 	}

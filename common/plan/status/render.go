@@ -39,7 +39,7 @@ func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	if f.Forgets {
 		old = batchv1beta1.JobStatus{}
 	}
-	r := &renderer{View: v, facts: &f, was: &old, Rendering: Rendering{Status: copyOf(old)}}
+	r := &renderer{View: v, facts: &f, Rendering: Rendering{Status: copyOf(old)}}
 	if f.Action == decide.Leave || f.Action == decide.Expire || f.Action == decide.Dispatch {
 		return r.Rendering
 	}
@@ -69,8 +69,6 @@ type renderer struct {
 	Rendering
 
 	facts *decide.Facts
-	// was is the status before the facts.
-	was *batchv1beta1.JobStatus
 	// resumes reports whether the job is resumed after a pause.
 	resumes bool
 	// runningReason is the reason of the condition Running of a job that runs or waits.
