@@ -6,13 +6,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Cluster is how a controller reaches its cluster.
+// Cluster has the clients by which a controller reaches its cluster.
 type Cluster struct {
-	// Client reads from the cache of the controller.
+	// Client reads from the cache of the controller and writes to the API server.
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Events receives events.
+	// Events records events.
 	Events events.EventRecorder
 }
 

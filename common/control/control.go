@@ -14,7 +14,7 @@ import (
 const (
 	// timeout is how long one reconcile may take. It ends reconciles that wait for an API server or a cache.
 	timeout = time.Minute
-	// minRetry and maxRetry are the bounds of the backoff after an error, such as a pod that exceeds a quota. After the
+	// minRetry and maxRetry are the bounds of the backoff after an error, such as a timeout of the API server. After the
 	// cause is gone, it can take up to maxRetry until the next retry.
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Minute

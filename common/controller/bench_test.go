@@ -55,7 +55,7 @@ func TestAllocationsOfAReconcileGrowWithTheReplicas(t *testing.T) {
 // The benchmarks rely on this: a reconcile of an idle job changes nothing.
 func TestReconcileOfAnIdleJobChangesNothing(t *testing.T) {
 	t.Parallel()
-	r, request := idleReconciler(4) // its client fails on every write
+	r, request := idleReconciler(4) // its client panics on every write
 	status := r.client.(*idleCache).job.status
 	diff(t, "phase", batchv1beta1.JobPhaseRunning, status.Phase)
 	diff(t, "observed generation", int64(1), status.ObservedGeneration)
@@ -94,13 +94,13 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 		jobs:      newLargeJobs(nil),
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(
-			dependents.Cluster{}, &dependents.HeldChanges{}, options.Clock, options.DependentRetry),
+			dependents.Cluster{}, &dependents.DelayedChanges{}, options.Clock, options.DependentRetry),
 	}
 	job.status = plan.Decide(r.planned(job), seen, now.Add(-time.Minute)).Status
 	return r, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 }
 
-// idle is a running job.
+// idle is a running job that needs no change.
 type idle struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -124,7 +124,7 @@ func (ofIdle) NewJob() *idle                       { return &idle{} }
 func (ofIdle) JobSpec(job *idle) framework.JobSpec { return job.spec }
 func (ofIdle) MainContainers() []string            { return []string{mainContainer} }
 
-// idleCache is a read-only client that reads an idle job as from a cache. It copies the job, but not the pods.
+// idleCache is a read-only client of a cache with one idle job. It copies the job, but not the pods.
 type idleCache struct {
 	client.Client
 

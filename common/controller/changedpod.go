@@ -16,16 +16,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// labelsRead are the labels that controllers read to find the pods of a job and their attempts.
+// labelsRead are the labels by which controllers find the job, the attempt, the Workload and the PodGroup of a pod.
 var labelsRead = []string{
 	batchv1beta1.LabelJobKind, batchv1beta1.LabelJobName, batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy,
 	schedulerv1beta1.LabelGroupName,
 }
 
-// refuseChanged deletes a pod that was just created if admission changed a label that the controllers read. With the
-// changed label, controllers would not find the pod, or would assume another attempt. Then it returns a
-// *report.RefusedError, and no pods are created until policy.RefusalDelay is over. The message contains no pod name and
-// no label value, so that it is the same for each retry.
+// refuseChanged deletes a newly created pod if an admission webhook or policy has changed one of labelsRead. asked
+// has the labels in the request to create the pod. With a changed label, the controllers would not find the pod, or
+// would assume another attempt. If refuseChanged deletes the pod, it returns a *report.RefusedError. The job then
+// creates no pods until policy.RefusalDelay is over. The message of the error contains no pod name and no label
+// value, so that it is the same for each retry.
 func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[string]string, pod *corev1.Pod) error {
 	var changed []string
 	for _, label := range labelsRead {
@@ -42,7 +43,7 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 		return nil
 	}
 	retry := r.options.Clock.Now().Add(policy.RefusalDelay(r.refusedFor(job)))
-	r.options.Memory.HoldUntil(client.ObjectKeyFromObject(job), retry)
+	r.options.Memory.DelayUntil(client.ObjectKeyFromObject(job), retry)
 	if _, err := r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency); err != nil {
 		return err
 	}
@@ -55,14 +56,14 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 			"exempt these labels or the namespace from the webhook or policy", strings.Join(changed, ", "))}
 }
 
-// holdCreations removes the pods to create from the decision while creations are held after admission changed a pod.
-// It returns for how much longer they are held. Otherwise the job would create pods in a loop, because the creation and
-// the deletion of such a pod requeue the job.
-func (r *Reconciler[J]) holdCreations(job J, d *plan.Decision) time.Duration {
-	held := r.options.Memory.HeldUntil(client.ObjectKeyFromObject(job)).Sub(r.options.Clock.Now())
-	if len(d.Creates) == 0 || held <= 0 {
+// delayCreations removes the pods to create from the decision if the delay that refuseChanged has begun is not over.
+// It returns the rest of the delay, or 0 if it removes nothing. Without the delay, the job would create pods in a
+// loop, because the creation and the deletion of a changed pod each requeue the job.
+func (r *Reconciler[J]) delayCreations(job J, d *plan.Decision) time.Duration {
+	delay := r.options.Memory.DelayedUntil(client.ObjectKeyFromObject(job)).Sub(r.options.Clock.Now())
+	if len(d.Creates) == 0 || delay <= 0 {
 		return 0
 	}
 	d.Creates = nil
-	return held
+	return delay
 }

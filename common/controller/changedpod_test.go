@@ -47,7 +47,7 @@ func TestRefuseChanged(t *testing.T) {
 		advice  = ": exempt these labels or the namespace from the webhook or policy"
 	)
 	for name, tc := range map[string]struct {
-		// changes applies the changes of admission to the labels.
+		// changes changes the labels as an admission webhook or policy does.
 		changes func(labels map[string]string)
 		// answer is the answer of the API server to the deletion.
 		answer error
@@ -127,20 +127,20 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 	t.Parallel()
 	const none = time.Duration(0)
 	for name, tc := range map[string]struct {
-		// attempt is the attempt label of the created pod. The request has "0".
+		// attempt is the attempt label of the created pod. In the request, this label is "0".
 		attempt string
 		// answer is the answer of the API server to the deletion.
 		answer error
-		// later is how much later the job is reconciled again.
-		later    time.Duration
-		wantHeld time.Duration
+		// later is the time from the refusal to the next reconcile.
+		later       time.Duration
+		wantDelayed time.Duration
 	}{
-		"creations are held after a change": {attempt: "7", wantHeld: time.Second},
+		"creations are held after a change": {attempt: "7", wantDelayed: time.Second},
 		"creations are held although the deletion failed": {
-			attempt: "7", answer: errors.New("too slow"), wantHeld: time.Second,
+			attempt: "7", answer: errors.New("too slow"), wantDelayed: time.Second,
 		},
-		"creations continue after the delay":            {attempt: "7", later: time.Second, wantHeld: none},
-		"creations are not held after an unchanged pod": {attempt: "0", wantHeld: none},
+		"creations continue after the delay":            {attempt: "7", later: time.Second, wantDelayed: none},
+		"creations are not held after an unchanged pod": {attempt: "0", wantDelayed: none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,8 +155,8 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 			diff(t, "the pod is refused", tc.attempt != "0", err != nil)
 			clock.SetTime(now.Add(tc.later))
 			d := plan.Decision{Changes: decide.Changes{Creates: []view.Creation{{Name: "job-worker-0"}}}}
-			diff(t, "held for", tc.wantHeld, r.holdCreations(job, &d))
-			diff(t, "pods are created", tc.wantHeld == none, len(d.Creates) > 0)
+			diff(t, "held for", tc.wantDelayed, r.delayCreations(job, &d))
+			diff(t, "pods are created", tc.wantDelayed == none, len(d.Creates) > 0)
 		})
 	}
 }
@@ -165,8 +165,8 @@ func TestMemoryForgetsHeldCreations(t *testing.T) {
 	t.Parallel()
 	var memory Memory
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}
-	memory.HoldUntil(key, now)
-	diff(t, "HeldUntil", now, memory.HeldUntil(key))
+	memory.DelayUntil(key, now)
+	diff(t, "DelayedUntil", now, memory.DelayedUntil(key))
 	memory.forget(key)
-	diff(t, "HeldUntil of a deleted job", time.Time{}, memory.HeldUntil(key))
+	diff(t, "DelayedUntil of a deleted job", time.Time{}, memory.DelayedUntil(key))
 }

@@ -7,6 +7,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // decision is the decision about a job and its TensorBoard.
@@ -16,8 +17,8 @@ type decision struct {
 	tensorBoard tensorboard.Decision
 }
 
-// decideAll decides about the job and, separately, about its TensorBoard. The training does not depend on the
-// TensorBoard.
+// decideAll decides about the job and about its TensorBoard. The decision about the job does not consider the
+// TensorBoard, because the training does not depend on it.
 func decideAll(job view.Job, seen observation, now time.Time) decision {
 	d := decision{Decision: plan.Decide(job, seen.Observation, now)}
 	if d.DeleteJob || !job.Spec.RunsHere() {
@@ -25,9 +26,7 @@ func decideAll(job view.Job, seen observation, now time.Time) decision {
 	}
 	d.tensorBoard = seen.tensorBoard.Decide(&job, now)
 	d.Events = slices.Concat(d.tensorBoard.Events, d.Events)
-	if wake := d.tensorBoard.WakeAt; d.WakeAt.IsZero() || !wake.IsZero() && wake.Before(d.WakeAt) {
-		d.WakeAt = wake
-	}
+	d.RequeueAt = policy.Earlier(d.RequeueAt, d.tensorBoard.RequeueAt)
 	return d
 }
 
@@ -41,7 +40,8 @@ func (d *decision) changesStatus(job view.Job) bool {
 	return plan.ChangesStatus(job, d.Decision) || d.tensorBoard.ChangesStatus()
 }
 
-// statusDelay returns how long the status can be batched with later changes, at most for the given interval.
+// statusDelay returns how long the status write can be delayed to batch it with later changes. The delay is at most
+// the given interval.
 func (d *decision) statusDelay(job view.Job, interval time.Duration) time.Duration {
 	if !d.tensorBoard.StatusMayWait() {
 		return 0

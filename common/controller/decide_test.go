@@ -23,7 +23,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		tensorBoard tensorboard.Seen
 
 		wantEvents    []string
-		wantWakeIn    time.Duration
+		wantRequeueIn time.Duration
 		wantChanges   bool
 		wantNewStatus bool
 		wantDelay     time.Duration
@@ -37,17 +37,17 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 		},
 		"a starting job that cannot have a TensorBoard emits both events": {
 			job: oneWorker(), pods: runs, tensorBoard: wanted(withProblem(refused)),
-			wantEvents: []string{"ReadFailed", "Running"}, wantWakeIn: time.Minute, wantNewStatus: true,
+			wantEvents: []string{"ReadFailed", "Running"}, wantRequeueIn: time.Minute, wantNewStatus: true,
 		},
 		"the requeue of the job is used if it is earlier": {
 			job: oneWorker().Deadline(30).Saw(0, pod("job-worker-0", running)), pods: runs,
 			tensorBoard: wanted(withProblem(refused)),
-			wantEvents:  []string{"ReadFailed"}, wantWakeIn: 30 * time.Second, wantNewStatus: true,
+			wantEvents:  []string{"ReadFailed"}, wantRequeueIn: 30 * time.Second, wantNewStatus: true,
 		},
 		"the requeue of the TensorBoard is used if it is earlier": {
 			job: oneWorker().Deadline(3600).Saw(0, pod("job-worker-0", running)), pods: runs,
 			tensorBoard: wanted(withProblem(refused)),
-			wantEvents:  []string{"ReadFailed"}, wantWakeIn: time.Minute, wantNewStatus: true,
+			wantEvents:  []string{"ReadFailed"}, wantRequeueIn: time.Minute, wantNewStatus: true,
 		},
 		"an expired job ignores its TensorBoard": {
 			job: oneWorker().TTL(0).Saw(0, pod("job-worker-0", exited(0))), pods: runs,
@@ -62,12 +62,12 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 			for _, e := range d.Events {
 				told = append(told, e.Reason)
 			}
-			wakeIn := time.Duration(0)
-			if !d.WakeAt.IsZero() {
-				wakeIn = d.WakeAt.Sub(now)
+			requeueIn := time.Duration(0)
+			if !d.RequeueAt.IsZero() {
+				requeueIn = d.RequeueAt.Sub(now)
 			}
 			diff(t, "events", tc.wantEvents, told)
-			diff(t, "time until the requeue", tc.wantWakeIn, wakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, requeueIn)
 			diff(t, "whether objects change", tc.wantChanges, d.changesObjects())
 			diff(t, "whether the status changes", tc.wantNewStatus, d.changesStatus(tc.job.Job))
 			diff(t, "delay of the status", tc.wantDelay, d.statusDelay(tc.job.Job, time.Minute))
@@ -78,7 +78,7 @@ func TestDecideJoinsTheTensorBoard(t *testing.T) {
 // oneWorker returns a job with one replica.
 func oneWorker() *jobtest.Builder { return jobtest.NewJob(jobtest.Role("worker", 1)) }
 
-// wanted returns the observation of a job that needs a TensorBoard.
+// wanted changes an observation so that the job needs a TensorBoard.
 func wanted(seen tensorboard.Seen) tensorboard.Seen {
 	seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: "tb"}
 	return seen

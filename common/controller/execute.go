@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
@@ -20,80 +19,74 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// execute carries out a decision. It writes the status first, unless the write can be delayed, so that no failure is
-// lost. Then it changes the PodGroup or the Workload, releases and deletes pods, and creates objects. It changes the
-// TensorBoard last.
-func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (reconcile.Result, error) {
-	held := r.holdCreations(job, &d.Decision)
-	result, err := r.changeJob(ctx, job, planned, d)
-	if apierrors.IsConflict(err) {
-		// Somebody changed the job since it was read. There might be no event that requeues the job.
-		return reconcile.Result{RequeueAfter: control.ConflictDelay}, nil
-	}
+// execute carries out a decision. It writes the status first, so that no failure is lost. If the write can be
+// delayed, execute leaves it to a later reconcile. Then it changes the PodGroup or the Workload, releases and deletes
+// pods, and creates objects. It changes the TensorBoard last.
+func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (control.Requeue, error) {
+	requeue := control.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
+	delay := r.delayCreations(job, &d.Decision)
+	due, err := r.changeJob(ctx, job, planned, d)
 	if err != nil {
-		return reconcile.Result{}, err
+		return requeue, err
 	}
+	requeue.By(due)
 	err = r.changeAdmission(ctx, job, d.Admission)
 	if apierrors.IsConflict(err) { // somebody changed or deleted the object, perhaps without an event for the job
-		result, err = sooner(result, control.ConflictDelay), nil
-		d.Creates = nil // the pods might not be admitted anymore
+		requeue.By(r.after(control.ConflictDelay))
+		d.Creates, err = nil, nil // the pods might not be admitted anymore
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {
-		return reconcile.Result{}, errors.Join(err, deleteErr)
+		return requeue, errors.Join(err, deleteErr)
 	}
 	if err == nil {
 		err = r.create(ctx, job, &planned, d.Decision)
 	}
 	if err == nil && createsObjects(d.Decision) {
-		// If an object is deleted before a broken watch is resumed, the cache never shows it, and no event requeues the
-		// job.
-		result = sooner(result, view.CacheDelay)
+		// If a created object is deleted while the watch is broken, the cache never shows the object, and no event
+		// requeues the job.
+		requeue.By(r.after(view.CacheDelay))
 	}
-	if held > 0 {
-		result = sooner(result, held)
+	if delay > 0 {
+		requeue.By(r.after(delay))
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		if refused.Reason != batchv1beta1.ReasonResourceQuotaExceeded {
-			r.options.Memory.waiting.Leave(client.ObjectKeyFromObject(job)) // others need not wait for it
+			r.options.Memory.waiting.Leave(client.ObjectKeyFromObject(job)) // other jobs need not wait for this job
 		}
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
-			return reconcile.Result{}, err
+			return requeue, err
 		}
 		// Do not return the error. With an error the queue determines the backoff, but the job can be due earlier.
-		result = sooner(result, policy.RefusalDelay(r.refusedFor(job)))
+		requeue.By(r.after(policy.RefusalDelay(r.refusedFor(job))))
 	} else if errors.Is(err, errRelabelled) {
-		result = sooner(result, relabelledDelay)
+		requeue.By(r.after(relabelledDelay))
 	} else if err != nil {
-		return reconcile.Result{}, err
+		return requeue, err
 	}
 	if d.tensorBoard.Change.Action != "" {
-		result = sooner(result, r.tensorBoards.Apply(ctx, job, d.tensorBoard.Change, r.tensorBoardReporter(job)))
+		requeue.By(r.after(r.tensorBoards.Apply(ctx, job, d.tensorBoard.Change, r.tensorBoardReporter(job))))
 	}
-	if !d.WakeAt.IsZero() {
-		result = sooner(result, d.WakeAt.Sub(r.options.Clock.Now()))
-	}
-	if result.RequeueAfter > 0 {
-		result.Priority = new(priorityOf(d.Decision))
-	}
-	return result, nil
+	return requeue, nil
 }
 
-// changeJob deletes the job or writes its status, if either is due. It returns a conflict if the decision changes
-// anything and the job was changed since it was read.
-func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, d decision) (reconcile.Result, error) {
+// changeJob deletes the job or writes its status, if the decision requires it. If the write is delayed, due is the
+// time of the write. If the job has changed since it was read, err is a conflict. changeJob does not check for a
+// conflict if the decision now changes neither the job nor its objects.
+func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, d decision) (due time.Time, err error) {
 	if d.DeleteJob {
-		return reconcile.Result{}, r.deleteJob(ctx, job)
+		return due, r.deleteJob(ctx, job)
 	}
 	read := job.GetResourceVersion()
-	result, err := r.writeStatus(ctx, job, planned, d)
+	due, err = r.writeStatus(ctx, job, planned, d)
 	if err == nil && d.changesObjects() && job.GetResourceVersion() == read {
 		err = r.confirm(ctx, job)
 	}
-	return result, err
+	return due, err
 }
 
-// confirm returns a conflict if the job was changed since it was read. A status write checks this with an optimistic
-// lock. Without a status write, the controller could act on an outdated spec, or create pods again for a job that ends.
+// confirm returns a conflict if the job was changed since it was read. It is only needed if the status is not
+// written, because a status write has an optimistic lock. Without either check, the controller could act on an
+// outdated spec, or create pods again for a job that ends.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
@@ -108,17 +101,8 @@ func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	return nil
 }
 
-// createsObjects reports whether a decision creates objects that the cache must show.
+// createsObjects reports whether a decision can create objects that later reconciles read from the cache.
 func createsObjects(d plan.Decision) bool {
 	return len(d.Creates) > 0 || d.CreateService || d.EnsureNetworkPolicy ||
 		d.Admission.Action == batchv1beta1.ActionCreate
-}
-
-// sooner returns the result with a requeue after the wait, unless the job is requeued earlier.
-func sooner(result reconcile.Result, wait time.Duration) reconcile.Result {
-	wait = max(wait, time.Millisecond) // 0 means no requeue
-	if result.RequeueAfter == 0 || wait < result.RequeueAfter {
-		result.RequeueAfter = wait
-	}
-	return result
 }

@@ -11,32 +11,35 @@ import (
 	"tensorstack.dev/jobs/common/quota"
 )
 
-// Memory is everything that a Reconciler remembers between two reconciles. If the process ends, the loss of its Memory
-// costs one late write per job.
+// Memory is everything that a Reconciler remembers between two reconciles. It is not stored: when the process ends,
+// it is lost.
 type Memory struct {
-	// times holds when the oldest unwritten status change of a job was seen: types.NamespacedName -> time.Time.
+	// times maps a job (types.NamespacedName) to the time.Time of its oldest status change that is not written yet.
 	times sync.Map
-	// services holds the jobs whose Service is never in the cache, because its labels were changed:
-	// types.NamespacedName -> types.UID of the job.
+	// services maps a job (types.NamespacedName) to its types.UID if its Service is never in the cache, because
+	// somebody changed the labels of the Service.
 	services sync.Map
-	// held holds the time before which no pods of a job are created, because admission changed the last one:
-	// types.NamespacedName -> time.Time.
+	// held maps a job (types.NamespacedName) to the time.Time before which it creates no pods, because an admission
+	// webhook or policy changed the labels of a pod.
 	held sync.Map
-	// tensorBoards are the last changes of TensorBoards, so that a rejected change is not retried all the time.
-	tensorBoards dependents.HeldChanges
-	// words are the words of Kueue that jobs show.
+	// tensorBoards are the last changes of TensorBoards, so that a rejected change is retried only after a delay.
+	tensorBoards dependents.DelayedChanges
+	// words are the messages of Kueue in the statuses of jobs.
 	words dependents.Words
-	// progress determines when statuses are written that report only progress.
+	// progress determines when the status of a job is written if only its progress has changed.
 	progress progressBudget
-	// waiting are the jobs that wait for ResourceQuotas. After a restart, the first job that asks goes first.
+	// waiting is the line of the jobs that wait for ResourceQuotas. A restart of the controller empties the line. A job
+	// can then get ahead of an older job that has not been reconciled yet.
 	waiting quota.Line
-	// written are the pods that the cache must catch up with.
+	// written are the pods that were created, released or deleted. The next reconcile of the job waits until the cache
+	// shows these changes.
 	written podNames
-	// left are the pods that left the cache while they were held.
+	// left are the pods that left the cache while they had FinalizerLeader.
 	left podNames
 }
 
-// WaitsSince returns since when the status of a job has been waiting to be written. Zero means that no write is due.
+// WaitsSince returns the time since which a status change of a job has been waiting to be written. Zero means that no
+// change waits.
 func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
 	if since, ok := m.times.Load(job); ok {
 		return since.(time.Time) //nolint:forcetypeassert // only SetWaitsSince stores
@@ -44,7 +47,8 @@ func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// SetWaitsSince sets since when the status of a job has been waiting to be written. Zero means that no write is due.
+// SetWaitsSince sets the time since which a status change of a job has been waiting to be written. Zero means that no
+// change waits.
 func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	if since.IsZero() {
 		m.times.Delete(job)
@@ -53,16 +57,16 @@ func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
 	m.times.Store(job, since)
 }
 
-// HeldUntil returns the time before which no pods of a job are created. Zero means no delay.
-func (m *Memory) HeldUntil(job types.NamespacedName) time.Time {
+// DelayedUntil returns the time before which no pods of a job are created. Zero means no delay.
+func (m *Memory) DelayedUntil(job types.NamespacedName) time.Time {
 	if until, ok := m.held.Load(job); ok {
-		return until.(time.Time) //nolint:forcetypeassert // only HoldUntil stores
+		return until.(time.Time) //nolint:forcetypeassert // only DelayUntil stores
 	}
 	return time.Time{}
 }
 
-// HoldUntil sets the time before which no pods of a job are created. Zero means no delay.
-func (m *Memory) HoldUntil(job types.NamespacedName, until time.Time) {
+// DelayUntil sets the time before which no pods of a job are created. Zero means no delay.
+func (m *Memory) DelayUntil(job types.NamespacedName, until time.Time) {
 	if until.IsZero() {
 		m.held.Delete(job)
 		return
@@ -76,7 +80,8 @@ func (m *Memory) noteService(job client.Object) {
 	m.services.Store(client.ObjectKeyFromObject(job), job.GetUID())
 }
 
-// hasService reports whether the job has its Service. The Service is in the cache, or it was seen with other labels.
+// hasService reports whether the job has its Service: the Service is in the cache, or noteService was called for this
+// job. cached reports whether the Service is in the cache.
 func (m *Memory) hasService(job client.Object, cached bool) bool {
 	key := client.ObjectKeyFromObject(job)
 	if cached {
@@ -87,10 +92,10 @@ func (m *Memory) hasService(job client.Object, cached bool) bool {
 	return ok && uid == job.GetUID()
 }
 
-// noteWrite remembers that a pod of the job was created or deleted.
+// noteWrite remembers that a pod of the job was created, released or deleted.
 func (m *Memory) noteWrite(job types.NamespacedName, pod string) { m.written.add(job, pod) }
 
-// TakeWrites returns the names of the pods of the job that were created or deleted since the last call.
+// TakeWrites returns the names of the pods of the job that were created, released or deleted since the last call.
 func (m *Memory) TakeWrites(job types.NamespacedName) []string { return m.written.take(job) }
 
 // noteLeft remembers that a held pod of the job left the cache.
@@ -99,7 +104,7 @@ func (m *Memory) noteLeft(job types.NamespacedName, pod string) { m.left.add(job
 // takeLeft returns the names of the held pods of the job that left the cache since the last call.
 func (m *Memory) takeLeft(job types.NamespacedName) []string { return m.left.take(job) }
 
-// podNames holds names of pods by job.
+// podNames maps jobs to names of their pods.
 type podNames struct {
 	mu    sync.Mutex
 	ofJob map[types.NamespacedName][]string
@@ -123,7 +128,7 @@ func (n *podNames) take(job types.NamespacedName) []string {
 	return pods
 }
 
-// forget drops everything about a job.
+// forget drops everything about a job, except its held pods that left the cache. releaseStrays takes these.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.services.Delete(job)
@@ -135,14 +140,14 @@ func (m *Memory) forget(job types.NamespacedName) {
 	m.TakeWrites(job)
 }
 
-// ProgressWritten returns when the status of a job was last written with another progress. Zero means never.
+// ProgressWritten returns when a status write last changed the progress of a job. Zero means never.
 func (m *Memory) ProgressWritten(job types.NamespacedName) time.Time { return m.progress.written(job) }
 
-// SetProgressWritten sets when the status of a job was last written with another progress. Zero means never. It forgets
-// the writes of all other jobs.
+// SetProgressWritten sets when a status write last changed the progress of a job. Zero means never.
+// SetProgressWritten forgets the writes for all other jobs.
 func (m *Memory) SetProgressWritten(job types.NamespacedName, at time.Time) {
 	m.progress.restart(job, at)
 }
 
-// ForgetWords forgets the words of Kueue that a job shows, so that it shows the newest ones next.
+// ForgetWords forgets the message of Kueue in the status of a job, so that the next status has the newest message.
 func (m *Memory) ForgetWords(job types.NamespacedName) { m.words.Forget(job) }

@@ -18,10 +18,14 @@ type observation struct {
 	view.Observation
 
 	tensorBoard tensorboard.Seen
+	// isLive reports whether the pods, and the PodGroup or the Workload, were read from the API server.
+	isLive bool
+	// cacheLacks reports whether the API server has an object that the cache lacks.
+	cacheLacks bool
 }
 
-// observe reads the objects of the job from the cache. If live is true, it reads pods and the admission from the API
-// server instead.
+// observe reads the objects of the job from the cache. If live is true, it reads the pods, and the PodGroup or the
+// Workload, from the API server instead.
 func (r *Reconciler[J]) observe(
 	ctx context.Context, job J, planned *view.Job, live bool, now time.Time,
 ) (observation, error) {

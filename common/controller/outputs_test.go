@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// outputs holds the outputs of pods by name.
+// outputs maps the names of pods to their outputs.
 type outputs map[string]string
 
 func (o outputs) Output(_ context.Context, namespace, pod, container string) (string, error) {
@@ -27,19 +27,19 @@ func (o outputs) Output(_ context.Context, namespace, pod, container string) (st
 	return output, nil
 }
 
-// The part of torchrun's output that the kubelet keeps does not show which rank raised an exception first. The whole
-// output does.
+// The status of a pod has only the end of torchrun's output, which does not always show the replica that raised an
+// exception first. The whole output shows this replica.
 func TestReadOutputs(t *testing.T) {
 	t.Parallel()
 	captured := func(name string) string {
-		data, err := os.ReadFile(filepath.Join("..", "launcher", "testdata", name+".txt"))
+		data, err := os.ReadFile(filepath.Join("..", "trainlog", "testdata", name+".txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(data)
 	}
 	failing := func(torch string) (*jobtest.Builder, map[string]*corev1.Pod) {
-		// job-worker-0 has the output of ranks that lost their peers, job-worker-1 has that of the failed rank.
+		// job-worker-0 has the output of ranks that lost their peers, and job-worker-1 has the output of the failed rank.
 		first, second := "0", "1"
 		if torch == "torch1" {
 			first, second = "1", "0"

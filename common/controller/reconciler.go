@@ -4,7 +4,7 @@ package controller
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +15,7 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
@@ -56,10 +57,10 @@ type Reconciler[J framework.Job] struct {
 	workloads    *dependents.Workloads
 	tensorBoards *dependents.TensorBoards
 	policies     network.Keeper
-	// progressed has events for jobs whose progress has changed in a way that does not wait for the next reconcile.
+	// progressed has events for the jobs that ProgressChanged enqueues.
 	progressed chan ctrlevent.GenericEvent
-	// watchQuotas begins to watch ResourceQuotas, when the first job waits for one. Nil means that nothing watches
-	// them.
+	// watchQuotas starts the watch of ResourceQuotas. It is called when a job waits for a ResourceQuota, and only the
+	// first call has an effect. Nil means that ResourceQuotas are not watched.
 	watchQuotas func() error
 	// jobs reads the jobs to reconcile.
 	jobs large.Reader
@@ -67,8 +68,8 @@ type Reconciler[J framework.Job] struct {
 	pods *fair.Pool
 }
 
-// New returns the reconciler of a framework's jobs. It returns an error if the client's scheme does not know their
-// kind, or if the metrics cannot be registered.
+// New returns the reconciler of a framework's jobs. It returns an error if the client's scheme does not know the kind
+// of the jobs, or if the metrics cannot be registered.
 func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Options) (*Reconciler[J], error) {
 	gvk, err := apiutil.GVKForObject(f.NewJob(), cluster.Client.Scheme())
 	if err != nil {
@@ -107,7 +108,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	}, nil
 }
 
-// Reconcile moves one job closer to its spec. It returns an error if a retry can succeed.
+// Reconcile moves one job closer to its spec. It returns an error if it must be retried with backoff.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
 	isLarge, release, err := r.jobs.Get(ctx, r.client, request.NamespacedName, job)
@@ -119,11 +120,8 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		r.forgetProgress(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	if errors.Is(err, large.ErrNoMemory) {
-		return reconcile.Result{RequeueAfter: large.Delay}, nil
-	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return control.Retry(err)
 	}
 	defer release()
 	if err := r.releaseStrays(ctx, request.NamespacedName, job.GetUID()); err != nil {
@@ -135,26 +133,36 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		planned.RestSize = func() int { return sizeWithoutStatus(job) }
 	}
 	r.awaitWrites(ctx, request.NamespacedName)
-	seen, err := r.observe(ctx, job, &planned, false, now)
-	if err != nil {
-		return reconcile.Result{}, err
+	cycle := control.Cycle[observation, decision]{
+		Clock: r.options.Clock,
+		Observe: func(ctx context.Context) (observation, error) {
+			return r.observe(ctx, job, &planned, false, now)
+		},
+		Decide: func(seen observation) decision { return decideAll(planned, seen, now) },
+		First: []control.Step[observation, decision]{
+			func(ctx context.Context, seen *observation, d decision) (bool, error) {
+				if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
+					return false, nil
+				}
+				live, err := r.observe(ctx, job, &planned, true, now)
+				live.isLive, live.cacheLacks = true, live.HasMoreThan(seen.Observation, planned.UID)
+				*seen = live
+				return true, err
+			},
+			func(ctx context.Context, seen *observation, d decision) (bool, error) {
+				return seen.isLive && readOutputs(ctx, r.outputs, seen.Pods, d.Unclear), nil
+			},
+		},
+		Act: func(ctx context.Context, seen observation, d decision) (control.Requeue, error) {
+			requeue, err := r.execute(ctx, job, planned, d)
+			if seen.cacheLacks { // if the object is deleted while the watch is broken, no event requeues the job
+				requeue.By(r.after(view.CacheDelay))
+			}
+			return requeue, err
+		},
 	}
-	d := decideAll(planned, seen, now)
-	if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
-		return r.execute(ctx, job, planned, d)
-	}
-	live, err := r.observe(ctx, job, &planned, true, now)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	d = decideAll(planned, live, now)
-	if readOutputs(ctx, r.outputs, live.Pods, d.Unclear) {
-		d = decideAll(planned, live, now)
-	}
-	result, err := r.execute(ctx, job, planned, d)
-	if err == nil && live.HasMoreThan(seen.Observation, planned.UID) {
-		// The cache lacks an object. If the object is deleted before a broken watch is resumed, no event reports it.
-		result = sooner(result, view.CacheDelay)
-	}
-	return result, err
+	return cycle.Run(ctx)
 }
+
+// after returns the time after a delay.
+func (r *Reconciler[J]) after(delay time.Duration) time.Time { return r.options.Clock.Now().Add(delay) }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/control"
@@ -19,32 +18,32 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// writeStatus writes the status if it differs, and then emits its events. If the write can be delayed, writeStatus
-// requests a requeue for the time when it is due.
+// writeStatus writes the status if the decision changes it, and then emits the events of the decision. If the write
+// can be delayed, writeStatus writes nothing, and due is the time of the write. Otherwise due is zero.
 func (r *Reconciler[J]) writeStatus(
 	ctx context.Context, job J, planned view.Job, d decision,
-) (reconcile.Result, error) {
+) (due time.Time, err error) {
 	key := client.ObjectKeyFromObject(job)
 	if !d.changesStatus(planned) {
 		r.options.Memory.SetWaitsSince(key, time.Time{})
-		return reconcile.Result{}, nil
+		return due, nil
 	}
 	if wait := r.statusDelay(planned, d); wait > 0 {
 		if r.options.Memory.WaitsSince(key).IsZero() {
 			r.options.Memory.SetWaitsSince(key, r.options.Clock.Now())
 		}
-		return reconcile.Result{RequeueAfter: wait}, nil
+		return r.after(wait), nil
 	}
 	if plan.EndsRun(planned, d.Decision) {
 		if err := r.deleteSecret(ctx, job); err != nil {
-			return reconcile.Result{}, err
+			return due, err
 		}
 	}
 	if err := r.patchStatus(ctx, job, d.Status, d.tensorBoard.Status, d.Events); err != nil {
-		return reconcile.Result{}, err
+		return due, err
 	}
 	r.metrics.observe(d.Decision)
-	return reconcile.Result{}, nil
+	return due, nil
 }
 
 // statusDelay returns how much longer the status of a decision can be batched with later changes.
@@ -58,13 +57,14 @@ func (r *Reconciler[J]) statusDelay(job view.Job, d decision) time.Duration {
 	return max(0, delay)
 }
 
-// onlyDelays reports whether a decision changes only the status and its write can be delayed.
+// onlyDelays reports whether a decision changes no objects besides the job, and the write of the status can be
+// delayed.
 func (r *Reconciler[J]) onlyDelays(job view.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }
 
-// patchStatus replaces the status of the job, unless somebody changed the job since it was read, and then emits the
-// events.
+// patchStatus replaces the status of the job and then emits the events. It returns a conflict, and emits no events,
+// if somebody has changed the job since it was read.
 func (r *Reconciler[J]) patchStatus(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus,
 	events []report.Event,
@@ -95,7 +95,8 @@ func (r *Reconciler[J]) patchStatus(
 	return nil
 }
 
-// tensorBoardReporter returns a function that writes only the TensorBoard status of the job.
+// tensorBoardReporter returns a function that changes only the entry for the TensorBoard in the status of the job,
+// and then emits the events.
 func (r *Reconciler[J]) tensorBoardReporter(
 	job J,
 ) func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error {
@@ -104,8 +105,8 @@ func (r *Reconciler[J]) tensorBoardReporter(
 	}
 }
 
-// onlyStatus returns the job with the given status and without its spec, so that the computation of a patch does not
-// compare pod templates.
+// onlyStatus returns a job that has the identity of the given job, the given status, and no spec. So the computation
+// of a patch does not compare pod templates.
 func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {
 	only := r.framework.NewJob()
 	only.SetNamespace(job.GetNamespace())

@@ -42,10 +42,10 @@ var (
 )
 
 type (
-	heldChange = tensorboard.HeldChange
+	delayedChange = tensorboard.DelayedChange
 )
 
-// apiServer is an API server that gives the same answer to every change of a dependent.
+// apiServer is a fake API server that returns the same error for every change of a dependent. Nil means success.
 type apiServer struct {
 	client.Client
 

@@ -38,5 +38,5 @@ func WorkloadWakes(before, after *kueuev1beta2.Workload) bool {
 	return workloadKind().changes().Update(update)
 }
 
-// Of returns the held change of a job's TensorBoard.
-func (h *HeldChanges) Of(job types.NamespacedName) tensorboard.HeldChange { return h.of(job) }
+// Of returns the delayed change of a job's TensorBoard.
+func (h *DelayedChanges) Of(job types.NamespacedName) tensorboard.DelayedChange { return h.of(job) }

@@ -25,26 +25,27 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// tensorBoardTimeout is how long requests about a TensorBoard may take, so that no other job waits for them.
+// tensorBoardTimeout limits the duration of the requests about a TensorBoard, so that other jobs do not wait long for
+// these requests.
 const tensorBoardTimeout = 10 * time.Second
 
 // TensorBoards reads and writes the TensorBoards of jobs.
 type TensorBoards struct {
 	store[*tensorboardv1beta1.TensorBoard]
 
-	held  *HeldChanges
-	clock clock.PassiveClock
-	retry time.Duration
+	delayed *DelayedChanges
+	clock   clock.PassiveClock
+	retry   time.Duration
 }
 
-// NewTensorBoards returns the TensorBoards of a cluster. The argument held remembers the changes that must wait. A
-// rejected request is retried after the duration retry.
+// NewTensorBoards returns a TensorBoards that uses the clients of the cluster. delayed remembers the last changes, so
+// that they are not repeated too early. retry is the delay before a rejected request is retried.
 func NewTensorBoards(
-	cluster Cluster, held *HeldChanges, clock clock.PassiveClock, retry time.Duration,
+	cluster Cluster, delayed *DelayedChanges, clock clock.PassiveClock, retry time.Duration,
 ) *TensorBoards {
 	return &TensorBoards{
-		store: newStore(tensorBoardKind(), cluster),
-		held:  held, clock: clock, retry: retry,
+		store:   newStore(tensorBoardKind(), cluster),
+		delayed: delayed, clock: clock, retry: retry,
 	}
 }
 
@@ -72,15 +73,16 @@ func stripTensorBoard(tensorBoard *tensorboardv1beta1.TensorBoard) {
 	tensorBoard.Status = status
 }
 
-// tensorBoardsNotInstalled returns the problem of a job that needs a TensorBoard if the CRD is not installed.
+// tensorBoardsNotInstalled returns the problem of a job that needs a TensorBoard while the CRD of TensorBoards is not
+// installed.
 func tensorBoardsNotInstalled(err error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
 		"the CustomResourceDefinition tensorboards.tensorstack.dev is not installed; "+
 			"the job trains without TensorBoard until it is: %w", err)}
 }
 
-// Observe reads the TensorBoard of a job that needs one, or has one that it no longer needs. It reads nothing for other
-// jobs.
+// Observe reads the TensorBoard of a job that needs one, or has one that it no longer needs. It reads nothing for
+// other jobs, and for a job that is being deleted.
 func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboard.Seen {
 	seen := tensorboard.Of(job)
 	if seen.Spec == nil && seen.Status == nil || !job.GetDeletionTimestamp().IsZero() {
@@ -88,7 +90,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboa
 	}
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	seen.Held = t.held.of(client.ObjectKeyFromObject(job))
+	seen.Delayed = t.delayed.of(client.ObjectKeyFromObject(job))
 	reader := t.APIReader // a stale cache could lack a TensorBoard that must be deleted
 	if seen.Spec != nil {
 		cached, problem := t.reader(ctx, job.GetNamespace())
@@ -104,7 +106,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboa
 
 // Apply makes a change and returns the delay before the job is reconciled again. It never fails, because the training
 // does not depend on the TensorBoard. If the change is rejected, Apply calls writeStatus with a status that has the
-// reason.
+// reason, unless the status of the job already has it.
 func (t *TensorBoards) Apply(
 	ctx context.Context, job framework.Job, change view.Change,
 	writeStatus func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error,
@@ -127,17 +129,18 @@ func (t *TensorBoards) Apply(
 	case apierrors.IsConflict(err):
 		wait = control.ConflictDelay
 	case notCached:
-		wait = t.retry // the cache will report it
+		wait = t.retry // if the cache is only stale, its event requeues the job earlier
 	case err != nil:
 		wait = retryDelay
 		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")
 	}
-	held := tensorboard.HeldChange{Action: change.Action, Until: t.clock.Now().Add(wait)}
-	t.held.hold(client.ObjectKeyFromObject(job), held)
+	delayed := tensorboard.DelayedChange{Action: change.Action, Until: t.clock.Now().Add(wait)}
+	t.delayed.delay(client.ObjectKeyFromObject(job), delayed)
 	return wait
 }
 
-// problemOf returns why a change was rejected. It returns nil if a retry can succeed.
+// problemOf returns why a change was rejected. It returns nil if the change succeeded, or if it failed for a reason
+// that a retry can overcome.
 func problemOf(change view.Change, err error) *report.RefusedError {
 	var refused *report.RefusedError
 	switch {
@@ -152,21 +155,22 @@ func problemOf(change view.Change, err error) *report.RefusedError {
 	}
 }
 
-// HeldChanges remembers the last change of the TensorBoard of each job. The zero value is empty and ready to use.
-type HeldChanges struct {
-	changes sync.Map // types.NamespacedName -> HeldChange
+// DelayedChanges remembers the last change of each job's TensorBoard, and until when this change must not be repeated.
+// The zero value is empty and ready to use.
+type DelayedChanges struct {
+	changes sync.Map // types.NamespacedName -> DelayedChange
 }
 
-func (h *HeldChanges) of(job types.NamespacedName) tensorboard.HeldChange {
-	if held, ok := h.changes.Load(job); ok {
-		return held.(tensorboard.HeldChange) //nolint:forcetypeassert // only hold stores
+func (h *DelayedChanges) of(job types.NamespacedName) tensorboard.DelayedChange {
+	if delayed, ok := h.changes.Load(job); ok {
+		return delayed.(tensorboard.DelayedChange) //nolint:forcetypeassert // only delay stores
 	}
-	return tensorboard.HeldChange{}
+	return tensorboard.DelayedChange{}
 }
 
-func (h *HeldChanges) hold(job types.NamespacedName, held tensorboard.HeldChange) {
-	h.changes.Store(job, held)
+func (h *DelayedChanges) delay(job types.NamespacedName, delayed tensorboard.DelayedChange) {
+	h.changes.Store(job, delayed)
 }
 
 // Forget drops the change of a job.
-func (h *HeldChanges) Forget(job types.NamespacedName) { h.changes.Delete(job) }
+func (h *DelayedChanges) Forget(job types.NamespacedName) { h.changes.Delete(job) }

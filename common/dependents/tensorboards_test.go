@@ -84,7 +84,7 @@ func TestTransformKeepsTheFieldsThatTheControllerReads(t *testing.T) {
 	}
 }
 
-// boards is an API server that gives the same answer to every change of a TensorBoard.
+// boards is a fake API server that returns the same error for every change of a TensorBoard.
 type boards struct {
 	apiServer
 
@@ -113,7 +113,7 @@ func (b *boards) Delete(_ context.Context, object client.Object, options ...clie
 	return b.changed("delete", asked.DisableReadYourWritesConsistency)
 }
 
-// A problem with a TensorBoard is never an error of the reconcile.
+// A problem with a TensorBoard never makes the reconcile of the job fail.
 func TestChangeTensorBoard(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Group: "tensorstack.dev", Resource: "tensorboards"}
@@ -185,8 +185,8 @@ func TestChangeTensorBoard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := &boards{apiServer: apiServer{answer: tc.answer, owner: tc.owner}}
-			held := &dependents.HeldChanges{}
-			tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, held,
+			delayed := &dependents.DelayedChanges{}
+			tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, delayed,
 				testingclock.NewFakePassiveClock(now), time.Minute)
 			j := newOwnerJob()
 			j.tensorBoard = tc.before
@@ -199,8 +199,8 @@ func TestChangeTensorBoard(t *testing.T) {
 			}
 			change := changeOf(tc.change, board("tb", suspended), board("tb:2", suspended))
 			diff(t, "wait", tc.wantWait, tensorBoards.Apply(t.Context(), j, change, writeStatus))
-			wantHeld := heldChange{Action: tc.change, Until: now.Add(tc.wantWait)}
-			diff(t, "held change", wantHeld, held.Of(client.ObjectKeyFromObject(j)))
+			wantDelayed := delayedChange{Action: tc.change, Until: now.Add(tc.wantWait)}
+			diff(t, "delayed change", wantDelayed, delayed.Of(client.ObjectKeyFromObject(j)))
 			diff(t, "calls", tc.wantCalls, api.calls)
 			if tc.change == "Update" {
 				diff(t, "patch", `{"metadata":{"resourceVersion":"7"},"spec":{"image":"tb:2"}}`, api.patch)
@@ -220,12 +220,12 @@ func TestChangeTensorBoard(t *testing.T) {
 
 func TestForgetHeldChanges(t *testing.T) {
 	t.Parallel()
-	held := &dependents.HeldChanges{}
+	delayed := &dependents.DelayedChanges{}
 	api := &boards{}
-	tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, held,
+	tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, delayed,
 		testingclock.NewFakePassiveClock(now), time.Minute)
 	j := newOwnerJob()
 	tensorBoards.Apply(t.Context(), j, changeOf("Create", nil, board("tb")), nil)
-	held.Forget(client.ObjectKeyFromObject(j))
-	diff(t, "held change of a deleted job", heldChange{}, held.Of(client.ObjectKeyFromObject(j)))
+	delayed.Forget(client.ObjectKeyFromObject(j))
+	diff(t, "delayed change of a deleted job", delayedChange{}, delayed.Of(client.ObjectKeyFromObject(j)))
 }

@@ -15,14 +15,14 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// admitting is a fake admission. It gives the same answer to every request and records the requests. Package dependents
-// has the real one.
+// admitting is a fake admission. It gives the same answer to every request and records the arguments of the last
+// calls. Package admission has the real admissions.
 type admitting struct {
 	answer view.Answer
 	need   view.Need
 	// joined are the names of the pods that became members. present are the names of the pods that already existed.
 	joined, present []string
-	// rest is what the job had left when it released its admission. Nil means that it has not released it.
+	// rest is the argument of Withdraw. Nil means that the job has not released its admission.
 	rest *view.Rest
 	// standing is what Standing returns.
 	standing view.Standing
@@ -40,7 +40,7 @@ func (a *admitting) Join(_ *view.Job, creates []view.Creation, _ string, present
 	a.present = append(a.present, names(present)...)
 }
 
-func (a *admitting) Release(_ *view.Job, rest view.Rest) view.Answer {
+func (a *admitting) Withdraw(_ *view.Job, rest view.Rest) view.Answer {
 	a.rest = &rest
 	return view.Answer{}
 }
@@ -177,7 +177,7 @@ func TestAdmissionAnswer(t *testing.T) {
 		},
 		"a queued job is requeued after RetryAfter": {
 			answer: view.Answer{Wait: &view.Wait{Reason: "Queued", Message: "it waits"}, RetryAfter: time.Minute},
-			want:   summary{Phase: phasePending, Reason: "Queued", WakeIn: time.Minute},
+			want:   summary{Phase: phasePending, Reason: "Queued", RequeueIn: time.Minute},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,13 +187,13 @@ func TestAdmissionAnswer(t *testing.T) {
 			seen.Admission = a
 			d := plan.Decide(job(role("worker", 1)).Job, seen, now)
 			diff(t, "decision", tc.want, summarize(d))
-			diff(t, "whether the job is never requeued", tc.answer.RetryAfter == 0, d.WakeAt.IsZero())
+			diff(t, "whether the job is never requeued", tc.answer.RetryAfter == 0, d.RequeueAt.IsZero())
 			diff(t, "number of pods that join", len(tc.want.Creates), len(a.joined))
 		})
 	}
 }
 
-// Kueue can admit fewer replicas than an elastic job has.
+// Kueue can admit only some of the replicas of an elastic job. The controller creates no pods for the others.
 func TestNoMoreReplicasAreCreatedThanAreAdmitted(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
@@ -237,7 +237,8 @@ func TestNoMoreReplicasAreCreatedThanAreAdmitted(t *testing.T) {
 	}
 }
 
-// The admission is released when the job needs no more pods. How the job has ended is reported once no pod can run.
+// The admission is released when the job needs no more pods. The end of the job is reported to the admission once no
+// pod can run anymore.
 func TestRestOfAJobThatNeedsNoMorePods(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)

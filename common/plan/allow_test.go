@@ -20,11 +20,11 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 	})
 	const minute = time.Minute
 	type result struct {
-		Avoided []batchv1beta1.AvoidedNode
-		Deletes []string
-		WakeIn  time.Duration
-		Urgent  bool
-		Event   string
+		Avoided   []batchv1beta1.AvoidedNode
+		Deletes   []string
+		RequeueIn time.Duration
+		Urgent    bool
+		Event     string
 	}
 	ignores := avoider(a)
 	ignores.Spec.RunPolicy.BadNodePolicy = batchv1beta1.BadNodePolicyIgnore
@@ -35,12 +35,12 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 		want result
 	}{
 		"a node is avoided for an hour": {
-			job: avoider(a, b), pod: pod("job-worker-0", running), want: result{Avoided: list(a, b), WakeIn: 40 * minute},
+			job: avoider(a, b), pod: pod("job-worker-0", running), want: result{Avoided: list(a, b), RequeueIn: 40 * minute},
 		},
 		"after the hour the node is allowed": {
 			job: avoider(avoidedNode("a", time.Hour), b), pod: pod("job-worker-0", running),
 			want: result{
-				Avoided: list(b), WakeIn: 50 * minute, Event: "new pods can run on node a again: its time is over",
+				Avoided: list(b), RequeueIn: 50 * minute, Event: "new pods can run on node a again: its time is over",
 			},
 		},
 		"the node is allowed because its time is over if the last pod has just got a node": {
@@ -55,55 +55,55 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 		},
 		"a pod that cannot be scheduled brings the end of the oldest node forward": {
 			job: avoider(a, b), pod: waits,
-			want: result{Avoided: list(until(a, 5*minute), b), WakeIn: 5 * minute, Urgent: true},
+			want: result{Avoided: list(until(a, 5*minute), b), RequeueIn: 5 * minute, Urgent: true},
 		},
 		"the end is not brought forward again": {
 			job: avoider(until(a, 2*minute), b), pod: waits,
-			want: result{Avoided: list(until(a, 2*minute), b), WakeIn: 2 * minute, Urgent: true},
+			want: result{Avoided: list(until(a, 2*minute), b), RequeueIn: 2 * minute, Urgent: true},
 		},
 		"the end is not postponed": {
 			job: avoider(avoidedNode("a", 58*minute)), pod: waits,
-			want: result{Avoided: list(avoidedNode("a", 58*minute)), WakeIn: 2 * minute, Urgent: true},
+			want: result{Avoided: list(avoidedNode("a", 58*minute)), RequeueIn: 2 * minute, Urgent: true},
 		},
 		"a pod that got a node restores the end": {
 			job: avoider(until(a, 2*minute), b), pod: pod("job-worker-0", avoiding("a"), onNode("c"), unschedulable),
-			want: result{Avoided: list(a, b), WakeIn: 40 * minute},
+			want: result{Avoided: list(a, b), RequeueIn: 40 * minute},
 		},
 		"a pod that waits in a queue after it could not be scheduled does not restore the end": {
 			job: avoider(until(a, 2*minute), b), pod: gated,
-			want: result{Avoided: list(until(a, 2*minute), b), WakeIn: 2 * minute},
+			want: result{Avoided: list(until(a, 2*minute), b), RequeueIn: 2 * minute},
 		},
 		"a pod that waits in a queue does not bring the end forward": {
-			job: avoider(a, b), pod: gated, want: result{Avoided: list(a, b), WakeIn: 40 * minute},
+			job: avoider(a, b), pod: gated, want: result{Avoided: list(a, b), RequeueIn: 40 * minute},
 		},
 		"a condition of another controller does not bring the end forward": {
 			job: avoider(a, b), pod: pod("job-worker-0", avoiding("a"), func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: "example.com/Queue", Status: "False", Reason: "Unschedulable"}}
 			}),
-			want: result{Avoided: list(a, b), WakeIn: 40 * minute},
+			want: result{Avoided: list(a, b), RequeueIn: 40 * minute},
 		},
 		"a pod that avoids no node does not bring the end forward": {
 			job: avoider(a, b), pod: pod("job-worker-0", unschedulable),
-			want: result{Avoided: list(a, b), WakeIn: 40 * minute},
+			want: result{Avoided: list(a, b), RequeueIn: 40 * minute},
 		},
 		"after the patience the oldest node is allowed and the pod is replaced": {
 			job: avoider(until(a, 0), b), pod: waits,
 			want: result{
-				Avoided: list(until(b, 5*minute)), WakeIn: 5 * minute, Urgent: true, Deletes: []string{"job-worker-0"},
+				Avoided: list(until(b, 5*minute)), RequeueIn: 5 * minute, Urgent: true, Deletes: []string{"job-worker-0"},
 				Event: "new pods can run on node a again: replicas of the job have waited for a node",
 			},
 		},
 		"a pod that avoids a node of a list before a crash is replaced": {
 			job: avoider(b), pod: pod("job-worker-0", avoiding("a")),
-			want: result{Avoided: list(b), WakeIn: 50 * minute, Deletes: []string{"job-worker-0"}},
+			want: result{Avoided: list(b), RequeueIn: 50 * minute, Deletes: []string{"job-worker-0"}},
 		},
 		"a pod that has got a node is not replaced": {
 			job: avoider(b), pod: pod("job-worker-0", avoiding("a"), onNode("c")),
-			want: result{Avoided: list(b), WakeIn: 50 * minute},
+			want: result{Avoided: list(b), RequeueIn: 50 * minute},
 		},
 		"a pod that is being deleted is not deleted again": {
 			job: avoider(b), pod: pod("job-worker-0", avoiding("a"), deleting),
-			want: result{Avoided: list(b), WakeIn: untilOverdue},
+			want: result{Avoided: list(b), RequeueIn: untilOverdue},
 		},
 		"a job that opts out replaces the pod that waits": {
 			job: ignores, pod: waits,
@@ -116,7 +116,7 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 			t.Parallel()
 			d := tc.job.Sees(tc.pod)
 			got := result{
-				Avoided: d.Status.AvoidedNodes, Deletes: names(d.CleanUps), WakeIn: summarize(d).WakeIn, Urgent: d.Urgent,
+				Avoided: d.Status.AvoidedNodes, Deletes: names(d.CleanUps), RequeueIn: summarize(d).RequeueIn, Urgent: d.Urgent,
 			}
 			for _, event := range d.Events {
 				if event.Reason == batchv1beta1.EventNodeAllowed {
@@ -129,7 +129,8 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 	}
 }
 
-// Kueue evicts a job whose pods do not start in time, perhaps before the patience ends. Its next pods would wait again.
+// Before AvoidNodesPatience is over, Kueue can evict a job because its pods do not start in time. AvoidNodesPatience
+// must not begin again with the next pods.
 func TestEndOfAnAvoidedNodeIsNotPostponedWhileThePodsAreGone(t *testing.T) {
 	t.Parallel()
 	j := avoider(avoidedNode("a", 20*time.Minute))

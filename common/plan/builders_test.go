@@ -64,7 +64,8 @@ var (
 
 const mainContainer = jobtest.MainContainer
 
-// untilOverdue is how long after now a job reports that a deleting pod keeps it from restarting.
+// untilOverdue is how long it takes, from now, until a job reports that its restart waits for a pod that is being
+// deleted.
 const untilOverdue = 90 * time.Second
 
 const (
@@ -90,7 +91,7 @@ func conditionOf(d plan.Decision, conditionType string) condition {
 	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
 }
 
-// restartsOf returns the restart count of each role.
+// restartsOf returns the restart count of each role that has restarts.
 func restartsOf(d plan.Decision) map[string]int32 {
 	restarts := map[string]int32{}
 	for _, task := range d.Status.Tasks {
@@ -132,18 +133,18 @@ type stall struct {
 	// Reaction is how the controller reacts to a new stall.
 	Reaction batchv1beta1.ProgressPolicy
 	Stalled  condition
-	// Events are the types, reasons and messages.
+	// Events has the type, the reason and the message of each event.
 	Events []string
 	// Backoff is status.backoffCount.
 	Backoff int32
-	// WakeIn is how long from now the job is requeued. 0 means no requeue.
-	WakeIn time.Duration
+	// RequeueIn is how long from now the job is requeued. 0 means no requeue.
+	RequeueIn time.Duration
 }
 
 func stallOf(d plan.Decision) stall {
 	s := stall{
 		Reaction: d.Stall, Stalled: conditionOf(d, batchv1beta1.ConditionStalled), Backoff: d.Status.BackoffCount,
-		WakeIn: summarize(d).WakeIn,
+		RequeueIn: summarize(d).RequeueIn,
 	}
 	for _, e := range d.Events {
 		s.Events = append(s.Events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
@@ -151,21 +152,22 @@ func stallOf(d plan.Decision) stall {
 	return s
 }
 
-// isStalled is the condition of a stalled job, and isNot the one of a job that is not stalled anymore.
+// isStalled returns the condition Stalled of a stalled job. isNot returns this condition for a job that is not
+// stalled anymore.
 func isStalled(message string) condition {
 	return condition{"True", batchv1beta1.ReasonNoProgress, message}
 }
 
 func isNot(reason, message string) condition { return condition{"False", reason, message} }
 
-// percent returns a reading of a training that has reported a percentage at a time before Now.
+// percent returns a reading of a training that has reported a percentage. before is how long ago it reported.
 func percent(n int32, before time.Duration) view.Reading {
 	return changed(step(0, before), func(p *batchv1beta1.ProgressStatus) {
 		*p = batchv1beta1.ProgressStatus{Percent: &n, LastReportTime: p.LastReportTime}
 	})
 }
 
-// final returns the last reading of a sidecar that has ended.
+// final returns the reading, marked as the last one of a receiver that has ended.
 func final(r view.Reading) view.Reading {
 	r.IsFinal = true
 	return r
@@ -176,26 +178,26 @@ func leaderReads(r view.Reading) view.Observation {
 	return reading(readings{"job-worker-0": r}, runningPods()...)
 }
 
-// readBefore returns a reading that was made at a time before Now.
+// readBefore returns the reading with an earlier time. before is how much earlier.
 func readBefore(r view.Reading, before time.Duration) view.Reading {
 	r.Time = r.Time.Add(-before)
 	return r
 }
 
-// stalled returns a job that was stalled a minute ago, and has only been notified of it.
+// stalled returns a job with the policy Notify. Its stall began a minute ago.
 func stalled() *jobBuilder {
 	r := step(420, 10*time.Minute-time.Minute)
 	r.Time, r.Silence = now.Add(-time.Minute), 10*time.Minute
 	return reports(600, 300, notify).SawIn(leaderReads(r))
 }
 
-// anywhere makes each replica of a job one that might report.
+// anywhere changes a job so that any of its replicas might report progress.
 func anywhere(j *jobBuilder) *jobBuilder {
 	j.Spec.FirstProcess = framework.FirstProcessAnywhere
 	return j
 }
 
-// started returns a job that began to run at a time before now.
+// started returns a job that reports progress. before is how long ago the job began to run.
 func started(policy batchv1beta1.ProgressPolicy, before time.Duration) *jobBuilder {
 	return job(role("worker", 2)).Reporting(600, 300, policy).Saw(before, runningPods()...)
 }

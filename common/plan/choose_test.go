@@ -117,14 +117,14 @@ func TestHeldJobKeepsItsDeadline(t *testing.T) {
 	diff(t, "action", decide.Hold, action(j))
 	d := j.Sees()
 	diff(t, "reason", batchv1beta1.ReasonNoReplicas, d.Status.Reason)
-	if d.WakeAt.IsZero() {
+	if d.RequeueAt.IsZero() {
 		t.Error("the job is not requeued for its deadline")
 	}
 	notStarted := job(role("worker", 0)).Deadline(3600).Sees()
-	diff(t, "requeue delay of a job that has not started", time.Duration(0), summarize(notStarted).WakeIn)
+	diff(t, "requeue delay of a job that has not started", time.Duration(0), summarize(notStarted).RequeueIn)
 }
 
-// Neither its pods nor a change of its spec matter to a job that is deleted.
+// An expired job is only deleted. Its pods and a change of its spec no longer matter.
 func TestAnExpiredJobIsOnlyDeleted(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 0)).Elastic(1, 2).TTL(0).LoseNodesAfter(time.Minute).

@@ -107,18 +107,18 @@ func TestCleanUpGivesPeersTimeAfterASuccess(t *testing.T) {
 	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
 	wantImmediately := []string{"job-worker-0", "job-worker-3"}
 	diff(t, "immediate deletions of pods whose main container has ended", wantImmediately, names(d.CleanUps))
-	diff(t, "time until the requeue", 30*time.Second, summarize(d).WakeIn)
+	diff(t, "time until the requeue", 30*time.Second, summarize(d).RequeueIn)
 
 	j.Status = d.Status
 	pods = pods[:3]
 	late := plan.Decide(j.Job, seeing(pods[1:]...), now.Add(29*time.Second))
 	diff(t, "deletions before the end of the grace period", []string(nil), names(late.CleanUps))
-	diff(t, "requeue before the end of the grace period", 30*time.Second, summarize(late).WakeIn)
+	diff(t, "requeue before the end of the grace period", 30*time.Second, summarize(late).RequeueIn)
 	diff(t, "status before the end of the grace period", d.Status, late.Status)
 
 	late = plan.Decide(j.Job, seeing(pods[1:]...), now.Add(30*time.Second))
 	diff(t, "deletions after the grace period", []string{"job-worker-1"}, names(late.CleanUps))
-	diff(t, "requeue after the grace period, when the pod is overdue", 90*time.Second, summarize(late).WakeIn)
+	diff(t, "requeue after the grace period, when the pod is overdue", 90*time.Second, summarize(late).RequeueIn)
 
 	exitedMeanwhile := plan.Decide(j.Job, seeing(pod("job-worker-1", exited(0)), pods[2]), now.Add(10*time.Second))
 	diff(t, "deletions once all have ended", []string(nil), names(exitedMeanwhile.CleanUps))
@@ -127,7 +127,8 @@ func TestCleanUpGivesPeersTimeAfterASuccess(t *testing.T) {
 	diff(t, "aggregate once all have ended", &batchv1beta1.Aggregate{Succeeded: 4}, exitedMeanwhile.Status.Aggregate)
 }
 
-// The API server carried out a delayed creation after the first pod of the leader was gone. The new pod needs no time.
+// The API server carries out a creation late, after the leader has succeeded and its first pod is gone. The late pod
+// gets no time to end by itself.
 func TestCleanUpGivesAPodOfAnEndedReplicaNoTime(t *testing.T) {
 	t.Parallel()
 	succeeded := job(role("worker", 2)).GivePeers(30*time.Second).
@@ -136,7 +137,8 @@ func TestCleanUpGivesAPodOfAnEndedReplicaNoTime(t *testing.T) {
 	diff(t, "immediate deletions", []string{"job-worker-0"}, names(d.CleanUps))
 }
 
-// After the success of the leader, running pods of no replica get time to end like the peers of the leader.
+// A running pod can belong to no replica of the job. After the success of the leader, it gets time to end, like the
+// peers of the leader.
 func TestCleanUpOfPodsOfNoReplica(t *testing.T) {
 	t.Parallel()
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
@@ -162,12 +164,12 @@ func TestCleanUpOfPodsOfNoReplica(t *testing.T) {
 			t.Parallel()
 			d := ran().CleanUp(tc.policy).GivePeers(time.Minute).Sees(tc.pods...)
 			diff(t, "deletions", tc.wantDeletes, names(d.CleanUps))
-			diff(t, "time until the requeue", time.Minute, summarize(d).WakeIn)
+			diff(t, "time until the requeue", time.Minute, summarize(d).RequeueIn)
 		})
 	}
 }
 
-// With policy None, the tasks of a finished job stay until no pod changes any more.
+// With policy None, the tasks of a finished job change only once, when no pod changes anymore.
 func TestTasksOfAFinishedJobChangeOnce(t *testing.T) {
 	t.Parallel()
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
@@ -236,7 +238,7 @@ func TestCleanUpGivesPeersNoTimeAfterAFailure(t *testing.T) {
 	d := job(role("worker", 2)).BackoffLimit(0).GivePeers(30*time.Second).Saw(time.Hour).
 		Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	diff(t, "deletions", []string{"job-worker-0"}, names(d.CleanUps))
-	diff(t, "requeue when the pod is overdue", time.Minute, summarize(d).WakeIn)
+	diff(t, "requeue when the pod is overdue", time.Minute, summarize(d).RequeueIn)
 }
 
 // Once a job is gone, nobody deletes its pods on lost nodes by force, and the next job of the same name would wait for
@@ -249,20 +251,20 @@ func TestExpiredJobWaitsForPodsOnLostNodes(t *testing.T) {
 	lost := pod("job-worker-1", running, onLostNode, deleting)
 	d := j.Sees(pod("job-worker-0", exited(0)), lost)
 	diff(t, "deletion of the job", false, d.DeleteJob)
-	diff(t, "requeue when the pod is deleted by force", 90*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue when the pod is deleted by force", 90*time.Second, summarize(d).RequeueIn)
 	diff(t, "deletion of the job once the pod is gone", true, j.Sees(pod("job-worker-0", exited(0))).DeleteJob)
 }
 
-// A finished job is deleted when its time to live is over, and is requeued for that.
+// A finished job is deleted when its time to live is over. Until then, the decision requeues the job for that time.
 func TestFinishedJobExpires(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		ttl        *int32
-		wantDelete bool
-		wantWakeIn time.Duration
+		ttl           *int32
+		wantDelete    bool
+		wantRequeueIn time.Duration
 	}{
 		"a job without a time to live stays":                    {},
-		"a job stays until its time to live is over":            {ttl: ptr.To[int32](90), wantWakeIn: 30 * time.Second},
+		"a job stays until its time to live is over":            {ttl: ptr.To[int32](90), wantRequeueIn: 30 * time.Second},
 		"a job is deleted when its time to live is over":        {ttl: ptr.To[int32](60), wantDelete: true},
 		"a job is deleted even long after its time to live":     {ttl: ptr.To[int32](1), wantDelete: true},
 		"a job with a time to live of 0 is deleted immediately": {ttl: ptr.To[int32](0), wantDelete: true},
@@ -273,12 +275,13 @@ func TestFinishedJobExpires(t *testing.T) {
 			j.Spec.RunPolicy.TTLSecondsAfterFinished = tc.ttl
 			d := j.Sees(pod("job-worker-0", exited(0)))
 			diff(t, "deletion", tc.wantDelete, d.DeleteJob)
-			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
 
-// A job is deleted only after its end is written. That write might cause no event that requeues the job.
+// A job is deleted only after its end is written. The write might cause no event that requeues the job, so the
+// decision about the end requeues it.
 func TestJobThatEndsIsRequeuedForItsDeletion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -293,7 +296,7 @@ func TestJobThatEndsIsRequeuedForItsDeletion(t *testing.T) {
 			j := job(role("worker", 1)).TTL(tc.ttl).Saw(time.Minute, pod("job-worker-0", running))
 			d := j.Sees(pod("job-worker-0", exited(0)))
 			diff(t, "deletion", false, d.DeleteJob)
-			diff(t, "requeue", tc.want, d.WakeAt)
+			diff(t, "requeue", tc.want, d.RequeueAt)
 		})
 	}
 }

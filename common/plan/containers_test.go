@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// containersOf gives the pod containers with the names and states of the arguments, in the same order.
+// containersOf sets the containers of the pod. They have the names and states of the arguments, in the same order.
 func containersOf(states ...corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers, p.Status.ContainerStatuses = nil, states
@@ -32,7 +32,7 @@ func endsAs(name string, code int32) corev1.ContainerStatus {
 	}}
 }
 
-// The template determines the main container. Admission can add containers before it.
+// The template determines the main container. The admission by the API server can add containers before the main one.
 func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -43,7 +43,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
-				Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when they are overdue
+				Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // then the pods are overdue
 			},
 		},
 		"the leader runs, although the added containers have failed": {
@@ -55,7 +55,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
-				WakeIn: time.Minute, // when the peer is overdue
+				RequeueIn: time.Minute, // then the peer is overdue
 			},
 		},
 	} {
@@ -70,7 +70,8 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 	}
 }
 
-// If a pod is gone before its failure is judged, the recorded exit code of the main container counts.
+// If a pod is gone before the root cause of its failure is determined, the recorded exit code of the main container
+// counts.
 func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	t.Parallel()
 	j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyExitCode)).Window(2*time.Second).
@@ -82,12 +83,12 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
-		WakeIn: 62 * time.Second, // when the peer is overdue
+		RequeueIn: 62 * time.Second, // then the peer is overdue
 	}, summarize(d))
 }
 
-// If a failed container runs again in its pod, its exit code is recorded. The exit code decides what restarts after the
-// reports of the peers, even if the pod is gone by then.
+// If a failed container runs again in its pod, the exit code of its first run is recorded. After the reports of the
+// peers, this code decides which replicas restart, even if the pod is gone by then.
 func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 	t.Parallel()
 	restarted := func(p *corev1.Pod) { running(p); kubelet.Restart(p, 1, now) }
@@ -112,7 +113,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 		diff(t, "decision", summary{
 			Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
-			WakeIn: 62 * time.Second, // when the peer is overdue
+			RequeueIn: 62 * time.Second, // then the peer is overdue
 		}, summarize(d))
 	})
 }
@@ -173,7 +174,7 @@ func TestContainersOfAFailedReplica(t *testing.T) {
 	}
 }
 
-// The outcome of the main container is that of the replica. A sidecar neither delays nor changes it.
+// The end of the main container is the end of the replica. A sidecar neither delays nor changes this end.
 func TestSidecarsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).

@@ -9,9 +9,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Decision describes what to do about a job. The controller first writes Status if it differs and the write is due.
-// Then it makes the changes. In this order a failure is counted before the pod that shows the failure is deleted. So a
-// crash in between loses no failure and counts none twice.
+// Decision describes what to do about a job. The controller first writes Status, if it differs from the status that
+// the job has and the write is due. Then it makes the changes. So a failure is counted before the failed pod is
+// deleted. If the controller crashes in between, no failure is lost or counted twice.
 type Decision struct {
 	decide.Changes
 
@@ -22,23 +22,24 @@ type Decision struct {
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
 	// the status.
 	NeedsLiveRead bool
-	// Unclear are the main containers whose full output can show that another failure was the root cause, or what the
-	// program printed. The end of the output, which is in their status, does not show that. Unclear is empty unless the
-	// decision accounts for a failure.
+	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
+	// end of its output. That end does not show whether another failure was the root cause, or lacks the lines that the
+	// program printed. Unclear is empty unless the decision records a failure.
 	Unclear []view.Container
 	// Restarts are the restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []decide.Restart
-	// Stall is how the controller reacts to a stall of the training that Status reports for the first time. Empty means
-	// that there is no such stall.
+	// Stall is the reaction of the controller to a stall of the training: Restart if the stall restarts or ends the job,
+	// and Notify if the stall begins and the job goes on. Empty means no reaction.
 	Stall batchv1beta1.ProgressPolicy
-	// StartDuration is how long the job took from its creation until it ran. It is set when the job runs for the first
-	// time.
+	// StartDuration is how long the job took to run for the first time, from its creation or, if it was paused before
+	// it ran, from its start after the pause. Nil unless the job runs for the first time now.
 	StartDuration *time.Duration
 	// RecoveryDuration is how long the job took from a failure until every replica ran again, or until an elastic job
-	// trained again. It is set when that happens.
+	// trained again. Nil unless that happens now.
 	RecoveryDuration *time.Duration
-	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
-	WakeAt time.Time
-	// Urgent reports whether nodes of the job might be idle until WakeAt. Then the job is reconciled before new jobs.
+	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
+	RequeueAt time.Time
+	// Urgent reports whether nodes of the job might be idle until RequeueAt. Then the job is reconciled before new
+	// jobs.
 	Urgent bool
 }

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/report"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // An unhealthy device restarts a replica that still runs. No launcher reports such a failure: a program whose GPU is
@@ -76,7 +76,8 @@ func TestUnhealthyDevice(t *testing.T) {
 			job: collective(), pods: []*corev1.Pod{pod("job-worker-0", running), bad(running, deleting)},
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Attempt: 1,
-				Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"}, WakeIn: untilOverdue,
+				Failures: []string{"job-worker-1: no exit code, ignored"}, Deletes: []string{"job-worker-0"},
+				RequeueIn: untilOverdue,
 			},
 		},
 		"a replica that has not started is restarted": {
@@ -91,7 +92,7 @@ func TestUnhealthyDevice(t *testing.T) {
 			job: collective(), pods: []*corev1.Pod{pod("job-worker-0", exited(0)), bad(running)},
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
-				Deletes: []string{"job-worker-1"}, WakeIn: time.Minute,
+				Deletes: []string{"job-worker-1"}, RequeueIn: time.Minute,
 			},
 		},
 	} {
@@ -121,16 +122,17 @@ func TestUnhealthyDeviceIsReported(t *testing.T) {
 
 	j.Status = d.Status
 	diff(t, "restarts while the pods are being deleted", []decide.Restart(nil), j.Sees(pods...).Restarts)
-	diff(t, "requeue delay when the pods are gone", 15*time.Second, summarize(j.Sees()).WakeIn)
+	diff(t, "requeue delay when the pods are gone", 15*time.Second, summarize(j.Sees()).RequeueIn)
 }
 
-// A DeepSpeed launcher names the host of the process that it saw fail first.
+// A DeepSpeed launcher names the host of the process that it saw fail first. In this test, that host is a peer of the
+// replica whose device is unhealthy.
 func TestNodeThatCausedAFailureIsThatOfTheReplicaThatHasTheDevice(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	d := j.Sees(
 		pod("job-worker-0", onNode("bad"), exited(1), withBadDevice("gpu-1"),
-			printed(launcher.AgentReport("job-worker-1", 1, 0, "lost"))),
+			printed(trainlog.AgentReport("job-worker-1", 1, 0, "lost"))),
 		pod("job-worker-1", onNode("good"), running))
 	diff(t, "restarts", []decide.Restart{{Cause: "DeviceUnhealthy", Node: "bad"}}, d.Restarts)
 	got := d.Status.Failures[0]
@@ -140,8 +142,8 @@ func TestNodeThatCausedAFailureIsThatOfTheReplicaThatHasTheDevice(t *testing.T) 
 func TestRankOfAReplicaWithAnUnhealthyDevice(t *testing.T) {
 	t.Parallel()
 	for name, output := range map[string]string{
-		"the launcher names the replica": launcher.AgentReport("job-worker-0", 1, 0, launcher.RankReport(3, 1)),
-		"the launcher names no replica":  launcher.RankReport(3, 1),
+		"the launcher names the replica": trainlog.AgentReport("job-worker-0", 1, 0, trainlog.RankReport(3, 1)),
+		"the launcher names no replica":  trainlog.RankReport(3, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +194,8 @@ func TestLatePodOfAReplicaThatSucceededIsNotRestartedForItsDevice(t *testing.T) 
 	diff(t, "restarts", []decide.Restart(nil), d.Restarts)
 }
 
-// The clock of the node can be ahead. The time of a failure decides whether the next pod failed on the node, too.
+// The clock of a node can be ahead. If a failure were recorded in the future, the next pod on the node would seem
+// older than the failure, and the failure of that pod would not count as a second one.
 func TestFailureIsRecordedNoLaterThanNow(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Hour, pod("job-worker-0", running))
@@ -214,7 +217,8 @@ func TestRestartAfterAnErrorOfTheProgramHasNoNode(t *testing.T) {
 		j.Sees(pod("job-worker-0", onNode("node-1"), exited(1))).Restarts)
 }
 
-// The template of a job can name a node that does not exist.
+// The template of a job can name a node that does not exist, so the node of a restart is only set if a container
+// started.
 func TestRestartOfAPodThatNeverStartedHasNoNode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Minute, pod("job-worker-0", onNode("invented")))

@@ -43,7 +43,7 @@ func TestStatusOfAJobThatWaitsToRunInAnotherCluster(t *testing.T) {
 	diff(t, "status a minute later", d.Status, j.DecideAt(now.Add(time.Minute), queued()).Status)
 }
 
-// The next copy has a new status. Until then the job has the status of a new job.
+// The next copy has a status of its own. Until it exists, the job has the status of a new job.
 func TestStatusOfACopyThatIsGoneIsDiscarded(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)
@@ -93,10 +93,10 @@ func TestAPauseDoesNotDiscardTheEndOfACopy(t *testing.T) {
 func TestAFinishedJobOfAnotherClusterIsRequeuedWhenItExpires(t *testing.T) {
 	t.Parallel()
 	status := ran().Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))).Status
-	diff(t, "requeue delay", time.Minute, summarize(dispatched(status).TTL(60).DecideAt(now, queued())).WakeIn)
+	diff(t, "requeue delay", time.Minute, summarize(dispatched(status).TTL(60).DecideAt(now, queued())).RequeueIn)
 }
 
-// The pods are those of a run before the job was given to the other cluster.
+// The job ran in this cluster before its manager was changed to MultiKueue, so it still has a pod here.
 func TestPodsDoNotHideWhyAJobCannotBeDispatched(t *testing.T) {
 	t.Parallel()
 	j := dispatched(batchv1beta1.JobStatus{})
@@ -112,5 +112,5 @@ func TestPodsDoNotHideWhyAJobCannotBeDispatched(t *testing.T) {
 func TestAJobOfAnotherClusterWithoutReplicasIsRequeuedAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	j := withoutReplicas(dispatched(ran().Status)).Deadline(3600)
-	diff(t, "requeue delay", 59*time.Minute, summarize(j.DecideAt(now, queued())).WakeIn)
+	diff(t, "requeue delay", 59*time.Minute, summarize(j.DecideAt(now, queued())).RequeueIn)
 }

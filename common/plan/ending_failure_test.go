@@ -26,8 +26,8 @@ func TestJobFails(t *testing.T) {
 		wantMessage  string
 		wantBackoff  int32
 		wantFailures []string
-		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if no replica caused the
-		// failure.
+		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if the job does not fail because
+		// of a replica.
 		wantReplicaFailure string
 	}{
 		"the leader fails permanently": {
@@ -149,7 +149,7 @@ func TestJobFailsIfItsPodGroupExceedsItsMaxDuration(t *testing.T) {
 		conditionOf(d, batchv1beta1.ConditionFailureTarget))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonMaxDurationExceeded,
-		Deletes: []string{"job-worker-0", "job-worker-1"}, WakeIn: time.Minute, // when the pods are overdue
+		Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // then the pods are overdue
 	}, summarize(d))
 }
 

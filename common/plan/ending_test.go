@@ -181,7 +181,7 @@ func TestJobIsRequeuedForItsDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := tc.job.Sees(pod("job-worker-0", running))
-			diff(t, "time until the requeue", tc.want, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.want, summarize(d).RequeueIn)
 			if tc.job.Status.StartTime != nil {
 				diff(t, "startTime", start, d.Status.StartTime.UTC())
 			}

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// A job finishes when none of its pods runs any more. Until then the status only records how the job ends.
+// A job finishes when none of its pods can still run. Until then, the status only records how the job will end.
 func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -33,32 +33,33 @@ func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 		pods      []*corev1.Pod
 		wantPhase batchv1beta1.JobPhase
 		wantReady string
-		// wantWakeIn is how long until a waiting job is requeued.
-		wantWakeIn time.Duration
+		// wantRequeueIn is how long until a waiting job is requeued.
+		wantRequeueIn time.Duration
 	}{
 		"a job that succeeded waits for a running peer": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(running)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second, // when the peer is overdue
+			// After that time, the peer is overdue.
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job that succeeded waits for a peer whose sidecar runs": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0), sidecarRunning)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job that succeeded waits for a peer whose sidecar init container runs": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(0), initSidecarRunning)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job that succeeded waits for a pod that is being deleted": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(running, deleting)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 90 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 90 * time.Second,
 		},
 		"a job that succeeded waits for an ended pod that is being deleted": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), deleting)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job that succeeded waits for a pod of no replica": {
 			job: succeeded, pods: []*corev1.Pod{leader, pod("job-worker-7", running)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job does not wait for an ended pod that exists past its grace period": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(exited(143), overdue)},
@@ -78,7 +79,7 @@ func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 		},
 		"a job that failed waits for a running peer": {
 			job: failed, pods: []*corev1.Pod{pod("job-worker-0", running, deleting), peer(exited(1))},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "1/2", wantWakeIn: 90 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "1/2", wantRequeueIn: 90 * time.Second,
 		},
 		"a job fails when its pods have ended": {
 			job: failed, pods: []*corev1.Pod{peer(exited(1))},
@@ -105,12 +106,12 @@ func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 			}
 			diff(t, "status of a waiting job", tc.job.Status, d.Status)
 			diff(t, "events of a waiting job", []report.Event(nil), d.Events)
-			diff(t, "time until a waiting job is requeued", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until a waiting job is requeued", tc.wantRequeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
 
-// withoutSuccess returns a copy of a job whose condition SuccessCriteriaMet is False.
+// withoutSuccess returns a copy of a job. In the copy, the condition SuccessCriteriaMet is False.
 func withoutSuccess(j *jobBuilder) *jobBuilder {
 	other := *j
 	other.Status.Conditions = append(slices.Clone(j.Status.Conditions), metav1.Condition{
@@ -249,8 +250,8 @@ func TestJobWhoseEndIsDecidedKeepsItsReplicas(t *testing.T) {
 		listed(j.Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))).Status))
 }
 
-// finishedByAnEarlierVersion returns a job that succeeded a minute ago. The earlier version of the controller finished
-// it while the peer of its leader still ran.
+// finishedByAnEarlierVersion returns a job that succeeded a minute ago. An earlier version of the controller finished
+// the job while the peer of its leader still ran.
 func finishedByAnEarlierVersion() *jobBuilder {
 	j := ran().GivePeers(90*time.Second).
 		Saw(time.Minute, pod("job-worker-0", exitedAgo(0, time.Minute)), pod("job-worker-1", running))
@@ -271,12 +272,12 @@ func TestJobThatAnEarlierVersionFinished(t *testing.T) {
 	d := j.Sees(leader, peer)
 	diff(t, "status", j.Status, d.Status)
 	diff(t, "deletions before the end of the grace period", []string(nil), names(d.CleanUps))
-	diff(t, "time until the requeue", 30*time.Second, summarize(d).WakeIn)
+	diff(t, "time until the requeue", 30*time.Second, summarize(d).RequeueIn)
 	late := plan.Decide(j.Job, seeing(leader, peer), now.Add(30*time.Second))
 	diff(t, "deletions after the grace period", []string{"job-worker-1"}, names(late.CleanUps))
 }
 
-// Changes of its pods or its spec do not change how a finished job ended.
+// The end of a finished job does not change, whatever happens to its pods or its spec.
 func TestFinishedJobIsFinal(t *testing.T) {
 	t.Parallel()
 	succeeded := func() *jobBuilder {

@@ -21,8 +21,9 @@ func endedBy(reason string) podOption {
 	}
 }
 
-// The rows are those of pytorch/README.md#a-pod-that-is-lost. Each is checked with every restart policy. A deletion is
-// a request to replace the pod. A disruption is an end of the replica, and the restart policy applies to it.
+// The cases are the rows of pytorch/README.md#a-pod-that-is-lost. Each case is checked with every restart policy. A
+// deletion is a request to replace the pod. A disruption is an end of the replica, and the restart policy applies to
+// it.
 func TestLostPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -77,8 +78,8 @@ func TestLostPod(t *testing.T) {
 	}
 }
 
-// The pod of a lost node never ends by itself. It is deleted by force, and the job is requeued for that. This is the
-// same for an active job and for a finished one.
+// The pod of a lost node never ends by itself. The controller deletes it by force after NodeLostDelay, and the job is
+// requeued for that time. This holds for an active job and for a finished one.
 func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 	t.Parallel()
 	lost := pod("job-worker-1", running, onLostNode, deleting)
@@ -96,7 +97,7 @@ func TestPodOfALostNodeIsDeletedByForce(t *testing.T) {
 			j.NodeLostDelay = time.Minute
 			early := j.Sees(pod("job-worker-0", running), lost)
 			diff(t, "deletions by force before they are due", []string(nil), names(early.ForceDeletes))
-			diff(t, "requeue delay", due, summarize(early).WakeIn)
+			diff(t, "requeue delay", due, summarize(early).RequeueIn)
 
 			late := plan.Decide(j.Job, seeing(pod("job-worker-0", running), lost), now.Add(due))
 			diff(t, "deletions by force", []string{"job-worker-1"}, names(late.ForceDeletes))

@@ -25,12 +25,12 @@ func TestJobReportsOverduePods(t *testing.T) {
 		pods  []*corev1.Pod
 		after time.Duration
 		want  string
-		// wantWakeIn is counted from the time of the decision about the end.
-		wantWakeIn time.Duration
+		// wantRequeueIn is counted from the time of the decision about the end.
+		wantRequeueIn time.Duration
 	}{
 		"a pod is not reported until a minute after its grace period": {
 			job: succeeded, pods: []*corev1.Pod{goes("job-worker-1")}, after: 89 * time.Second,
-			want: "leader job-worker-0 succeeded", wantWakeIn: 90 * time.Second,
+			want: "leader job-worker-0 succeeded", wantRequeueIn: 90 * time.Second,
 		},
 		"a pod is reported a minute after its grace period": {
 			job: succeeded, pods: []*corev1.Pod{goes("job-worker-1")}, after: 90 * time.Second,
@@ -58,7 +58,7 @@ func TestJobReportsOverduePods(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, seeing(tc.pods...), now.Add(tc.after))
 			diff(t, "message of Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning).Message)
-			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
@@ -80,12 +80,12 @@ func TestRestartReportsOverduePods(t *testing.T) {
 		pods  []*corev1.Pod
 		after time.Duration
 		want  string
-		// wantWakeIn is counted from the time of the failure.
-		wantWakeIn time.Duration
+		// wantRequeueIn is counted from the time of the failure.
+		wantRequeueIn time.Duration
 	}{
 		"a pod is not reported until a minute after its grace period": {
 			job: failed(job2()), pods: []*corev1.Pod{goes("job-worker-1", "node-2")}, after: 89 * time.Second,
-			want: "2 of 2 replicas are not running yet: job-worker-0 is being recreated", wantWakeIn: 90 * time.Second,
+			want: "2 of 2 replicas are not running yet: job-worker-0 is being recreated", wantRequeueIn: 90 * time.Second,
 		},
 		"a pod is reported a minute after its grace period, although another replica comes first": {
 			job: failed(job2()), pods: []*corev1.Pod{goes("job-worker-1", "node-2")}, after: 90 * time.Second,
@@ -120,12 +120,12 @@ func TestRestartReportsOverduePods(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, seeing(tc.pods...), now.Add(tc.after))
 			diff(t, "message of Running", tc.want, conditionOf(d, batchv1beta1.ConditionRunning).Message)
-			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
 
-// overdue marks a pod as one that should have ended before.
+// overdue marks a pod as being deleted, with a grace period that ended two minutes ago.
 func overdue(p *corev1.Pod) { p.DeletionTimestamp = new(ago(2 * time.Minute)) }
 
 func TestOverduePodsOfARestartAreInTheOrderOfTheirNames(t *testing.T) {

@@ -86,7 +86,7 @@ func TestPause(t *testing.T) {
 		"the pause waits until the root cause of a failure is known": {
 			job:        ran().Window(2 * time.Second).Paused(true),
 			pods:       []*corev1.Pod{pod("job-worker-0", exited(1)), worker1},
-			want:       summary{Phase: phaseRunning, Reason: "ReplicasRunning", WakeIn: 2 * time.Second},
+			want:       summary{Phase: phaseRunning, Reason: "ReplicasRunning", RequeueIn: 2 * time.Second},
 			wantPaused: condition{},
 		},
 		"a failure of a pod that the pause deletes does not count": {
@@ -186,7 +186,7 @@ func TestResume(t *testing.T) {
 		"no pod is created before all pods that the pause deletes are gone": {
 			job:  ran().Scope(scopeReplica).Paused(true).Saw(0, pod("job-worker-0", running), pod("job-worker-1", running)),
 			pods: []*corev1.Pod{pod("job-worker-1", running, deleting)},
-			want: summary{Phase: phaseResuming, Reason: "Creating", WakeIn: untilOverdue},
+			want: summary{Phase: phaseResuming, Reason: "Creating", RequeueIn: untilOverdue},
 		},
 		"no pod is created before the pod of an individually restarted replica is gone": {
 			job: ran().Scope(scopeReplica).Saw(time.Minute, pod("job-worker-0", running),
@@ -229,14 +229,14 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// The deadline of a resumed job and its time to start are counted from the resumption.
+// When a job is resumed, its deadline and its StartDuration begin again.
 func TestResumedJobStartsItsClocksAgain(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Deadline(90).Paused(true).Saw(time.Hour).Paused(false).Saw(time.Minute)
 	j.Created = now.Add(-2 * time.Hour)
 	d := j.Sees(pod("job-worker-0", running))
 	diff(t, "startTime", metav1.NewTime(now.Add(-time.Minute)), ptr.Deref(d.Status.StartTime, metav1.Time{}))
-	diff(t, "time until the deadline", 30*time.Second, summarize(d).WakeIn)
+	diff(t, "time until the deadline", 30*time.Second, summarize(d).RequeueIn)
 	diff(t, "time to start", time.Minute, ptr.Deref(d.StartDuration, 0))
 }
 

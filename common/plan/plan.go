@@ -1,9 +1,10 @@
 // Package plan decides what the controller does about a job. Decisions are pure: the package uses no client, clock,
-// logger or context, and the linter enforces this. So the same job, observation and time always give the same decision,
-// and tests can explore all of them.
+// logger or context, and the linter enforces this. So the same job, observation and time always give the same
+// decision, and tests can check many cases quickly.
 //
-// Its folders are view (the state of the job), decide (the facts of the decision) and status (the status that results
-// from them). Decide puts them together.
+// Decide combines three subpackages: view has the state of the job, decide has the facts of the decision, and status
+// has the status that results from the facts. Package admission decides about the PodGroup or the Workload of a job.
+// Package tensorboard decides about the TensorBoard of a job.
 package plan
 
 import (
@@ -15,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Decide returns what to do about a job at the given time.
+// Decide returns the decision about a job at the given time.
 func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	if !job.Spec.RunsHere() && !job.Spec.RunsElsewhere() {
 		return Decision{Status: job.Status} // another controller manages the job
@@ -23,7 +24,8 @@ func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	job.Spec = policy.WithDefaults(job.Spec, job.Status.Defaults)
 	facts, v := decide.Decide(job, seen, now)
 	rendering := status.Render(v, facts, job.Status)
-	// A cache might have the admission of an earlier run.
+	// The wait that an event announces might already be over: a cache might still have the admission of an earlier
+	// attempt.
 	isOldWait := rendering.AnnouncesWait && facts.Counts.JobAttempt() > 0
 	return Decision{
 		Changes:          facts.Changes,
@@ -35,7 +37,7 @@ func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 		Stall:            facts.Stall.Reaction(),
 		StartDuration:    rendering.StartDuration,
 		RecoveryDuration: rendering.RecoveryDuration,
-		WakeAt:           facts.WakeAt,
+		RequeueAt:        facts.RequeueAt,
 		Urgent:           facts.Urgent,
 	}
 }

@@ -30,13 +30,13 @@ func reports(progress, startup int64, policy batchv1beta1.ProgressPolicy) *jobBu
 	return job(role("worker", 2)).Reporting(progress, startup, policy).Saw(time.Hour, runningPods()...)
 }
 
-// withProgress sets the progress that the status of a job has.
+// withProgress sets the progress in the status of a job to the report of a reading.
 func withProgress(j *jobBuilder, r view.Reading) *jobBuilder {
 	j.Status.Progress = r.Status
 	return j
 }
 
-// changed returns a reading whose report differs.
+// changed returns the reading with a changed report.
 func changed(r view.Reading, change func(*batchv1beta1.ProgressStatus)) view.Reading {
 	r.Status = r.Status.DeepCopy()
 	change(r.Status)
@@ -50,7 +50,7 @@ func TestProgressInTheStatus(t *testing.T) {
 	later := func(d time.Duration) view.Reading {
 		return changed(step42, func(p *batchv1beta1.ProgressStatus) { *p.LastReportTime = ago(second - d) })
 	}
-	// due returns an observation in which the next write for progress alone is due after a time.
+	// due returns the observation with the time when the next write for progress alone is due.
 	due := func(after time.Duration, seen view.Observation) view.Observation {
 		seen.ProgressDue = now.Add(after)
 		return seen
@@ -64,54 +64,54 @@ func TestProgressInTheStatus(t *testing.T) {
 		seen view.Observation
 		// want is the progress in the status. Nil means none.
 		want *batchv1beta1.ProgressStatus
-		// wakeIn is when the job is requeued. 0 means never.
-		wakeIn time.Duration
+		// requeueIn is how long from now the job is requeued. 0 means no requeue.
+		requeueIn time.Duration
 	}{
 		"the first report is shown immediately": {
-			job: reports(0, 0, ""), seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+			job: reports(0, 0, ""), seen: reading(leader, runningPods()...), want: step42.Status, requeueIn: 30 * second,
 		},
 		"a report is shown when the next write is due": {
 			job:  withProgress(reports(0, 0, ""), step(410, time.Minute)),
-			seen: due(0, reading(leader, runningPods()...)), want: step42.Status, wakeIn: 30 * second,
+			seen: due(0, reading(leader, runningPods()...)), want: step42.Status, requeueIn: 30 * second,
 		},
 		"a report waits until the next write is due": {
 			job:  withProgress(reports(0, 0, ""), step(410, time.Minute)),
-			seen: due(9*second, reading(leader, runningPods()...)), want: step(410, time.Minute).Status, wakeIn: 9 * second,
+			seen: due(9*second, reading(leader, runningPods()...)), want: step(410, time.Minute).Status, requeueIn: 9 * second,
 		},
 		"the first report waits if many jobs report": {
-			job: reports(0, 0, ""), seen: due(9*second, reading(leader, runningPods()...)), wakeIn: 9 * second,
+			job: reports(0, 0, ""), seen: due(9*second, reading(leader, runningPods()...)), requeueIn: 9 * second,
 		},
 		"an unchanged report leaves the status as it is": {
 			job: withProgress(reports(0, 0, ""), step42), seen: reading(leader, runningPods()...),
-			want: step42.Status, wakeIn: 30 * second,
+			want: step42.Status, requeueIn: 30 * second,
 		},
 		"the job is requeued after an unchanged report when the next write is due": {
 			job: withProgress(reports(0, 0, ""), step42), seen: due(40*second, reading(leader, runningPods()...)),
-			want: step42.Status, wakeIn: 40 * second,
+			want: step42.Status, requeueIn: 40 * second,
 		},
 		"a report whose time differs by 2 seconds is the same report": {
 			job:  withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": later(2 * second)}, runningPods()...), want: step42.Status,
-			wakeIn: 30 * second,
+			requeueIn: 30 * second,
 		},
 		"a report whose time is 2 seconds earlier is the same report": {
 			job:  withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": later(-2 * second)}, runningPods()...), want: step42.Status,
-			wakeIn: 30 * second,
+			requeueIn: 30 * second,
 		},
 		"a report that only its time distinguishes is another report": {
 			job:  withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": later(3 * second)}, runningPods()...), want: later(3 * second).Status,
-			wakeIn: 30 * second,
+			requeueIn: 30 * second,
 		},
 		"another estimate of the completion alone is the same report": {
 			job:  withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": estimated}, runningPods()...),
-			want: step42.Status, wakeIn: 30 * second,
+			want: step42.Status, requeueIn: 30 * second,
 		},
 		"the estimate of the completion stays while the job runs": {
 			job: withProgress(reports(0, 0, ""), estimated), seen: reading(leader, runningPods()...),
-			want: estimated.Status, wakeIn: 30 * second,
+			want: estimated.Status, requeueIn: 30 * second,
 		},
 		"the estimate that an earlier version left in a finished job stays": {
 			job: withProgress(reports(0, 0, "").
@@ -119,39 +119,40 @@ func TestProgressInTheStatus(t *testing.T) {
 			seen: seeing(), want: estimated.Status,
 		},
 		"a report while the job awaits the reports of a failure waits until the next write is due": {
-			job:    reports(0, 0, "").Window(time.Minute),
-			seen:   due(9*second, reading(leader, pod("job-worker-0", running), pod("job-worker-1", exited(1)))),
-			wakeIn: 9 * second,
+			job:       reports(0, 0, "").Window(time.Minute),
+			seen:      due(9*second, reading(leader, pod("job-worker-0", running), pod("job-worker-1", exited(1)))),
+			requeueIn: 9 * second,
 		},
 		"another metric is another report": {
 			job: withProgress(reports(0, 0, ""), changed(step42, func(p *batchv1beta1.ProgressStatus) {
 				p.Metrics = []batchv1beta1.ProgressMetric{{Name: "loss", Value: "0.3"}}
 			})),
-			seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+			seen: reading(leader, runningPods()...), want: step42.Status, requeueIn: 30 * second,
 		},
 		"a report without a time is another report": {
 			job: withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": changed(step42, func(p *batchv1beta1.ProgressStatus) {
 				p.LastReportTime = nil
 			})}, runningPods()...),
-			want: changed(step42, func(p *batchv1beta1.ProgressStatus) { p.LastReportTime = nil }).Status, wakeIn: 30 * second,
+			want:      changed(step42, func(p *batchv1beta1.ProgressStatus) { p.LastReportTime = nil }).Status,
+			requeueIn: 30 * second,
 		},
 		"a stall shows the last report although no write is due": {
 			job:  withProgress(reports(600, 0, notify), step(410, 20*time.Minute)),
 			seen: due(9*second, reading(readings{"job-worker-0": step(420, 10*time.Minute)}, runningPods()...)),
-			want: step(420, 10*time.Minute).Status, wakeIn: 30 * second,
+			want: step(420, 10*time.Minute).Status, requeueIn: 30 * second,
 		},
 		"a recorded report without a time is replaced": {
 			job: withProgress(reports(0, 0, ""),
 				changed(step42, func(p *batchv1beta1.ProgressStatus) { p.LastReportTime = nil })),
-			seen: reading(leader, runningPods()...), want: step42.Status, wakeIn: 30 * second,
+			seen: reading(leader, runningPods()...), want: step42.Status, requeueIn: 30 * second,
 		},
 		"of two replicas, the one that made progress last is shown": {
 			job: reports(0, 0, ""),
 			seen: reading(readings{
 				"job-worker-0": step(900, time.Minute), "job-worker-1": step42,
 			}, runningPods()...),
-			want: step42.Status, wakeIn: 30 * second,
+			want: step42.Status, requeueIn: 30 * second,
 		},
 		"the replica that made progress last is shown although it was read earlier": {
 			job: reports(0, 0, ""),
@@ -159,16 +160,16 @@ func TestProgressInTheStatus(t *testing.T) {
 				"job-worker-0": {Time: ago(10 * second).Time, Silence: 10 * second, Status: step42.Status},
 				"job-worker-1": step(900, time.Minute),
 			}, runningPods()...),
-			want: step42.Status, wakeIn: 30 * second,
+			want: step42.Status, requeueIn: 30 * second,
 		},
 		"a replica that has reported nothing is not shown": {
 			job:  reports(0, 0, ""),
 			seen: reading(readings{"job-worker-0": noReport(0), "job-worker-1": step42}, runningPods()...),
-			want: step42.Status, wakeIn: 30 * second,
+			want: step42.Status, requeueIn: 30 * second,
 		},
 		"the progress stays while no pod could be read": {
 			job: withProgress(reports(0, 0, ""), step42), seen: seeing(runningPods()...), want: step42.Status,
-			wakeIn: 30 * second,
+			requeueIn: 30 * second,
 		},
 		"a pod of another attempt is ignored": {
 			job: reports(0, 0, "").Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1))),
@@ -181,7 +182,7 @@ func TestProgressInTheStatus(t *testing.T) {
 				Pods: seeing(runningPods()...).Pods, HasService: true,
 				Readings: map[types.UID]view.Reading{"former-uid": step42},
 			},
-			wakeIn: 30 * second,
+			requeueIn: 30 * second,
 		},
 		"a restart of all replicas shows the last report although no write is due": {
 			job:  reports(0, 0, ""),
@@ -204,7 +205,7 @@ func TestProgressInTheStatus(t *testing.T) {
 		"the decision about the end shows the last report although no write is due": {
 			job:  reports(0, 0, "").GivePeers(time.Minute),
 			seen: due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
-			want: step42.Status, wakeIn: time.Minute,
+			want: step42.Status, requeueIn: time.Minute,
 		},
 		"the end of the last pod shows the last report of its sidecar": {
 			job: reports(0, 0, "").GivePeers(time.Minute).
@@ -215,8 +216,8 @@ func TestProgressInTheStatus(t *testing.T) {
 		"a report after the decision about the end waits until the next write is due": {
 			job: reports(0, 0, "").GivePeers(time.Minute).
 				Saw(0, pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
-			seen:   due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
-			wakeIn: time.Minute,
+			seen:      due(9*second, reading(leader, pod("job-worker-0", exited(0)), pod("job-worker-1", running))),
+			requeueIn: time.Minute,
 		},
 		"a job that does not report is not requeued": {
 			job: job(role("worker", 2)).Saw(time.Hour, runningPods()...), seen: reading(leader, runningPods()...),
@@ -240,12 +241,12 @@ func TestProgressInTheStatus(t *testing.T) {
 			t.Parallel()
 			d := tc.job.DecideAt(now, tc.seen)
 			diff(t, "progress", tc.want, d.Status.Progress)
-			diff(t, "requeue delay", tc.wakeIn, summarize(d).WakeIn)
+			diff(t, "requeue delay", tc.requeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
 
-// The readings are a map, so their order changes from call to call.
+// The readings are a map, so their order changes from call to call. The result must not depend on the order.
 func TestHasNews(t *testing.T) {
 	t.Parallel()
 	older, newer := step(410, time.Minute), step(420, time.Second)
@@ -287,7 +288,7 @@ func deletedJob(j *jobBuilder) *jobBuilder {
 	return j
 }
 
-// A job without changes writes no status, whether it reports or not.
+// If nothing about a job changes, its status is not written, whether the job reports progress or not.
 func TestAnUnchangedReportWritesNoStatus(t *testing.T) {
 	t.Parallel()
 	seen := reading(readings{"job-worker-0": step(420, time.Second)}, runningPods()...)
@@ -305,7 +306,8 @@ func TestAnUnchangedReportWritesNoStatus(t *testing.T) {
 	}
 }
 
-// A write that reports progress is not delayed: it has waited until it was due.
+// StatusDelay does not delay a write that reports progress, because a decision reports progress alone only when such
+// a write is due.
 func TestProgressIsWrittenWithoutDelay(t *testing.T) {
 	t.Parallel()
 	j := reports(0, 0, "")
@@ -313,7 +315,7 @@ func TestProgressIsWrittenWithoutDelay(t *testing.T) {
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 
-// The pods of members that can report get the sidecar.
+// If a member of the gang can report progress, its pod gets the sidecar.
 func TestPodsThatCanReportHaveTheSidecar(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -333,7 +335,7 @@ func TestPodsThatCanReportHaveTheSidecar(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 2))
 			j.Spec.ReportsProgress, j.Spec.FirstProcess = tc.on, tc.first
-			// A template cannot make the controller read a pod.
+			// A template must not make the controller connect to a port of its choice.
 			j.Spec.Roles[0].Template.Annotations = map[string]string{
 				batchv1beta1.AnnotationProgressPort: "22", batchv1beta1.AnnotationProgressToken: "mine",
 			}

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// refusedFor returns the job after a ResourceQuota has refused one of its pods for the given time.
+// refusedFor returns the job after a ResourceQuota has rejected one of its pods for the given time.
 func refusedFor(j *jobBuilder, d time.Duration) *jobBuilder {
 	status.Refuse(&j.Status, &report.RefusedError{
 		Reason: batchv1beta1.ReasonResourceQuotaExceeded, Err: errors.New("exceeded quota: few"),
@@ -29,7 +29,7 @@ func debugging(j *jobBuilder) *jobBuilder {
 	return j
 }
 
-// patience is a short name.
+// patience is how long a job keeps pods that it cannot use.
 const patience = policy.QuotaPatience
 
 func TestGiveBack(t *testing.T) {
@@ -47,9 +47,9 @@ func TestGiveBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
-		// reports are the reports of the pods.
+		// reports are the readings of the pods, by their names.
 		reports readings
-		// want is true if the job gives its pods back.
+		// want reports whether the job gives its pods back.
 		want bool
 		// wantTogether is how many of the pods to create the job needs together.
 		wantTogether int
@@ -143,7 +143,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// The job starts again as a whole when its earlier pods are gone. Until then it waits without a write.
+// When the earlier pods are gone, the controller tries to create all pods again. While the job waits for the quota,
+// its status does not change.
 func TestAJobThatHasGivenBackItsPodsWaits(t *testing.T) {
 	t.Parallel()
 	j := refusedFor(job(role("worker", 2)).Saw(time.Hour), time.Hour)
@@ -175,11 +176,12 @@ func TestAJobIsRequeuedToGiveBackItsPods(t *testing.T) {
 	t.Parallel()
 	j := refusedFor(job(role("worker", 2)).Saw(time.Hour), 10*time.Second)
 	held := pod("job-worker-0", createdAgo(time.Hour))
-	diff(t, "requeue with a pod", now.Add(patience-10*time.Second), j.Sees(held).WakeAt)
-	diff(t, "requeue without a pod", time.Time{}, j.Sees().WakeAt)
+	diff(t, "requeue with a pod", now.Add(patience-10*time.Second), j.Sees(held).RequeueAt)
+	diff(t, "requeue without a pod", time.Time{}, j.Sees().RequeueAt)
 }
 
-// Kueue can admit fewer replicas of an elastic job than it has. The others wait, and an admitted one can be rejected.
+// Kueue can admit only some of the replicas of an elastic job. While the others wait, the API server can still reject
+// the pod of an admitted replica.
 func TestARejectionStaysWhileOtherReplicasWait(t *testing.T) {
 	t.Parallel()
 	leader := pod("job-worker-0", running)

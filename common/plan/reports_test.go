@@ -12,30 +12,30 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// A kubelet can report a consequence before another kubelet reports the root cause. The root cause is determined after
-// all kubelets have had time to report.
+// A kubelet can report a failure that followed from the root cause before another kubelet reports the root cause. So
+// the root cause is determined after all kubelets have had time to report.
 func TestRootCauseOfAFailureInACollective(t *testing.T) {
 	t.Parallel()
 	type reports []*corev1.Pod
 	for name, tc := range map[string]struct {
 		policy batchv1beta1.RestartPolicy
-		// pods are seen now, with a window of 2 s.
+		// pods are the pods that the controller observes now. The failure window is 2 s.
 		pods reports
-		// wantWakeIn is the requeue delay.
-		wantWakeIn   time.Duration
-		wantFailures []string
-		wantPhase    batchv1beta1.JobPhase
-		wantDecided  bool
+		// wantRequeueIn is the requeue delay.
+		wantRequeueIn time.Duration
+		wantFailures  []string
+		wantPhase     batchv1beta1.JobPhase
+		wantDecided   bool
 	}{
 		"a failure is not judged yet while other replicas run": {
-			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
-			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+			pods:          reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", running)},
+			wantRequeueIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"a failure is not judged yet, although it is long ago by the clock of its node": {
 			pods: reports{
 				pod("job-worker-0", exitedAgo(1, time.Hour)), pod("job-worker-1", running), pod("job-worker-2", running),
 			},
-			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+			wantRequeueIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"the earliest failure is the root cause if all replicas have ended": {
 			pods: reports{
@@ -57,20 +57,20 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 			wantFailures: []string{"job-worker-1: exit code 137, counted"}, wantPhase: batchv1beta1.JobPhasePending,
 		},
 		"a permanent exit code is not final while a peer might have caused it": {
-			policy:     batchv1beta1.RestartPolicyExitCode,
-			pods:       reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
-			wantWakeIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
+			policy:        batchv1beta1.RestartPolicyExitCode,
+			pods:          reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
+			wantRequeueIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"a deleted replica is the root cause without a wait for reports": {
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running),
 			},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
-			wantWakeIn: untilOverdue,
+			wantRequeueIn: untilOverdue,
 		},
 		"the success of the leader is decided immediately": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},
-			wantPhase: batchv1beta1.JobPhaseRunning, wantDecided: true, wantWakeIn: 30 * time.Second,
+			wantPhase: batchv1beta1.JobPhaseRunning, wantDecided: true, wantRequeueIn: 30 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 			got := summarize(d)
 			diff(t, "failures", tc.wantFailures, got.Failures)
 			diff(t, "phase", tc.wantPhase, got.Phase)
-			diff(t, "requeue delay", tc.wantWakeIn, got.WakeIn)
+			diff(t, "requeue delay", tc.wantRequeueIn, got.RequeueIn)
 			diff(t, "whether the end is decided", tc.wantDecided, d.Status.Decided())
 			if tc.wantPhase == batchv1beta1.JobPhaseRunning && !tc.wantDecided {
 				diff(t, "ReplicaFailure, before anything is decided", metav1.ConditionTrue,
@@ -97,8 +97,10 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 	}
 }
 
-// Each failure has its own window. The condition can still be True because of an earlier failure, or another controller
-// whose clock is ahead can have set it.
+// Each failure has its own window, which begins at the last transition of the condition ReplicaFailure. If the
+// condition is still True because of an earlier failure, the controller sets the time of its transition again. If
+// that time is in the future, because another controller whose clock was ahead has set it, the controller does not
+// wait.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running),
@@ -113,7 +115,7 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 		pod("job-worker-0", again(1)), pod("job-worker-1", exited(137), again(1)), pod("job-worker-2", running, again(1)),
 	}
 	d := j.Sees(again...)
-	diff(t, "requeue delay after the second failure, before all replicas run again", 2*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue delay after the second failure, before all replicas run again", 2*time.Second, summarize(d).RequeueIn)
 
 	j.Status = d.Status
 	diff(t, "when the second failure was seen", ago(0), seen())
@@ -125,10 +127,11 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 		batchv1beta1.ConditionReplicaFailure).LastTransitionTime = ago(-10 * time.Minute)
 	diff(t, "backoffCount after a failure that was seen in the future", int32(2), j.Sees(again...).Status.BackoffCount)
 	meta.RemoveStatusCondition(&j.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
-	diff(t, "requeue delay if it is unknown when the failure was seen", 2*time.Second, summarize(j.Sees(again...)).WakeIn)
+	diff(t, "requeue delay if it is unknown when the failure was seen", 2*time.Second,
+		summarize(j.Sees(again...)).RequeueIn)
 }
 
-// The controller writes nothing for them, so many failures cost one write.
+// The controller writes nothing for peers that fail during the wait, so many failures cost one write.
 func TestPeersThatFailDoNotExtendTheWaitForReports(t *testing.T) {
 	t.Parallel()
 	failed, next := pod("job-worker-1", exitedAgo(137, 5*time.Second)), pod("job-worker-2", exitedAgo(1, 5*time.Second))
@@ -140,19 +143,19 @@ func TestPeersThatFailDoNotExtendTheWaitForReports(t *testing.T) {
 		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure).Message)
 	d := j.Sees(runs("job-worker-0"), failed, next, pod("job-worker-3", exited(1)))
 	diff(t, "status", j.Status, d.Status)
-	diff(t, "requeue delay", 5*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue delay", 5*time.Second, summarize(d).RequeueIn)
 }
 
 // A replica that stays failed does not affect a later failure that restarts all replicas.
 func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
 	t.Parallel()
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
-	failed := pod("job-worker-1", exitedAgo(1, time.Minute)) // which ExitCode does not restart
+	failed := pod("job-worker-1", exitedAgo(1, time.Minute)) // the policy ExitCode does not restart it
 	j := job(restarting(role("worker", 3), batchv1beta1.RestartPolicyExitCode))
 	j.Spec.DefaultRestartScope, j.Spec.Rendezvous = scopeReplica, true
 	j.Window(2*time.Second).Saw(time.Hour, worker0, pod("job-worker-1", running), worker2).
 		Saw(time.Minute, worker0, failed, worker2)
 	d := j.Sees(pod("job-worker-0", exited(137)), failed, worker2)
-	diff(t, "requeue delay", 2*time.Second, summarize(d).WakeIn)
+	diff(t, "requeue delay", 2*time.Second, summarize(d).RequeueIn)
 	diff(t, "attempt of the job", int32(0), d.Status.Attempt)
 }

@@ -11,13 +11,13 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The clock of a node can be ahead. That does not delay a restart.
+// The clock of a node can be ahead. A failure in the future does not delay a restart.
 func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).
 		Sees(pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, -time.Hour)))
 	diff(t, "restartTime", (*metav1.Time)(nil), d.Status.Tasks[0].Replicas[1].RestartTime)
-	diff(t, "requeue delay", time.Duration(0), summarize(d).WakeIn)
+	diff(t, "requeue delay", time.Duration(0), summarize(d).RequeueIn)
 }
 
 // The first restart is immediate, unless a device is unhealthy. The second comes 10 s after the failure. From then on
@@ -93,7 +93,7 @@ func TestRestartDelay(t *testing.T) {
 				return
 			}
 			diff(t, "creations before the restart is due", []string(nil), summarize(d).Creates)
-			diff(t, "requeue delay", tc.wantWait, summarize(d).WakeIn)
+			diff(t, "requeue delay", tc.wantWait, summarize(d).RequeueIn)
 			diff(t, "restartTime", new(metav1.NewTime(now.Add(tc.wantWait))), d.Status.Tasks[0].Replicas[1].RestartTime)
 			later := plan.Decide(j.Job, seeing(gone...), now.Add(tc.wantWait))
 			diff(t, "creations when the restart is due", want, summarize(later).Creates)
@@ -101,7 +101,8 @@ func TestRestartDelay(t *testing.T) {
 	}
 }
 
-// If a pod is gone, the time when its replica ended is unknown. The restart delay begins now.
+// If a pod is gone, the time when its replica ended is unknown. The restart delay then begins at the time of the
+// decision.
 func TestRestartOfAReplicaThatIsGoneIsDelayed(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(time.Hour, pod("job-worker-0", running)).
@@ -109,5 +110,5 @@ func TestRestartOfAReplicaThatIsGoneIsDelayed(t *testing.T) {
 		Saw(time.Minute, pod("job-worker-0", running, again(1)))
 	got := summarize(j.Sees())
 	diff(t, "creations", []string(nil), got.Creates)
-	diff(t, "requeue delay", 10*time.Second, got.WakeIn)
+	diff(t, "requeue delay", 10*time.Second, got.RequeueIn)
 }

@@ -23,7 +23,7 @@ func TestRestartOfOneReplica(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy batchv1beta1.RestartPolicy
 		pod    *corev1.Pod
-		// wantRestart reports whether this replica restarts. The others never do.
+		// wantRestart reports whether the replica of this pod restarts. The other replicas never restart.
 		wantRestart  bool
 		wantBackoff  int32
 		wantFailures []string
@@ -112,8 +112,8 @@ func TestRestartOfSeveralReplicasCountsEach(t *testing.T) {
 	}, summarize(d))
 }
 
-// The exit of a pod that is being deleted is not a failure of its replica. The replica is replaced, whatever its
-// restart policy, and nothing counts towards backoffLimit.
+// The exit of a pod that is being deleted is not a failure of its replica. The replica gets a new pod, whatever its
+// restart policy is, and nothing counts towards backoffLimit.
 func TestDeletedReplicaIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]*corev1.Pod{
@@ -128,7 +128,7 @@ func TestDeletedReplicaIsReplaced(t *testing.T) {
 			d := j.Sees(pod("job-worker-0", running), deleted)
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
+				Failures: []string{"job-worker-1: no exit code, ignored"}, RequeueIn: untilOverdue,
 			}, summarize(d))
 			diff(t, "restartCount", map[string]int32{"worker": 1}, restartsOf(d))
 
@@ -160,7 +160,7 @@ func TestSuccessOfADeletedPodIsIgnored(t *testing.T) {
 			d := j.Sees(rest, pod(ended, exited(0), deleting))
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{ended + ": no exit code, ignored"}, WakeIn: untilOverdue,
+				Failures: []string{ended + ": no exit code, ignored"}, RequeueIn: untilOverdue,
 			}, summarize(d))
 
 			j.Status = d.Status
@@ -194,14 +194,14 @@ func TestDisruptedReplica(t *testing.T) {
 			policy: batchv1beta1.RestartPolicyOnFailure,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
+				Failures: []string{"job-worker-1: no exit code, ignored"}, RequeueIn: untilOverdue,
 			},
 		},
 		"ExitCode restarts a replica that is being disrupted": {
 			policy: batchv1beta1.RestartPolicyExitCode,
 			want: summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting,
-				Failures: []string{"job-worker-1: no exit code, ignored"}, WakeIn: untilOverdue,
+				Failures: []string{"job-worker-1: no exit code, ignored"}, RequeueIn: untilOverdue,
 			},
 		},
 		"Never does not restart a replica that is being disrupted": {
@@ -229,7 +229,8 @@ func TestDisruptedReplica(t *testing.T) {
 	}
 }
 
-// Raising backoffLimit restarts a replica that had exceeded it. The failure is recorded only once.
+// If a replica stayed failed because of backoffLimit, and the user raises the limit, the replica restarts. Its
+// failure is recorded only once.
 func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
@@ -243,7 +244,8 @@ func TestRaisedLimitRestartsAReplicaThatStayedFailed(t *testing.T) {
 	}, summarize(j.Sees(pods...)))
 }
 
-// A success after which Always restarts the replica is not a failure, even if the replica failed before.
+// With the restart policy Always, a success also restarts the replica. This restart does not count as a failure, even
+// if the replica failed before.
 func TestRestartAfterASuccessIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	second := pod("job-worker-1", againAlone(1), running)

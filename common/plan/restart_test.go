@@ -55,10 +55,10 @@ func TestRestartOfTheJob(t *testing.T) {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting)},
 			want: summary{
-				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
-				Deletes:  []string{"job-worker-0"},
-				WakeIn:   untilOverdue,
+				Attempt:   1,
+				Failures:  []string{"job-worker-1: no exit code, ignored"},
+				Deletes:   []string{"job-worker-0"},
+				RequeueIn: untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -87,10 +87,10 @@ func TestRestartOfTheJob(t *testing.T) {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running, deleting)},
 			want: summary{
-				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
-				Deletes:  []string{"job-worker-0"},
-				WakeIn:   untilOverdue,
+				Attempt:   1,
+				Failures:  []string{"job-worker-1: no exit code, ignored"},
+				Deletes:   []string{"job-worker-0"},
+				RequeueIn: untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -98,10 +98,10 @@ func TestRestartOfTheJob(t *testing.T) {
 			job:  job(role("worker", 2)).Saw(time.Minute, running2...),
 			pods: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(137), deleting)},
 			want: summary{
-				Attempt:  1,
-				Failures: []string{"job-worker-1: no exit code, ignored"},
-				Deletes:  []string{"job-worker-0"},
-				WakeIn:   untilOverdue,
+				Attempt:   1,
+				Failures:  []string{"job-worker-1: no exit code, ignored"},
+				Deletes:   []string{"job-worker-0"},
+				RequeueIn: untilOverdue,
 			},
 			wantRestarts: map[string]int32{"worker": 2},
 		},
@@ -144,7 +144,7 @@ func TestRestartOfTheJob(t *testing.T) {
 	}
 }
 
-// After a restart has been counted, only the deletion of the earlier pods delays the new pods.
+// After the first restart of a job is counted, only the deletion of the earlier pods delays the new pods.
 func TestReplacementOfPodsAfterARestart(t *testing.T) {
 	t.Parallel()
 	failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))}
@@ -153,22 +153,22 @@ func TestReplacementOfPodsAfterARestart(t *testing.T) {
 			Saw(time.Minute, failed...)
 	}
 	for name, tc := range map[string]struct {
-		pods        []*corev1.Pod
-		wantDeletes []string
-		wantCreates []string
-		wantWakeIn  time.Duration
+		pods          []*corev1.Pod
+		wantDeletes   []string
+		wantCreates   []string
+		wantRequeueIn time.Duration
 	}{
 		"pods whose deletion did not happen are deleted": {
 			pods:        failed,
 			wantDeletes: []string{"job-worker-0", "job-worker-1"},
 		},
 		"no pod is created while a pod of the earlier attempt exists": {
-			pods:       []*corev1.Pod{pod("job-worker-0", running, deleting)},
-			wantWakeIn: untilOverdue,
+			pods:          []*corev1.Pod{pod("job-worker-0", running, deleting)},
+			wantRequeueIn: untilOverdue,
 		},
 		"a pod that fails while it is being deleted is not counted again": {
-			pods:       []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
-			wantWakeIn: untilOverdue,
+			pods:          []*corev1.Pod{pod("job-worker-0", exited(143), deleting)},
+			wantRequeueIn: untilOverdue,
 		},
 		"a pod that failed before its deletion is not counted again": {
 			pods:        []*corev1.Pod{pod("job-worker-0", exited(1))},
@@ -188,7 +188,7 @@ func TestReplacementOfPodsAfterARestart(t *testing.T) {
 			diff(t, "decision", summary{
 				Phase: batchv1beta1.JobPhasePending, Reason: batchv1beta1.ReasonRestarting, Backoff: 1, Attempt: 1,
 				Failures: []string{"job-worker-1: exit code 1, counted"},
-				Deletes:  tc.wantDeletes, Creates: tc.wantCreates, WakeIn: tc.wantWakeIn,
+				Deletes:  tc.wantDeletes, Creates: tc.wantCreates, RequeueIn: tc.wantRequeueIn,
 			}, summarize(d))
 			if len(d.Restarts) > 0 {
 				t.Error("the decision counts a restart again")

@@ -12,21 +12,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// captured returns the part of a real output that the kubelet kept. See package launcher.
+// captured returns the part of the output of a real launcher that the kubelet kept. The part comes from the test data
+// of package trainlog.
 func captured(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "launcher", "testdata", name+".txt"))
+	data, err := os.ReadFile(filepath.Join("..", "trainlog", "testdata", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
 }
 
-// The exit codes of the launchers do not show which rank failed first, since both are usually 1. Their output shows it.
+// The exit code of a launcher is usually 1, so the exit codes of the replicas do not show which rank failed first.
+// The output of the launchers shows it.
 func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -82,7 +84,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 		"DeepSpeed: another replica is named by the launcher of the leader": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", exited(137), printed(
-					launcher.AgentReport(second, 137, 1, launcher.RankReport(3, -9)))),
+					trainlog.AgentReport(second, 137, 1, trainlog.RankReport(3, -9)))),
 				pod("job-worker-1", running),
 			},
 			want: "job-worker-1 on node-1: exit code 137, rank 3: SIGKILL",
@@ -105,7 +107,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 		"DeepSpeed: the leader is named by the launcher of another replica": {
 			pods: []*corev1.Pod{
 				pod("job-worker-0", running),
-				pod("job-worker-1", exited(137), printed(launcher.AgentReport(first, 137, 1, launcher.RankReport(3, -9)))),
+				pod("job-worker-1", exited(137), printed(trainlog.AgentReport(first, 137, 1, trainlog.RankReport(3, -9)))),
 			},
 			want: "job-worker-0 on node-0: exit code 137, rank 3: SIGKILL",
 			wantMessage: "replica job-worker-1 failed with exit code 137 (Error): " +
@@ -113,7 +115,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 		},
 		"DeepSpeed: a replica is named without a rank if the launcher reports none": {
 			pods: []*corev1.Pod{
-				pod("job-worker-0", exited(3), printed(launcher.AgentReport(second, 3, 1, "no labels"))),
+				pod("job-worker-0", exited(3), printed(trainlog.AgentReport(second, 3, 1, "no labels"))),
 				pod("job-worker-1", running),
 			},
 			want: "job-worker-1 on node-1: exit code 3",
@@ -122,7 +124,7 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 		},
 		"a host that does not belong to the job is not named": {
 			pods: []*corev1.Pod{
-				pod("job-worker-0", exited(3), printed(launcher.AgentReport(other, 3, 1, "no labels"))),
+				pod("job-worker-0", exited(3), printed(trainlog.AgentReport(other, 3, 1, "no labels"))),
 				pod("job-worker-1", running),
 			},
 			want:        "job-worker-0 on node-0: exit code 3",
@@ -162,13 +164,14 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	}
 }
 
-// If a replica only lost its peers, the root cause is not reported yet. A node can take a while to report it.
+// If all failed replicas only lost their peers, the root cause is not reported yet. The node of the peer that failed
+// first can take a while to report it.
 func TestLostPeerIsNotTheRootCauseBeforeFiveWindows(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		output     string
-		seen       time.Duration
-		wantWakeIn time.Duration
+		output        string
+		seen          time.Duration
+		wantRequeueIn time.Duration
 	}{
 		"lost peers are not judged within one window":   {"plain1-exception-0", time.Second, 9 * time.Second},
 		"lost peers are not judged within five windows": {"plain1-exception-0", 9 * time.Second, time.Second},
@@ -182,13 +185,13 @@ func TestLostPeerIsNotTheRootCauseBeforeFiveWindows(t *testing.T) {
 			j := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 			j.Window(2*time.Second).Saw(tc.seen, failed, pod("job-worker-1", running))
 			got := summarize(j.Sees(failed, pod("job-worker-1", running)))
-			diff(t, "requeue delay", tc.wantWakeIn, got.WakeIn)
-			diff(t, "whether it was judged", tc.wantWakeIn == 0, len(got.Failures) > 0)
+			diff(t, "requeue delay", tc.wantRequeueIn, got.RequeueIn)
+			diff(t, "whether it was judged", tc.wantRequeueIn == 0, len(got.Failures) > 0)
 		})
 	}
 }
 
-// The log has the facts of a failure as keys. It never has the output of a program.
+// The log has the facts of a failure as keys and values. It never has the output of a program.
 func TestFactsOfAFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -234,7 +237,7 @@ func TestTimeOfAFailureIsTheEndOfItsProgram(t *testing.T) {
 	diff(t, "time", ago(3*time.Second), d.Status.Failures[0].Time)
 }
 
-// Reading the whole output of a container is expensive, so only outputs that might show the root cause are read.
+// To read the whole output of a container is expensive, so only outputs that might show the root cause are read.
 func TestOutputsThatMightShowTheRootCause(t *testing.T) {
 	t.Parallel()
 	unclear, code3 := captured(t, "torch1-exception-0"), captured(t, "torch1-3-0")

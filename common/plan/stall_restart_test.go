@@ -58,7 +58,7 @@ func TestStallRestartsTheJob(t *testing.T) {
 	diff(t, "attempt after a stall of the new attempt", int32(2), d.Status.Attempt)
 }
 
-// The condition Stalled stays True until the attempt that a stall has begun reports.
+// After a stall has restarted the job, the condition Stalled stays True until the new attempt reports progress.
 func TestAStallThatRestartedTheJobIsShownUntilTheNextReport(t *testing.T) {
 	t.Parallel()
 	next := []*corev1.Pod{pod("job-worker-0", running, again(1)), pod("job-worker-1", running, again(1))}
@@ -241,7 +241,7 @@ func TestStallEndsTheJob(t *testing.T) {
 	}, conditionOf(d, batchv1beta1.ConditionFailureTarget))
 	diff(t, "ReplicaFailure", condition{"True", batchv1beta1.ReasonNoProgress, "replica job-worker-0 stalled"},
 		conditionOf(d, batchv1beta1.ConditionReplicaFailure))
-	diff(t, "stall", stall{Reaction: restart, Stalled: isStalled(stalledAt42), WakeIn: time.Minute}, stallOf(d))
+	diff(t, "stall", stall{Reaction: restart, Stalled: isStalled(stalledAt42), RequeueIn: time.Minute}, stallOf(d))
 	diff(t, "failures", []string{"job-worker-0: no exit code, counted"}, summarize(d).Failures)
 	if !d.NeedsLiveRead {
 		t.Error("the end needs no live read, want one")

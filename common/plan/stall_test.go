@@ -9,13 +9,14 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// announcing returns a reading whose training announced to report nothing for a time after it.
+// announcing returns the reading with an announcement: the training will report no step for the given time after the
+// reading.
 func announcing(r view.Reading, silence time.Duration) view.Reading {
 	r.Announced = silence
 	return r
 }
 
-// startingAgain returns a reading of a pod whose processes have started again at a time before Now.
+// startingAgain returns the reading of a pod whose processes have started again. before is how long ago they started.
 func startingAgain(r view.Reading, before time.Duration) view.Reading {
 	r.Started = now.Add(-before)
 	return r
@@ -27,7 +28,7 @@ func TestStall(t *testing.T) {
 	worker0, worker1 := runningPods()[0], runningPods()[1]
 	noted := stall{
 		Reaction: notify, Stalled: isStalled(stalledAt42),
-		Events: []string{"Warning Stalled: replica job-worker-0: " + stalledAt42}, WakeIn: 30 * second,
+		Events: []string{"Warning Stalled: replica job-worker-0: " + stalledAt42}, RequeueIn: 30 * second,
 	}
 	debugged := func(j *jobBuilder) *jobBuilder {
 		j.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
@@ -39,7 +40,7 @@ func TestStall(t *testing.T) {
 		want stall
 	}{
 		"a job without deadlines is never stalled": {
-			job: reports(0, 0, ""), seen: leaderReads(step(420, 50*minute)), want: stall{WakeIn: 30 * second},
+			job: reports(0, 0, ""), seen: leaderReads(step(420, 50*minute)), want: stall{RequeueIn: 30 * second},
 		},
 		"a job is stalled at its deadline": {
 			job: reports(600, 0, notify), seen: leaderReads(step(420, 10*minute)), want: noted,
@@ -48,63 +49,63 @@ func TestStall(t *testing.T) {
 			job: reports(600, 0, ""), seen: leaderReads(step(420, 10*minute)), want: noted,
 		},
 		"a job is not stalled a second before its deadline": {
-			job: reports(600, 0, notify), seen: leaderReads(step(420, 10*minute-second)), want: stall{WakeIn: 15 * second},
+			job: reports(600, 0, notify), seen: leaderReads(step(420, 10*minute-second)), want: stall{RequeueIn: 15 * second},
 		},
 		"a job is requeued at its deadline": {
 			job: reports(600, 0, notify), seen: leaderReads(step(420, 10*minute-20*second)),
-			want: stall{WakeIn: 20 * second},
+			want: stall{RequeueIn: 20 * second},
 		},
 		"a reading before the deadline shows no stall after it": {
 			job:  reports(600, 0, notify),
-			seen: leaderReads(readBefore(step(420, 10*minute-15*second), 15*second)), want: stall{WakeIn: 15 * second},
+			seen: leaderReads(readBefore(step(420, 10*minute-15*second), 15*second)), want: stall{RequeueIn: 15 * second},
 		},
 		"the deadline begins when the job runs": {
-			job: started(notify, 5*minute), seen: leaderReads(step(420, 10*minute)), want: stall{WakeIn: 30 * second},
+			job: started(notify, 5*minute), seen: leaderReads(step(420, 10*minute)), want: stall{RequeueIn: 30 * second},
 		},
 		"a job whose step is older than its run is stalled at the deadline of its run": {
 			job: started(notify, 10*minute), seen: leaderReads(step(420, 20*minute)), want: noted,
 		},
 		"an announced silence extends the deadline": {
 			job: reports(600, 0, notify), seen: leaderReads(announcing(step(420, 15*minute), 20*second)),
-			want: stall{WakeIn: 20 * second},
+			want: stall{RequeueIn: 20 * second},
 		},
 		"an announced silence does not shorten the deadline": {
 			job: reports(600, 0, notify), seen: leaderReads(announcing(step(420, 10*minute-25*second), second)),
-			want: stall{WakeIn: 25 * second},
+			want: stall{RequeueIn: 25 * second},
 		},
 		"a job is stalled when the announced silence is over": {
 			job: reports(600, 0, notify), seen: leaderReads(announcing(step(420, 10*minute), 0)), want: noted,
 		},
 		"a training that starts again has as much time as at its start": {
 			job: reports(60, 600, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 10*minute-20*second)),
-			want: stall{WakeIn: 20 * second},
+			want: stall{RequeueIn: 20 * second},
 		},
 		"a training that starts again and reports nothing is stalled, even after 100 percent": {
 			job: reports(600, 300, notify), seen: leaderReads(startingAgain(step(1000, 6*minute), 5*minute)),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(startedAgain),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + startedAgain}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + startedAgain}, RequeueIn: 30 * second,
 			},
 		},
 		"a training that starts again is not stalled without a deadline for the start": {
 			job: reports(60, 0, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 50*minute)),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"the deadline for the start applies also if the other deadline is unset": {
 			job: reports(0, 600, notify), seen: leaderReads(startingAgain(step(420, 50*minute), 10*minute-20*second)),
-			want: stall{WakeIn: 20 * second},
+			want: stall{RequeueIn: 20 * second},
 		},
 		"an announced silence extends the deadline of a training that starts again": {
 			job:  reports(60, 600, notify),
 			seen: leaderReads(announcing(startingAgain(step(420, 50*minute), 15*minute), 20*second)),
-			want: stall{WakeIn: 20 * second},
+			want: stall{RequeueIn: 20 * second},
 		},
 		"another replica can see that the training starts again": {
 			job: anywhere(reports(60, 600, notify)),
 			seen: reading(readings{
 				"job-worker-0": step(420, 50*minute), "job-worker-1": startingAgain(view.Reading{Time: now}, minute),
 			}, runningPods()...),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a start before the last step does not count": {
 			job: anywhere(reports(600, 0, notify)),
@@ -115,10 +116,10 @@ func TestStall(t *testing.T) {
 		},
 		"a training that starts again before its first report has its deadline from then": {
 			job: reports(600, 300, notify), seen: leaderReads(startingAgain(view.Reading{Time: now}, minute)),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a job that has reported 100 percent is not stalled": {
-			job: reports(600, 0, notify), seen: leaderReads(step(1000, 50*minute)), want: stall{WakeIn: 30 * second},
+			job: reports(600, 0, notify), seen: leaderReads(step(1000, 50*minute)), want: stall{RequeueIn: 30 * second},
 		},
 		"a job that reports percentages is stalled at 99 percent": {
 			job: reports(600, 0, notify), seen: leaderReads(percent(99, 10*minute)),
@@ -127,7 +128,7 @@ func TestStall(t *testing.T) {
 					"report at 2026-03-01T11:50:00Z"
 				return stall{
 					Reaction: notify, Stalled: isStalled(message),
-					Events: []string{"Warning Stalled: replica job-worker-0: " + message}, WakeIn: 30 * second,
+					Events: []string{"Warning Stalled: replica job-worker-0: " + message}, RequeueIn: 30 * second,
 				}
 			}(),
 		},
@@ -139,75 +140,75 @@ func TestStall(t *testing.T) {
 			want: noted,
 		},
 		"without a reading it is unknown whether a job is stalled": {
-			job: reports(600, 0, notify), seen: seeing(worker0, worker1), want: stall{WakeIn: 30 * second},
+			job: reports(600, 0, notify), seen: seeing(worker0, worker1), want: stall{RequeueIn: 30 * second},
 		},
 		"a job that stays silent is stalled once": {
 			job: stalled(), seen: leaderReads(step(420, 11*minute)),
 			want: stall{Stalled: isStalled("no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after " +
-				"42% (420/1000) at 2026-03-01T11:49:00Z"), WakeIn: 30 * second},
+				"42% (420/1000) at 2026-03-01T11:49:00Z"), RequeueIn: 30 * second},
 		},
 		"a stall ends with the next step": {
 			job: stalled(), seen: leaderReads(step(421, second)),
 			want: stall{
 				Stalled: isNot(batchv1beta1.ReasonProgressing, isOnTime), Events: []string{"Normal Progressing: " + isOnTime},
-				WakeIn: 30 * second,
+				RequeueIn: 30 * second,
 			},
 		},
 		"a stall ends when the deadline is raised": {
 			job: stalled().Reporting(3600, 0, notify), seen: leaderReads(step(420, 11*minute)),
 			want: stall{
 				Stalled: isNot(batchv1beta1.ReasonProgressing, isOnTime), Events: []string{"Normal Progressing: " + isOnTime},
-				WakeIn: 30 * second,
+				RequeueIn: 30 * second,
 			},
 		},
 		"a stall ends when the deadline is removed": {
 			job: stalled().Reporting(0, 300, notify), seen: leaderReads(step(420, 11*minute)),
 			want: stall{
 				Stalled: isNot(batchv1beta1.ReasonProgressing, isOnTime), Events: []string{"Normal Progressing: " + isOnTime},
-				WakeIn: 30 * second,
+				RequeueIn: 30 * second,
 			},
 		},
 		"a stall stays while no pod can be read": {
 			job: stalled(), seen: seeing(worker0, worker1),
 			want: stall{Stalled: isStalled("no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after " +
-				"42% (420/1000) at 2026-03-01T11:49:00Z"), WakeIn: 30 * second},
+				"42% (420/1000) at 2026-03-01T11:49:00Z"), RequeueIn: 30 * second},
 		},
 		"a job that never reports is stalled at its deadline for the start": {
 			job: started(notify, 5*minute), seen: leaderReads(noReport(0)),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job is not stalled until the pod of a replica that it no longer needs is gone": {
 			job:  reports(600, 0, notify),
 			seen: reading(readings{"job-worker-0": step(420, 10*minute)}, worker0, worker1, pod("job-worker-2", running)),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a job that never reports is not stalled a second before its deadline": {
-			job: started(notify, 5*minute-second), seen: leaderReads(noReport(0)), want: stall{WakeIn: 15 * second},
+			job: started(notify, 5*minute-second), seen: leaderReads(noReport(0)), want: stall{RequeueIn: 15 * second},
 		},
 		"a job that never reports is requeued at its deadline for the start": {
-			job: started(notify, 5*minute-20*second), seen: leaderReads(noReport(0)), want: stall{WakeIn: 20 * second},
+			job: started(notify, 5*minute-20*second), seen: leaderReads(noReport(0)), want: stall{RequeueIn: 20 * second},
 		},
 		"a reading before the deadline shows no missing report after it": {
-			job: started(notify, 5*minute), seen: leaderReads(noReport(second)), want: stall{WakeIn: 15 * second},
+			job: started(notify, 5*minute), seen: leaderReads(noReport(second)), want: stall{RequeueIn: 15 * second},
 		},
 		"the job is read again if no pod could be read at the deadline for the start": {
-			job: started(notify, 20*minute), seen: seeing(worker0, worker1), want: stall{WakeIn: 30 * second},
+			job: started(notify, 20*minute), seen: seeing(worker0, worker1), want: stall{RequeueIn: 30 * second},
 		},
 		"a job that never reports has no deadline for progress": {
-			job: reports(600, 0, notify), seen: leaderReads(noReport(0)), want: stall{WakeIn: 30 * second},
+			job: reports(600, 0, notify), seen: leaderReads(noReport(0)), want: stall{RequeueIn: 30 * second},
 		},
 		"a reporter without a reading might have reported": {
-			job: anywhere(started(notify, 20*minute)), seen: leaderReads(noReport(0)), want: stall{WakeIn: 30 * second},
+			job: anywhere(started(notify, 20*minute)), seen: leaderReads(noReport(0)), want: stall{RequeueIn: 30 * second},
 		},
 		"a job is stalled when every reporter was read": {
 			job:  anywhere(started(notify, 20*minute)),
 			seen: reading(readings{"job-worker-0": noReport(0), "job-worker-1": noReport(0)}, worker0, worker1),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job is stalled although the sidecar that reported last has ended": {
@@ -223,13 +224,13 @@ func TestStall(t *testing.T) {
 			seen: reading(readings{"job-worker-0": {Time: now}}, worker0, pod("job-worker-1")),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job is not stalled if any reporter has reported": {
 			job:  anywhere(started(notify, 20*minute)),
 			seen: reading(readings{"job-worker-0": noReport(0), "job-worker-1": step(420, second)}, worker0, worker1),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a reporter that has ended is not awaited": {
 			job: anywhere(started(notify, 20*minute)).Saw(10*minute, worker0, pod("job-worker-1", exited(0))),
@@ -237,7 +238,7 @@ func TestStall(t *testing.T) {
 				pod("job-worker-1", exited(0))),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"another pod of a reporter that has ended is not awaited": {
@@ -245,20 +246,20 @@ func TestStall(t *testing.T) {
 			seen: reading(readings{"job-worker-0": noReport(0)}, worker0, another("job-worker-1")),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job that could not be read yet is requeued at its deadline for the start": {
-			job: started(notify, 5*minute-20*second), seen: seeing(worker0, worker1), want: stall{WakeIn: 20 * second},
+			job: started(notify, 5*minute-20*second), seen: seeing(worker0, worker1), want: stall{RequeueIn: 20 * second},
 		},
 		"a job that cannot be read anymore is not requeued for its deadline for the start": {
 			job: started(notify, 5*minute+30*second), seen: leaderReads(view.Reading{
 				Time: now.Add(-minute), Problem: "connection refused",
-			}), want: stall{WakeIn: 30 * second},
+			}), want: stall{RequeueIn: 30 * second},
 		},
 		"a job whose sidecar was restarted has reported": {
 			job: withProgress(started(notify, 20*minute), step(420, 10*minute)), seen: leaderReads(noReport(0)),
-			want: stall{WakeIn: 30 * second},
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a recorded report without a time does not count as the start": {
 			job: withProgress(started(notify, 5*minute),
@@ -266,28 +267,29 @@ func TestStall(t *testing.T) {
 			seen: leaderReads(noReport(0)),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job that ends is not requeued at its deadline": {
 			job:  reports(600, 0, notify).GivePeers(minute),
 			seen: reading(readings{"job-worker-0": step(420, 10*minute-20*second)}, pod("job-worker-0", exited(0)), worker1),
-			want: stall{WakeIn: minute},
+			want: stall{RequeueIn: minute},
 		},
 		"a report of an earlier attempt does not count as the start": {
 			job: withProgress(started(notify, 5*minute), step(420, 10*minute)), seen: leaderReads(noReport(0)),
 			want: stall{
 				Reaction: notify, Stalled: isStalled(neverReported),
-				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, WakeIn: 30 * second,
+				Events: []string{"Warning Stalled: replica job-worker-0: " + neverReported}, RequeueIn: 30 * second,
 			},
 		},
 		"a job that ends is not stalled": {
 			job:  reports(600, 0, notify),
 			seen: reading(readings{"job-worker-0": step(420, 10*minute)}, pod("job-worker-0", exited(0)), worker1),
-			want: stall{WakeIn: minute},
+			want: stall{RequeueIn: minute},
 		},
 		"a job in debug mode is not stalled": {
-			job: debugged(reports(600, 0, restart)), seen: leaderReads(step(420, 11*minute)), want: stall{WakeIn: 30 * second},
+			job: debugged(reports(600, 0, restart)), seen: leaderReads(step(420, 11*minute)),
+			want: stall{RequeueIn: 30 * second},
 		},
 		"a job that does not run yet is not stalled": {
 			job:  job(role("worker", 2)).Reporting(600, 300, restart).Saw(time.Hour, worker0, pod("job-worker-1")),
@@ -307,7 +309,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// A stall with the policy Restart restarts all replicas like a failure of the whole job, and counts once.
+// A cache might lack the failure that made the training hang. So the controller decides about a new stall on a live
+// read.
 func TestAStallIsReportedOnlyOnALiveRead(t *testing.T) {
 	t.Parallel()
 	stalled := leaderReads(step(420, 10*time.Minute))

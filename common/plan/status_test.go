@@ -19,7 +19,8 @@ func imagePull(p *corev1.Pod) {
 	}}}
 }
 
-// unprepared is the state of a pod on a node whose volumes or network have not been ready for the given time.
+// unprepared returns an option for a pod that has a node, but whose volumes or network have not been ready for the
+// given time.
 func unprepared(since time.Duration) podOption {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
@@ -36,8 +37,8 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 		wantPhase batchv1beta1.JobPhase
 		want      condition
 		wantReady string
-		// wantWakeIn is when the job is requeued. Zero is not compared.
-		wantWakeIn time.Duration
+		// wantRequeueIn is how long from now the job is requeued. 0 means that this is not compared.
+		wantRequeueIn time.Duration
 	}{
 		"the job runs if every replica runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)},
@@ -100,7 +101,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			want: condition{
 				metav1.ConditionFalse, batchv1beta1.ReasonPending, "1 of 2 replicas is not running yet: job-worker-1 is starting",
 			},
-			wantReady: "1/2", wantWakeIn: time.Second,
+			wantReady: "1/2", wantRequeueIn: time.Second,
 		},
 		"the job waits for a main container, although a sidecar runs": {
 			pods:      []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", sidecarRunning)},
@@ -215,8 +216,8 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 			diff(t, "phase", tc.wantPhase, d.Status.Phase)
 			diff(t, "reason", tc.want.Reason, d.Status.Reason)
 			diff(t, "ready", tc.wantReady, d.Status.Ready)
-			if tc.wantWakeIn > 0 {
-				diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			if tc.wantRequeueIn > 0 {
+				diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 			}
 			diff(t, "Initialized", metav1.ConditionTrue, conditionOf(d, batchv1beta1.ConditionInitialized).Status)
 		})

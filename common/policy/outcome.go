@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/report"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // Outcome is the state of a replica, as its pod shows it.
@@ -22,11 +22,11 @@ type Outcome struct {
 	Phase batchv1beta1.ReplicaPhase
 	// Ready reports whether the main container runs and the pod passes its readiness probes.
 	Ready bool
-	// Terminating reports whether the pod is being deleted and its main container had not ended before. Its exit is then
-	// ignored.
+	// Terminating reports whether the pod is being deleted and its main container had not ended before the deletion.
+	// The exit of such a main container is ignored.
 	Terminating bool
-	// Disruption is why Kubernetes itself ends the pod, such as Preempted, Evicted or NodeLost. It is empty if there is no
-	// disruption.
+	// Disruption is why Kubernetes itself ends the pod, such as Preempted, Evicted or NodeLost. It is empty if there is
+	// no disruption.
 	Disruption string
 	// Failure is set if Phase is Failed.
 	Failure *Failure
@@ -43,17 +43,18 @@ type Failure struct {
 	// Output is the relevant part of the tail of the container's output, or of its termination message.
 	Output string
 	// Report is the information in the output about the process that failed first. Its Text is empty; see Output.
-	Report launcher.Report
-	// Message is the kubelet's message about the pod, such as why it evicted the pod, or what else is known: which init
-	// container failed, or that the main container was restarted. It has at most report.MaxNote bytes.
+	Report trainlog.Report
+	// Message is the kubelet's message about the pod, such as why it evicted the pod. If there is none, Message is
+	// another known fact: which init container failed, that the main container was restarted, or that the node lost the
+	// container. It has at most report.MaxNote bytes.
 	Message string
 	// Devices are the devices of the pod that the kubelet reported as unhealthy.
 	Devices []batchv1beta1.UnhealthyDevice
 	// Time of the failure. Zero if unknown.
 	Time time.Time
-	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action Ignore
-	// of a podFailurePolicy: the program did not cause the failure. The failure is still recorded, delays the restart, and
-	// ends the job if the restart policy is Never.
+	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action
+	// Ignore of a podFailurePolicy: the program did not cause the failure. The failure is still recorded, delays the
+	// restart, and ends the job if the restart policy is Never.
 	Ignored bool
 }
 
@@ -63,7 +64,8 @@ func (f Failure) Detail() string {
 }
 
 // Judge returns the state of a replica from its pod and the name of its main container. Without a pod, the phase is
-// Creating. The given devices, which the kubelet reports as unhealthy, are the cause if the program has failed.
+// Creating. The kubelet reports the given devices as unhealthy. If the program has failed, they are the reason of the
+// failure, unless a more specific reason is known, such as OOMKilled or Evicted.
 func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.UnhealthyDevice) Outcome {
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
@@ -120,16 +122,18 @@ func DeletedAt(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Add(-grace)
 }
 
-// wasRestarted reports whether the kubelet restarted the main container of a live pod. The replica has then failed with
-// the first exit: backoffLimit does not count restarts by the kubelet, and the peers do not restart with the container.
+// wasRestarted reports whether the kubelet restarted the main container of a live pod. In this case, the replica has
+// failed with the exit before the restart. The restart does not repair the job: backoffLimit does not count it, and
+// the peers do not restart with the container.
 func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 	return isLive && main != nil && main.State.Terminated == nil &&
 		(main.RestartCount > 0 || main.LastTerminationState.Terminated != nil)
 }
 
-// endedByKubelet reports whether the kubelet ended the container, to protect the node or because the pod exceeded a
-// limit. A program that saves its work on SIGTERM and exits with 0 has then not finished its work.
+// endedByKubelet reports whether the kubelet ended the container, for example to protect the node, or because the pod
+// exceeded a limit. In this case, exit code 0 does not mean that the program has finished: it might only have saved
+// its work on SIGTERM.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
 		return !main.FinishedAt.Before(&c.LastTransitionTime) // the container might have ended before the disruption
@@ -159,7 +163,7 @@ func failureOf(
 		if failure.Init = init != ""; failure.Init {
 			failure.Message = cmp.Or(failure.Message, "the init container "+init+" failed")
 		}
-		failure.Report = launcher.Read(outputOf(ended))
+		failure.Report = trainlog.Read(outputOf(ended))
 		failure.Output, failure.Report.Text = lastLines(strings.TrimSpace(failure.Report.Text), MaxOutput), ""
 		if !ended.FinishedAt.IsZero() {
 			failure.Time = ended.FinishedAt.Time
@@ -174,7 +178,7 @@ func failureOf(
 		containerReason = batchv1beta1.ReasonDeviceUnhealthy // a program exits with an error if it loses a device
 	}
 	// The most specific reason wins: first the reason of the pod (such as Evicted), then the disruption, then the reason
-	// of the container, which is Error in these cases.
+	// of the container. The container of an evicted or disrupted pod only has the reason Error.
 	ofPod := cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod))
 	failure.Reason = cmp.Or(ofPod, containerReason, batchv1beta1.ReasonError)
 	if ofPod == "" && failure.Reason == batchv1beta1.ReasonNodeLost {
@@ -218,8 +222,9 @@ func lastTransition(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// outputOf returns the tail of a container's output, or its termination message. If the kubelet has neither, it reports
-// an error of its own there, which can contain paths of the node. outputOf then returns "".
+// outputOf returns the tail of a container's output, or its termination message. It returns "" if the runtime has
+// lost the container, or if the kubelet could not read the output and reports an error instead, which can contain
+// paths of the node.
 func outputOf(ended *corev1.ContainerStateTerminated) string {
 	if isLost(ended) || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""
@@ -227,15 +232,17 @@ func outputOf(ended *corev1.ContainerStateTerminated) string {
 	return strings.TrimSpace(ended.Message)
 }
 
-// isLost reports whether the container runtime of the node has lost the container. After a node was restarted without a
-// shutdown, containerd reports such a container with the first reason. The kubelet reports a container that the runtime
-// no longer knows when its pod ends with the second one. The exit codes are not those of the program.
+// isLost reports whether the container runtime of the node has lost the container. After a node was restarted without
+// a shutdown, containerd reports the reason Unknown for its containers. If a pod ends and the runtime no longer knows
+// one of its containers, the kubelet reports ContainerStatusUnknown. In both cases, the exit code is not the
+// program's.
 func isLost(ended *corev1.ContainerStateTerminated) bool {
 	return ended.Reason == "Unknown" || ended.Reason == "ContainerStatusUnknown"
 }
 
-// endedContainer returns the termination state of the main container. If the main container has not ended, it returns
-// the state and the name of the init container that failed, or nil if there is none.
+// endedContainer returns the termination state of the main container, or of its last run if it was restarted. If the
+// main container has never ended, endedContainer returns the state and the name of the init container that failed, or
+// nil if there is none.
 func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) (
 	state *corev1.ContainerStateTerminated, init string,
 ) {
@@ -265,8 +272,8 @@ func HasStarted(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }
 
-// notReady reports whether the pod fails its probes or its node does not respond. If the node does not respond, only
-// this condition of the pod shows it.
+// notReady reports whether the condition Ready of the pod is False. It is False if the pod fails its probes, or if
+// its node does not respond. Nothing else in the pod shows that its node does not respond.
 func notReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"tensorstack.dev/jobs/common/internal/compare"
-	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // clockSkew is the tolerated difference between the clocks of two nodes whose reports are compared, including rounding
@@ -16,8 +16,8 @@ const clockSkew = time.Second
 // time is still to come. The wait is necessary because the failure of a peer can be reported before its root cause.
 //
 // The window begins when the controller saw the failure: the clock of the node might differ, and the API server might
-// have been unavailable for reports. ReportsDue does not wait if the controller saw the failure in the future. That can
-// happen if another controller, whose clock was ahead, recorded the time.
+// have been unavailable for reports. If seen is in the future, ReportsDue returns false, so that the controller does
+// not wait. That can happen if another controller, whose clock was ahead, recorded the time.
 func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	due := seen.Add(window)
 	return due, now.Before(due) && !seen.After(now)
@@ -44,19 +44,23 @@ func Precedes(a, b Failure) bool {
 	return cmp.Or(compare.FalseFirst(!a.isOfDevice(), !b.isOfDevice()),
 		compare.FalseFirst(a.FollowsOn(), b.FollowsOn()), a.earliest().Compare(b.earliest()),
 		compare.FalseFirst(!a.Ignored, !b.Ignored), compare.FalseFirst(!a.killed(), !b.killed()),
-		compare.FalseFirst(!a.tells(), !b.tells()), compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
+		compare.FalseFirst(!a.isOwnFault(), !b.isOwnFault()), compare.FalseFirst(a.IsUnclear(), b.IsUnclear()),
 		a.seen().Compare(b.seen())) < 0
 }
 
-// FollowsOn reports whether the output shows that the failure followed from another one.
-func (f Failure) FollowsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.tells() }
+// FollowsOn reports whether the output shows that the failure followed from another one. The result is false if the
+// failure is ignored, or if its exit code rules out that it followed from another one.
+func (f Failure) FollowsOn() bool { return f.Report.LostPeers && !f.Ignored && !f.isOwnFault() }
 
-// tells reports whether the exit code, which can stand for a signal, shows that the failure did not follow from another
-// one.
-func (f Failure) tells() bool { return launcher.Tells(f.Report.ExitCode) || launcher.Tells(f.ExitCode) }
+// isOwnFault reports whether the exit code rules out that the failure followed from another one. A signal also counts
+// as an exit code.
+func (f Failure) isOwnFault() bool {
+	return trainlog.IsOwnFault(f.Report.ExitCode) || trainlog.IsOwnFault(f.ExitCode)
+}
 
-// IsUnclear reports whether more of the output might show whether the failure followed from another one.
-func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.tells() }
+// IsUnclear reports whether it is unknown if the failure followed from another one, and more of the output might show
+// it.
+func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.isOwnFault() }
 
 // earliest returns the earliest second in which the failure might have happened.
 func (f Failure) earliest() time.Time {
@@ -64,7 +68,7 @@ func (f Failure) earliest() time.Time {
 	switch {
 	case f.Ignored:
 		return seen.Add(-clockSkew)
-	case !f.Report.Time.IsZero() && launcher.Tells(f.Report.ExitCode):
+	case !f.Report.Time.IsZero() && trainlog.IsOwnFault(f.Report.ExitCode):
 		return seen.Add(-lookInterval)
 	default:
 		return seen
@@ -74,9 +78,10 @@ func (f Failure) earliest() time.Time {
 // timeZones is the unit of time zones: every offset from UTC is a multiple of it.
 const timeZones = 15 * time.Minute
 
-// seen returns when the launcher saw the failure, or when the kubelet saw the container end if the launcher reports no
-// time. The launcher might run for a while after the failure to end the other processes. It does not report its time
-// zone, so its time is taken modulo 15 minutes and placed within the 15 minutes before the end of the container.
+// seen returns when the launcher saw the failure, or when the kubelet saw the container end if the launcher reports
+// no time. The launcher might run for a while after the failure to end the other processes. Its report does not
+// contain a time zone. So seen takes the reported time modulo 15 minutes, and returns the time that matches within
+// the 15 minutes before the end of the container.
 func (f Failure) seen() time.Time {
 	if f.Report.Time.IsZero() || f.Time.IsZero() {
 		return f.Time

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 func TestReportsDue(t *testing.T) {
@@ -48,18 +48,18 @@ func TestPrecedes(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, time.March, 1, 12, 0, second, 0, time.UTC) }
 	exited := func(code int32, second int) Failure { return Failure{ExitCode: &code, Time: at(second)} }
 	printed := func(file string, second int) Failure {
-		data, err := os.ReadFile(filepath.Join("..", "launcher", "testdata", file+".txt"))
+		data, err := os.ReadFile(filepath.Join("..", "trainlog", "testdata", file+".txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Read(string(data))}
+		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: trainlog.Read(string(data))}
 	}
 	sawAt := func(seen time.Time, second int) Failure {
-		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{Time: seen}}
+		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: trainlog.Report{Time: seen}}
 	}
 	// reported is a failure with an exit code that the launcher reported for the process that failed first.
 	reported := func(code int32, second int) Failure {
-		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: launcher.Report{ExitCode: &code}}
+		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: trainlog.Report{ExitCode: &code}}
 	}
 	lostPeers := func(f Failure) Failure {
 		f.Report.LostPeers = true
@@ -113,7 +113,7 @@ func TestPrecedes(t *testing.T) {
 			disrupted(12), printed("plain1-exception-0", 10),
 		},
 		"a killed container precedes, though its last output is about peers": {
-			Failure{ExitCode: new(int32(137)), Time: at(10), Report: launcher.Report{LostPeers: true}}, exited(1, 10),
+			Failure{ExitCode: new(int32(137)), Time: at(10), Report: trainlog.Report{LostPeers: true}}, exited(1, 10),
 		},
 		"the failure that its launcher saw first precedes, though its container ended later": {
 			sawAt(at(8), 12), sawAt(at(9), 11),
@@ -135,7 +135,7 @@ func TestPrecedes(t *testing.T) {
 			lostPeers(reported(3, 11)), lostPeers(exited(1, 10)),
 		},
 		"a failure with a known exception precedes in the same second": {
-			exited(1, 10), Failure{ExitCode: new(int32(1)), Time: at(10), Report: launcher.Report{IsUnclear: true}},
+			exited(1, 10), Failure{ExitCode: new(int32(1)), Time: at(10), Report: trainlog.Report{IsUnclear: true}},
 		},
 		"a disruption precedes, though the last output is about peers": {
 			lostPeers(disrupted(10)), exited(1, 10),
@@ -166,7 +166,7 @@ func TestNeitherPrecedes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	exited := func(code int32) Failure { return Failure{ExitCode: &code, Time: at} }
-	printed := func(report launcher.Report) Failure {
+	printed := func(report trainlog.Report) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at, Report: report}
 	}
 	for name, tc := range map[string]struct{ a, b Failure }{
@@ -174,13 +174,13 @@ func TestNeitherPrecedes(t *testing.T) {
 		"neither of two killed containers precedes":           {exited(137), exited(137)},
 		"neither of two containers with exit code 3 precedes": {exited(3), exited(3)},
 		"neither of two unclear failures precedes": {
-			printed(launcher.Report{IsUnclear: true}), printed(launcher.Report{IsUnclear: true}),
+			printed(trainlog.Report{IsUnclear: true}), printed(trainlog.Report{IsUnclear: true}),
 		},
 		"an exit code of the container and one of the launcher are equivalent": {
-			printed(launcher.Report{ExitCode: new(int32(3))}), exited(5),
+			printed(trainlog.Report{ExitCode: new(int32(3))}), exited(5),
 		},
 		"the launcher's time does not count if the end of the container is unknown": {
-			Failure{ExitCode: new(int32(1)), Report: launcher.Report{Time: at}}, Failure{ExitCode: new(int32(1))},
+			Failure{ExitCode: new(int32(1)), Report: trainlog.Report{Time: at}}, Failure{ExitCode: new(int32(1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestNeitherPrecedes(t *testing.T) {
 
 func TestIsUnclear(t *testing.T) {
 	t.Parallel()
-	unclear := launcher.Report{IsUnclear: true}
+	unclear := trainlog.Report{IsUnclear: true}
 	for name, tc := range map[string]struct {
 		failure Failure
 		want    bool
@@ -207,7 +207,7 @@ func TestIsUnclear(t *testing.T) {
 		"a disruption is clear without the output":  {failure: Failure{Report: unclear, Ignored: true}},
 		"exit code 137 is clear without the output": {failure: Failure{ExitCode: new(int32(137)), Report: unclear}},
 		"signal 9 that the launcher reports is clear": {
-			failure: Failure{ExitCode: new(int32(1)), Report: launcher.Report{IsUnclear: true, ExitCode: new(int32(-9))}},
+			failure: Failure{ExitCode: new(int32(1)), Report: trainlog.Report{IsUnclear: true, ExitCode: new(int32(-9))}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

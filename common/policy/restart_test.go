@@ -8,7 +8,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 func TestRestarts(t *testing.T) {
@@ -24,7 +24,7 @@ func TestRestarts(t *testing.T) {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{ExitCode: &code}}
 	}
 	launched := func(code, ofProcess int32) Outcome {
-		failure := &Failure{ExitCode: &code, Report: launcher.Report{ExitCode: &ofProcess}}
+		failure := &Failure{ExitCode: &code, Report: trainlog.Report{ExitCode: &ofProcess}}
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: failure}
 	}
 	noCode := Outcome{Phase: batchv1beta1.ReplicaPhaseFailed, Failure: &Failure{Ignored: true}}
@@ -167,7 +167,7 @@ func TestFailureScope(t *testing.T) {
 		},
 		"a rendezvous member that gives up restarts the job": {spec: rendezvous, failure: exited(1), want: job},
 		"a rendezvous member whose launcher gives up after a signal restarts the job": {
-			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Report: launcher.Report{ExitCode: ptr.To[int32](-9)}},
+			spec: rendezvous, failure: Failure{ExitCode: ptr.To[int32](1), Report: trainlog.Report{ExitCode: ptr.To[int32](-9)}},
 			restart: batchv1beta1.RestartPolicyExitCode, want: job,
 		},
 		"a rendezvous member that exits with 128 restarts alone": {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tensorstack.dev/jobs/common/helper"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/progress"
 	"tensorstack.dev/jobs/common/report"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // launching runs the command that starts the training.
@@ -25,7 +25,7 @@ type launching struct {
 	command []string
 }
 
-// launch is the subcommand of worker 0. It exits with the exit code of the training.
+// launch is the subcommand of worker 0. Its error has the exit code of the training.
 func launch(ctx context.Context, o *options, command []string) error {
 	if err := o.findNeeded(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func launch(ctx context.Context, o *options, command []string) error {
 	return err
 }
 
-// run is the subcommand for users in debug mode. It replaces itself with the launcher.
+// run is the subcommand for users in debug mode. The launcher replaces the process of the agent.
 func run(o *options, command []string) error {
 	cmd, err := o.launcherCommand(command)
 	if err != nil {
@@ -71,7 +71,7 @@ func run(o *options, command []string) error {
 	}
 }
 
-// findNeeded returns an error if the image lacks a needed program. It is called before launch waits for the workers.
+// findNeeded returns an error if the image lacks a needed program. launch calls it before it waits for the workers.
 func (o *options) findNeeded() error {
 	var missing []string
 	for _, name := range o.need {
@@ -101,7 +101,7 @@ func (o *options) launcherCommand(command []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// await returns true when all workers accept ssh, and false if the context is canceled before. It has no timeout. Only
+// await returns true when all workers accept ssh, and false if the context is canceled first. It has no timeout. Only
 // the deadline of the job limits the wait.
 func (l *launching) await(ctx context.Context, missing []int) bool {
 	l.log.Printf("waiting for %s to accept ssh", report.Count(len(missing), "worker"))
@@ -141,7 +141,7 @@ func (l *launching) names(workers []int) string {
 	return strings.Join(names, ", ")
 }
 
-// pause waits for a duration. It returns false if the context is canceled before.
+// pause waits for a duration. It returns false if the context is canceled first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -158,7 +158,8 @@ func (o *options) startsAgain() {
 	}
 }
 
-// run runs the launcher once. It returns when the launcher and its node commands on the hosts have ended.
+// run runs the launcher once. A node command of the launcher starts the ranks of a host. run returns when the
+// launcher has ended, and its node commands have ended or do not end in time.
 func (l *launching) run(ctx context.Context) (int, error) {
 	r, err := openReports(l.startsAgain, l.stdout)
 	if err != nil {
@@ -254,13 +255,13 @@ type ending struct {
 	trust      bool  // whether only the exit code of the launcher counts
 }
 
-// exitCode returns the exit code of the training. If the code does not come from the launcher, exitCode also returns a
-// message about the reason.
+// exitCode returns the exit code of the training. If the state of the node commands determines the code, exitCode
+// also returns a message about the reason.
 func (e ending) exitCode() (int, string) {
 	cause, launched := e.nodes.cause(), shellCode(e.launcher)
 	switch code := shellCode(cause.code); {
 	case code != 0 && !e.trust:
-		return code, launcher.AgentReport(cause.host, code, launched, cause.tail)
+		return code, trainlog.AgentReport(cause.host, code, launched, cause.tail)
 	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed exits with 1 after a signal
 		return exitTerminated, ""
 	case launched == 0 && len(e.nodes.open) > 0 && !e.trust:
@@ -270,9 +271,9 @@ func (e ending) exitCode() (int, string) {
 	return launched, ""
 }
 
-// cause returns the root cause among the failures. Its code is 0 if there are no failures. A rank that loses its peers
-// ends with an exception or aborts. So cause prefers a failure with another exit code, then a failure whose output is
-// not only about lost peers, and then the first failure.
+// cause returns the root cause among the failures. Its code is 0 if there are no failures. A rank that loses its
+// peers ends with an exception or aborts. So cause prefers a failure with any other exit code, then a failure whose
+// output is not only about lost peers, and then the first failure.
 func (n nodes) cause() nodeReport {
 	if len(n.failures) == 0 {
 		return nodeReport{}
@@ -280,12 +281,12 @@ func (n nodes) cause() nodeReport {
 	return slices.MinFunc(n.failures, func(a, b nodeReport) int { return cmp.Compare(a.doubt(), b.doubt()) })
 }
 
-// doubt returns how likely the failure followed from another failure. A lower value is more likely the root cause.
+// doubt returns a value to compare failures by. The lower the value, the more likely the failure is the root cause.
 func (r nodeReport) doubt() int {
 	switch {
-	case launcher.Tells(new(int32(shellCode(r.code)))): //nolint:gosec // from 0 to 255
+	case trainlog.IsOwnFault(new(int32(shellCode(r.code)))): //nolint:gosec // from 0 to 255
 		return 0
-	case launcher.Read(r.tail).LostPeers:
+	case trainlog.Read(r.tail).LostPeers:
 		return 2
 	default:
 		return 1

@@ -12,13 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// lookInterval is the longest interval of checks for ranks that have ended. The end of a rank also causes a check. It
-// must not come late: DeepSpeed's launcher on the worker checks its ranks once a second, and ranks that have ended are
-// zombies only until then. While ranks are missing, at least one in searchEvery checks also searches all processes for
-// ranks.
+// lookInterval is the maximum time between two checks for ranks that have ended. The end of a rank also causes a
+// check. The check must not come late: DeepSpeed's launcher on the worker checks its ranks once a second, and ranks
+// that have ended are zombies, which show their exit codes, only until then. Until all ranks are found, one in
+// searchEvery checks also searches all processes for ranks.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
@@ -31,7 +31,7 @@ type ranks struct {
 	slots int         // number of ranks
 	found map[int]int // rank by process ID
 	first string      // report about the rank that failed first
-	// running are the pidfds of ranks that run. A kernel without pidfds leaves it empty.
+	// running are the pidfds of ranks that run. It is empty on a kernel without pidfds.
 	running []unix.PollFd
 }
 
@@ -74,7 +74,7 @@ func (r *ranks) close() {
 }
 
 // search finds the ranks among all processes. A rank has the variable RANK in its environment, and its parent has no
-// RANK or another one. A process that is started by a rank inherits RANK from its parent, so it is not a rank.
+// RANK or another value of it. A process that a rank starts inherits RANK from the rank, so it is not a rank itself.
 func (r *ranks) search() {
 	for pid, p := range processesOf(r.group) {
 		if _, known := r.found[pid]; known {
@@ -109,8 +109,8 @@ func processesOf(group int) map[int]process {
 	return found
 }
 
-// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. With
-// --elastic_training, it is an agent of torch, whose ranks are in sessions of their own, so that only it can end them.
+// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. It reports
+// false with --elastic_training. The ranks are then in sessions of their own, and only the launcher can end them.
 func isNodeLauncher(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00")) &&
@@ -129,7 +129,7 @@ func (r *ranks) look() {
 			continue // DeepSpeed's launcher stops its ranks when one has failed, perhaps one that was never found
 		}
 		if code != 0 {
-			r.first = launcher.RankReport(rank, code)
+			r.first = trainlog.RankReport(rank, code)
 			return
 		}
 	}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tensorstack.dev/jobs/common/launcher"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// rank starts a process with the given rank. It waits for a line of input and then runs the script. The process is in
-// the given group, or in a new group if that is 0.
+// rank starts a process with the given rank. The process waits for a line of input and then runs the script. It is in
+// the given group, or in a new group if group is 0.
 func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "read line; "+script)
@@ -38,8 +38,8 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 		end  syscall.Signal
 		want string
 	}{
-		"a rank that was killed is reported":     {end: syscall.SIGKILL, want: launcher.RankReport(3, -9)},
-		"a rank that a signal ended is reported": {end: syscall.SIGSEGV, want: launcher.RankReport(3, -11)},
+		"a rank that was killed is reported":     {end: syscall.SIGKILL, want: trainlog.RankReport(3, -9)},
+		"a rank that a signal ended is reported": {end: syscall.SIGSEGV, want: trainlog.RankReport(3, -11)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := rank(t, 0, 2, "exit 1")
@@ -65,9 +65,10 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 	}
 }
 
-// A rank that ends before it is found can be the one that failed first. Then DeepSpeed's launcher stops the others.
+// A rank that ends before it is found can be the one that failed first. DeepSpeed's launcher stops the others after
+// that, so the report must not be about a stopped rank if another one is unknown.
 func TestStoppedRankIsNotTheFirstIfAnotherIsUnknown(t *testing.T) {
-	for slots, want := range map[int]string{1: launcher.RankReport(2, -15), 2: ""} {
+	for slots, want := range map[int]string{1: trainlog.RankReport(2, -15), 2: ""} {
 		stopped := rank(t, 0, 2, "exit 1")
 		r := &ranks{group: stopped.Process.Pid, slots: slots, found: map[int]int{}}
 		t.Cleanup(r.close)
@@ -83,7 +84,8 @@ func TestStoppedRankIsNotTheFirstIfAnotherIsUnknown(t *testing.T) {
 	}
 }
 
-// DeepSpeed's launcher can wait for a rank soon after its end. Then nothing shows the exit code any more.
+// DeepSpeed's launcher can reap a rank soon after its end. After that, nothing shows the exit code of the rank. So
+// the ranks must be checked as soon as one of them ends.
 func TestRanksAreCheckedWhenOneEnds(t *testing.T) {
 	victim := rank(t, 0, 2, "exit 1")
 	r := &ranks{group: victim.Process.Pid, slots: 1, found: map[int]int{}}
@@ -96,7 +98,7 @@ func TestRanksAreCheckedWhenOneEnds(t *testing.T) {
 		r.awaitEnd(time.Hour)
 		r.look()
 	}
-	if diff := cmp.Diff(launcher.RankReport(2, -9), r.first); diff != "" {
+	if diff := cmp.Diff(trainlog.RankReport(2, -9), r.first); diff != "" {
 		t.Errorf("unexpected report (-want +got):\n%s", diff)
 	}
 }

@@ -29,12 +29,12 @@ import (
 // digest identifies a state.
 type digest [16]byte
 
-// encoder computes digests. The digests of two states differ only if their futures can differ. So digests do not depend
-// on the values of UIDs and versions, nor on the time of day.
+// encoder computes digests. If two states have the same digest, the same events can happen in their futures. A digest
+// leaves out what cannot influence the future, such as the values of UIDs and versions, and the time of day.
 type encoder struct {
 	// specOf returns the spec of a job.
 	specOf func(framework.Job) framework.JobSpec
-	// known caches the encodings of objects, which never change.
+	// known caches the encodings of objects. An object never changes.
 	known map[client.Object][]token
 	// tokens are the tokens of the current state.
 	tokens  []token
@@ -44,13 +44,13 @@ type encoder struct {
 	encoded []byte
 }
 
-// token is a part of an encoding: a text, the name of a UID or version, or a time.
+// token is a part of an encoding: a text, a name, or a time. Names are UIDs, versions, and the times of reports.
 type token struct {
 	text, name string
 	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
 	at, past int64
-	// fault is the time of the fault of a node, and created the time at which a pod was created. Only their order
-	// matters.
+	// fault is the time of the fault of a node, and created the time at which a pod was created. Only the order of
+	// these times matters.
 	fault, created int64
 }
 
@@ -81,8 +81,8 @@ func (e *encoder) digest(s *state) digest {
 	if !s.waitsSince.IsZero() {
 		e.tokens = append(e.tokens, token{at: s.waitsSince.Unix(), past: int64(statusInterval / time.Second)})
 	}
-	if !s.heldUntil.IsZero() {
-		e.tokens = append(e.tokens, token{text: "held"}, token{at: s.heldUntil.Unix()})
+	if !s.delayedUntil.IsZero() {
+		e.tokens = append(e.tokens, token{text: "held"}, token{at: s.delayedUntil.Unix()})
 	}
 	e.quota(s)
 	e.progress(s)
@@ -161,8 +161,8 @@ func (e *encoder) object(object client.Object) {
 	e.tokens = append(e.tokens, encoded...)
 }
 
-// shortened returns a short text unchanged and the hash of a long text. Encodings are reused, so that each long text is
-// hashed only once.
+// shortened returns the text if it is short, and the hash of the text otherwise. The encodings of objects are cached,
+// so that a long text is rarely hashed again.
 func shortened(text string) string {
 	if len(text) <= sha256.Size {
 		return text
@@ -171,8 +171,8 @@ func shortened(text string) string {
 	return string(hash[:])
 }
 
-// sum returns the digest of the tokens. UIDs and versions are renamed in the order of their occurrence. Of times, only
-// the order and the intervals between neighbors count, and intervals are limited by the horizon.
+// sum returns the digest of the tokens. Names are numbered in the order in which they first occur. Of the times, only
+// the order and the intervals between neighboring times count. Longer intervals than the horizon count as the horizon.
 func (e *encoder) sum(now int64) digest {
 	e.times, e.names = append(e.times[:0], now), e.names[:0]
 	for _, t := range e.tokens {
@@ -183,7 +183,7 @@ func (e *encoder) sum(now int64) digest {
 	slices.Sort(e.times)
 	e.times = slices.Compact(e.times)
 	e.sortFaults()
-	since := make([]int64, len(e.times)) // the first
+	since := make([]int64, len(e.times)) // seconds since the first time
 	for i := 1; i < len(e.times); i++ {
 		since[i] = since[i-1] + min(e.times[i]-e.times[i-1], int64(horizon/time.Second))
 	}
@@ -254,7 +254,7 @@ func (e *encoder) encode(object client.Object) string {
 			case c.Terminated != nil && c.Terminated.ExitCode == 0 && policy.Disruption(object) == "" && !view.IsHeld(object):
 				c.Terminated.FinishedAt = metav1.Time{} // the time counts only for failures, disruptions and held pods
 			case c.Terminated != nil && status.ContainerStatuses[i].Name != kubelet.MainContainer(object):
-				c.Terminated.FinishedAt = metav1.Time{} // the replica ends with its main container
+				c.Terminated.FinishedAt = metav1.Time{} // only the end of the main container counts
 			}
 		}
 		b.WriteString(lastReport(status.InitContainerStatuses))
@@ -264,7 +264,7 @@ func (e *encoder) encode(object client.Object) string {
 				c.LastTransitionTime = metav1.Time{}
 			}
 		}
-		status.InitContainerStatuses = nil // the others exist whenever the container statuses exist
+		status.InitContainerStatuses = nil // only the last report in them matters
 		write(&b, status)
 	case *kueuev1beta2.Workload:
 		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
@@ -302,7 +302,7 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 	if status.RunningTime != nil {
 		status.RunningTime = &metav1.Time{}
 	}
-	status.Progress = nil // see shown
+	status.Progress = nil // the function shown encodes the progress
 	for i, failure := range status.Failures {
 		status.Failures[i] = batchv1beta1.ReplicaFailure{Node: faultOf(failure)}
 	}
@@ -325,9 +325,10 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 			c.LastTransitionTime = metav1.Time{}
 		}
 		if succeeds || runs {
-			c.ObservedGeneration = 0 // so that the time follows the text that matters expects
+			c.ObservedGeneration = 0 // so that the time directly follows its text in the list matters
 		}
-		// The message can contain the time at which a replica restarts.
+		// The message can contain the time of day at which a replica restarts. This time gets the format of the other
+		// times.
 		if strings.Contains(c.Message, " UTC") {
 			c.Message = timeOfDay.ReplaceAllString(c.Message, model.Birth.Format(time.DateOnly)+"T${1}Z")
 		}
@@ -337,10 +338,11 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 
 var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
 
-// forever is the number of seconds for most times, which always matter.
+// forever is the value of past for times that always matter.
 const forever = math.MaxInt64
 
-// matters lists how long a time matters, by the text before the time. All other times always matter.
+// matters lists how long a time still matters after it has passed, depending on the text before the time. Times after
+// other texts always matter.
 var matters = []struct {
 	before string
 	past   time.Duration

@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// unlogged is a context for reconciles that discards their logs.
+// unlogged is the context of reconciles. It discards their logs.
 var unlogged = log.IntoContext(context.Background(), logr.Discard())
 
 // machine computes the successors of states. It runs the real reconciler on the model of the API server.
@@ -38,20 +38,22 @@ type machine struct {
 	wrong []string
 
 	mu sync.Mutex
-	// answers are the answers to the calls of the reconcile. given is the number of answers that were already returned.
+	// answers are the answers to the calls of the reconcile. given is the number of answers that this run of Reconcile
+	// has already got.
 	answers []model.Answer
 	given   int
 	// calls is the number of new calls that the reconcile can still make. next is the first call beyond that number.
 	calls int
 	next  *model.Call
-	// fault is the fault that the next call meets. takesOff is the label that admission removes from the pod.
+	// fault is the fault that the next call meets. takesOff is the label that admission removes from the pod that the
+	// call creates.
 	fault    model.Effect
 	takesOff string
-	// writing is true while the controller makes a change. postponing is true if the API server delays the change. writes
-	// is the number of changes by the controller.
+	// writing is true while the controller makes a change. postponing is true if the API server delays the change.
+	// writes is the number of changes by the controller.
 	writing, postponing bool
 	writes              int
-	// isNew reports whether the last call was not made before.
+	// isNew reports whether the last call was a new one, and not a repetition with the same answer.
 	isNew bool
 }
 
@@ -130,7 +132,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s := m.state
 	m.answers, m.given, m.calls, m.next = slices.Clip(answers), 0, calls, nil
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
-	m.memory.HoldUntil(model.JobKey, s.heldUntil)
+	m.memory.DelayUntil(model.JobKey, s.delayedUntil)
 	m.memory.SetProgressWritten(model.JobKey, s.progressWritten)
 	m.memory.TakeWrites(model.JobKey) // the reconciler need not wait for a cache of the model
 	m.memory.ForgetWords(model.JobKey)
@@ -140,7 +142,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 		return
 	}
 	s.reconcile = nil
-	s.waitsSince, s.heldUntil = m.memory.WaitsSince(model.JobKey), m.memory.HeldUntil(model.JobKey)
+	s.waitsSince, s.delayedUntil = m.memory.WaitsSince(model.JobKey), m.memory.DelayedUntil(model.JobKey)
 	s.progressWritten = m.memory.ProgressWritten(model.JobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
@@ -150,17 +152,17 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	}
 }
 
-// startAgain ends the process of the controller and starts another one. Its cache shows old objects of the frozen
-// resources and live objects of all others.
+// startAgain ends the process of the controller and starts another one. The cache of the new process shows the old
+// objects of the frozen resources and the live objects of all other resources.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
-	s.reconcile, s.waitsSince, s.heldUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
+	s.reconcile, s.waitsSince, s.delayedUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
 	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
 	s.old, s.changed, s.progressWritten = nil, time.Time{}, time.Time{}
 	s.live.Trainings = s.live.Trainings.ForgetReadings()
 }
 
-// errInterrupted is returned to a reconcile that stops before a call.
+// errInterrupted is the error of a call before which the reconcile must stop.
 var errInterrupted = errors.New("the exploration stops this reconcile before its next call")
 
 // request answers a call. A call that was made before gets the same answer again. A new call is performed, unless the
@@ -195,7 +197,7 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 	return answer
 }
 
-// perform makes a call, which can meet a fault.
+// perform makes a new call. The call meets the fault, if one is set.
 func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer {
 	fault := m.fault
 	m.fault = ""
@@ -213,7 +215,8 @@ func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer 
 	}
 	if call.Writes() && answer.Err == nil {
 		m.writes++
-		// The client waits until its cache has its own writes, except for PodGroups, Workloads and pods.
+		// A reconcile waits until the cache has the writes of the controller, except those to PodGroups, Workloads and
+		// pods.
 		m.catchUp(call.Resource &^ (model.PodGroups | model.Workloads | model.Pods))
 	}
 	return answer
@@ -221,8 +224,8 @@ func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer 
 
 var _ model.Server = &machine{}
 
-// ReadCache implements model.Server. Reads from the cache are free: no event can happen between two reads from the
-// cache that could not also happen before or after both.
+// ReadCache implements model.Server. Reads from the cache are free, because each event between two of them could also
+// happen before or after both.
 func (m *machine) ReadCache(call model.Call, from func(model.Objects) model.Answer) model.Answer {
 	return m.request(call, true, func() model.Answer { return from(m.state.cache.Shown()) })
 }
@@ -234,8 +237,8 @@ func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answe
 
 var _ model.SidecarServer = &machine{}
 
-// ReadSidecars implements model.SidecarServer. The read is free: no event can happen between it and the previous read
-// that could not also happen before or after both.
+// ReadSidecars implements model.SidecarServer. The read is free, because each event between this and the previous read
+// could also happen before or after both.
 func (m *machine) ReadSidecars(call model.Call, from func(model.Snapshot, time.Time) model.Answer) model.Answer {
 	return m.request(call, true, func() model.Answer { return from(m.state.live, m.state.now) })
 }

@@ -13,7 +13,7 @@ import (
 // state is a cluster with one job, and its controller. It contains everything that can influence future events. A state
 // is a value: the data behind its pointers never changes, so that a copy is an independent state.
 type state struct {
-	// live are the objects in the API server.
+	// live has the objects in the API server and the trainings of pods.
 	live model.Snapshot
 	// shape is the current spec of the job.
 	shape *model.Shape
@@ -21,27 +21,29 @@ type state struct {
 
 	// cache of the controller.
 	cache model.Cache
-	// old are the objects in another API server that lags. A controller that starts can read them. Nil means that no
-	// API server lags.
+	// old are the objects in another API server that lags. A new controller process can fill its caches with them. Nil
+	// means that no API server lags.
 	old model.Objects
-	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to it. Zero means
-	// never.
+	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to the queue. Zero
+	// means never.
 	dirty     bool
 	requeueAt time.Time
-	// waitsSince is the time since which a status write is delayed, in the memory of the controller. Zero means that no
+	// waitsSince is in the memory of the controller: the time since which a status write is delayed. Zero means that no
 	// write is delayed.
 	waitsSince time.Time
-	// heldUntil is the time until which the controller creates no pods, in its memory. Zero means that it can create pods.
-	heldUntil time.Time
-	// progressWritten is when the status was last written with another progress, in the memory of the controller. Zero
-	// means never.
+	// delayedUntil is in the memory of the controller: the time until which the controller creates no pods. Zero means
+	// that it can create pods.
+	delayedUntil time.Time
+	// progressWritten is in the memory of the controller: the time at which a status with new progress was last
+	// written. Zero means never.
 	progressWritten time.Time
-	// changed is the last time that admission removed a label from a pod that this process created. Zero means never.
+	// changed is the last time at which admission removed a label from a pod that the current process of the controller
+	// created. Zero means never.
 	changed time.Time
 	// away is set while no controller runs.
 	away bool
-	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the pod that a delayed
-	// write created since the last reconcile began.
+	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the UID of the pod that
+	// a delayed write created since the last reconcile began. Empty means none.
 	late   *model.LateWrite
 	unseen types.UID
 	// closed is set if the queue of the job is closed.
@@ -50,24 +52,26 @@ type state struct {
 	reconcile *reconcileInProgress
 
 	spent spent
-	// counted is the number of failures that must count. If unclear is set, it is only an upper limit.
+	// counted is the number of failures that must count. If unclear is set, counted is only an upper limit.
 	counted int
 	unclear bool
 	// stalls is the number of stalls that the status has recorded as failures.
 	stalls int
-	// broken is how often a device became unhealthy without a failure with this reason in the status.
+	// broken is the number of times that a device became unhealthy, minus the number of failures that the status has
+	// recorded for unhealthy devices.
 	broken int
-	// isAnnounced is set if an event reports the last stall.
+	// isAnnounced is set if an event has reported the current stall.
 	isAnnounced bool
-	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that it did not.
+	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that no such success
+	// happened.
 	succeededAt time.Time
 }
 
 // spent is how often each fault has happened.
 type spent struct {
 	failures, edits, crashes, aways, staleReads, lostEvents, conflicts, lates, changes, ticks int
-	// nodes are the faults of nodes and devices. They do not add to the total: a job avoids a node after two of them, and
-	// must then survive other faults.
+	// nodes are the faults of nodes and devices. They do not add to the total: a job avoids a node only after two of
+	// them, and other faults must still be possible after that.
 	nodes int
 }
 
@@ -76,8 +80,8 @@ func (s spent) total() int {
 		s.changes + s.ticks
 }
 
-// reconcileInProgress is a Reconcile between two of its calls. Its next call depends only on the previous answers. To
-// continue it, Reconcile is called again and gets the same answers.
+// reconcileInProgress is a reconcile that has stopped between two of its calls. Its next call depends only on the
+// previous answers. To continue the reconcile, the machine calls Reconcile again and gives the same answers.
 type reconcileInProgress struct {
 	// answers to the calls so far.
 	answers []model.Answer
@@ -95,7 +99,8 @@ const (
 	completionMatters = 20 * time.Second // longer than the TTL of any explored job
 )
 
-// horizon is longer than any delay of the controller. Longer intervals between two events make no difference.
+// horizon is longer than any delay of the controller, except the delay that encoder.unread encodes. Longer intervals
+// between two events make no difference.
 const horizon = time.Minute
 
 func (s *state) String() string {

@@ -24,7 +24,7 @@ import (
 // Builder builds a view.Job named "job". Its status is the result of reconciles, as in a cluster.
 type Builder struct{ view.Job }
 
-// NewJob returns a new job without a status. The leader is in its first role. Its restart scope is Job.
+// NewJob returns a job without a status and with the restart scope Job. Its first role contains the leader.
 func NewJob(roles ...framework.Role) *Builder {
 	b := &Builder{view.Job{
 		Namespace:      "ns",
@@ -64,7 +64,7 @@ func (b *Builder) Scope(scope batchv1beta1.RestartScope) *Builder {
 	return b
 }
 
-// Window sets how long the controller waits for failures of peers.
+// Window sets how long the controller waits after a failure for failures of the peers.
 func (b *Builder) Window(window time.Duration) *Builder {
 	b.FailureWindow = window
 	return b
@@ -136,7 +136,8 @@ func (b *Builder) LoseNodesAfter(delay time.Duration) *Builder {
 	return b
 }
 
-// AvoidingNodes makes new pods avoid bad nodes for the given time, with a patience of 5 minutes.
+// AvoidingNodes makes new pods avoid bad nodes for the given time. A pod that avoids nodes can be unschedulable for 5
+// minutes before the job stops avoiding one of them.
 func (b *Builder) AvoidingNodes(period time.Duration) *Builder {
 	b.AvoidNodesFor, b.AvoidNodesPatience = period, 5*time.Minute
 	return b
@@ -174,8 +175,8 @@ func (b *Builder) InQueue() *Builder {
 	return b
 }
 
-// DecideAt returns the decision about the job at a time. If the job is in a queue and the observation has no admission,
-// the job has no PodGroup.
+// DecideAt returns the decision about the job at a time. For a job in a queue, an observation without an admission
+// means that the job has no PodGroup.
 func (b *Builder) DecideAt(now time.Time, seen view.Observation) plan.Decision {
 	if b.Spec.T9kScheduler() != nil && seen.Admission == nil {
 		seen.Admission = admission.PodGroup{}
@@ -192,7 +193,7 @@ func Seeing(pods ...*corev1.Pod) view.Observation {
 	return seen
 }
 
-// Readings are readings of progress by the names of the pods.
+// Readings maps the name of a pod to a reading of its progress.
 type Readings map[string]view.Reading
 
 // Reading returns an observation with the given readings, pods and the Service.
@@ -207,7 +208,8 @@ func Reading(readings Readings, pods ...*corev1.Pod) view.Observation {
 	return seen
 }
 
-// Step returns a reading at Now of a training that reported a step of 1000 at a time before Now, and nothing since.
+// Step returns the reading at Now of a training with 1000 steps. Its last report has the given step and the given
+// age.
 func Step(step int64, before time.Duration) view.Reading {
 	percent := int32(step / 10) //nolint:gosec // it is at most 100
 	return view.Reading{Time: Now, Silence: before, Status: &batchv1beta1.ProgressStatus{
@@ -243,8 +245,8 @@ type Summary struct {
 	Deletes []string
 	// Creates are the names and attempts of the pods to create.
 	Creates []string
-	// WakeIn is how long from Now the job is requeued. 0 means no requeue.
-	WakeIn time.Duration
+	// RequeueIn is the time from Now until the job is requeued. 0 means no requeue.
+	RequeueIn time.Duration
 }
 
 // Summarize returns the summary of a decision.
@@ -267,8 +269,8 @@ func Summarize(d plan.Decision) Summary {
 	for _, p := range PodsToCreate(d) {
 		s.Creates = append(s.Creates, Created(p.Name, p.Labels[batchv1beta1.LabelAttempt]))
 	}
-	if !d.WakeAt.IsZero() {
-		s.WakeIn = d.WakeAt.Sub(Now)
+	if !d.RequeueAt.IsZero() {
+		s.RequeueIn = d.RequeueAt.Sub(Now)
 	}
 	return s
 }
@@ -305,5 +307,5 @@ func Names(pods []*corev1.Pod) []string {
 	return list
 }
 
-// WithoutFacts compares events without the facts for the log, which the kit checks.
+// WithoutFacts compares events without the facts for the log, which tests of the kit check.
 var WithoutFacts = cmpopts.IgnoreFields(report.Event{}, "Facts")

@@ -25,9 +25,9 @@ type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
 
 var _ view.Admission = PodGroup{}
 
-// Request creates or updates the PodGroup as the job needs it. Pods wait until the queue has admitted the current spec
-// of the PodGroup. While all replicas are on nodes, the number of pods that the group needs does not matter. So the
-// PodGroup is not updated for each replica that ends.
+// Request returns how to create or update the PodGroup as the job needs it. Pods wait until the queue has admitted
+// the current spec of the PodGroup. While each replica that has not ended has a node, the number of pods that the
+// group needs does not matter. So the end of such a replica causes no update of the PodGroup.
 func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
@@ -73,7 +73,7 @@ func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	}
 }
 
-// cannotHave returns the answer to a job that cannot have a PodGroup.
+// cannotHave returns the answer to a job that cannot get its PodGroup or its Workload because of the problem.
 func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 	return view.Answer{
 		Wait:       &view.Wait{Reason: problem.Reason, Message: problem.Error()},
@@ -82,8 +82,8 @@ func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 	}
 }
 
-// Standing implements view.Admission. A job that waits for its queue has started, and an admission is never withdrawn
-// while pods run.
+// Standing implements view.Admission. Waits is never set, because a job starts before its queue admits it. Stops is
+// never set, because the admission of a PodGroup is not withdrawn while its pods run.
 func (g PodGroup) Standing(job types.UID) view.Standing {
 	standing := view.Standing{Unknown: g.Unknown}
 	if !g.isOwn(job) {
@@ -97,13 +97,13 @@ func (g PodGroup) Standing(job types.UID) view.Standing {
 	return standing
 }
 
-// IsOwn reports whether the job with the given UID controls the PodGroup.
+// isOwn reports whether the job with the given UID controls the PodGroup.
 func (g PodGroup) isOwn(job types.UID) bool {
 	return g.Object != nil && view.IsControlledBy(g.Object, job)
 }
 
-// Release deletes the PodGroup, which releases its resources.
-func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
+// Withdraw returns the deletion of the PodGroup, which releases its resources.
+func (g PodGroup) Withdraw(job *view.Job, _ view.Rest) view.Answer {
 	switch {
 	case g.Unknown:
 		return view.Answer{RetryAfter: view.CacheDelay}
@@ -116,9 +116,10 @@ func (g PodGroup) Release(job *view.Job, _ view.Rest) view.Answer {
 	}
 }
 
-// Join makes the pods to create members of the PodGroup. As many pods as the PodGroup needs join the group of
-// kube-scheduler. The other pods of an elastic job are extra. An elastic job can have removed some of its first pods,
-// so Join counts the pods in the group. The leader is never extra.
+// Join makes the new pods members of the PodGroup. As many pods as the PodGroup needs join the group of
+// kube-scheduler. The other pods of an elastic job are extra: they belong to the PodGroup, but do not join this
+// group. The index of a pod does not show whether it is extra, because an elastic job can have removed any of its
+// first pods. So Join counts the pods that are in the group. The leader is never extra.
 func (g PodGroup) Join(job *view.Job, creates []view.Creation, leader string, present []*corev1.Pod) {
 	var members int32
 	for _, pod := range present {

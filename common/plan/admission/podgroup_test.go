@@ -41,8 +41,8 @@ func TestPlanPodGroup(t *testing.T) {
 		// wantInitialized is the reason of the condition Initialized.
 		wantInitialized string
 		wantEvents      []string
-		wantWakeIn      time.Duration
-		// wantFromCache is true if no live read is needed.
+		wantRequeueIn   time.Duration
+		// wantFromCache reports whether the decision needs no live read.
 		wantFromCache bool
 	}{
 		"a new job creates its group before its pods": {
@@ -77,7 +77,7 @@ func TestPlanPodGroup(t *testing.T) {
 			view:       podGroup{Object: group(2, admitted, foreignGroup)},
 			wantReason: "NameConflict", wantInitialized: "NameConflict",
 			wantMessage: "the job needs podgroup job, but one exists that is not the job's: delete it or rename the job",
-			wantEvents:  []string{"NameConflict"}, wantWakeIn: time.Minute, wantFromCache: true,
+			wantEvents:  []string{"NameConflict"}, wantRequeueIn: time.Minute, wantFromCache: true,
 		},
 		"a job waits while its group is being deleted": {
 			view: podGroup{Object: group(2, admitted, deletingGroup)}, wantReason: "Queued",
@@ -85,17 +85,17 @@ func TestPlanPodGroup(t *testing.T) {
 		},
 		"a job waits while its group cannot be read yet": {
 			view: podGroup{Unknown: true}, wantReason: "Queued", wantMessage: "podgroup job cannot be read yet",
-			wantWakeIn: view.CacheDelay, wantFromCache: true,
+			wantRequeueIn: view.CacheDelay, wantFromCache: true,
 		},
 		"the reason is kept while the group cannot be read yet": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, closed))),
 			view: podGroup{Unknown: true}, wantReason: "QueueClosed", wantMessage: "Queue lab is closed",
-			wantWakeIn: view.CacheDelay, wantFromCache: true,
+			wantRequeueIn: view.CacheDelay, wantFromCache: true,
 		},
 		"a job reports that PodGroups are not installed": {
 			view:       podGroup{Problem: errNotInstalled},
 			wantReason: "NotInstalled", wantMessage: errNotInstalled.Error(), wantInitialized: "NotInstalled",
-			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
+			wantEvents: []string{"NotInstalled"}, wantRequeueIn: time.Minute, wantFromCache: true,
 		},
 		"a job waits for its group after PodGroups were installed": {
 			job:        job(role("worker", 2)).InQueue().SawIn(view.Observation{Admission: podGroup{Problem: errNotInstalled}}),
@@ -106,7 +106,7 @@ func TestPlanPodGroup(t *testing.T) {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
 			view: podGroup{Problem: errNotInstalled}, pods: running2(),
 			wantReason: "ReplicasRunning", wantMessage: "all 2 replicas run or have ended", wantInitialized: "NotInstalled",
-			wantEvents: []string{"NotInstalled"}, wantWakeIn: time.Minute, wantFromCache: true,
+			wantEvents: []string{"NotInstalled"}, wantRequeueIn: time.Minute, wantFromCache: true,
 		},
 		"a deleted group is recreated": {
 			job:  job(role("worker", 2)).InQueue().SawIn(grouped(group(2, admitted), running2()...)),
@@ -222,7 +222,7 @@ func TestPlanPodGroup(t *testing.T) {
 				}
 			}
 			diff(t, "warnings", tc.wantEvents, warnings)
-			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 			if d.NeedsLiveRead == tc.wantFromCache {
 				t.Errorf("NeedsLiveRead is %t, want %t", d.NeedsLiveRead, !tc.wantFromCache)
 			}
@@ -247,10 +247,10 @@ func TestPodGroupIsReleased(t *testing.T) {
 		return started().SawIn(grouped(group(1, admitted), pod("job-worker-0", exited(0))))
 	}
 	for name, tc := range map[string]struct {
-		job        *jobBuilder
-		seen       view.Observation
-		wantChange string
-		wantWakeIn time.Duration
+		job           *jobBuilder
+		seen          view.Observation
+		wantChange    string
+		wantRequeueIn time.Duration
 	}{
 		"the group is deleted when the job succeeds": {
 			job: started(), seen: grouped(group(1, admitted), pod("job-worker-0", exited(0))), wantChange: "Delete",
@@ -279,7 +279,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 			job: finished(), seen: grouped(group(1, foreignGroup), pod("job-worker-0", exited(0))),
 		},
 		"a finished job waits until its group can be read": {
-			job: finished(), seen: view.Observation{Admission: podGroup{Unknown: true}}, wantWakeIn: view.CacheDelay,
+			job: finished(), seen: view.Observation{Admission: podGroup{Unknown: true}}, wantRequeueIn: view.CacheDelay,
 		},
 		"reading the group of a finished job is retried": {
 			job: finished(),
@@ -288,7 +288,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 					Problem: &report.RefusedError{Reason: batchv1beta1.ReasonReadFailed, Err: errors.New("forbidden")},
 				},
 			},
-			wantWakeIn: time.Minute,
+			wantRequeueIn: time.Minute,
 		},
 		"nothing is deleted if PodGroups are not installed": {
 			job: finished(), seen: view.Observation{Admission: podGroup{Problem: errNotInstalled}},
@@ -298,7 +298,7 @@ func TestPodGroupIsReleased(t *testing.T) {
 			t.Parallel()
 			d := plan.Decide(tc.job.Job, tc.seen, now)
 			diff(t, "change", tc.wantChange, d.Admission.Action)
-			diff(t, "time until the requeue", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, summarize(d).RequeueIn)
 			diff(t, "creations", 0, len(d.Creates))
 		})
 	}

@@ -26,29 +26,31 @@ import (
 type Workload struct {
 	view.Snapshot[*kueuev1beta2.Workload]
 
-	// Queue is the name of the LocalQueue that the job is for.
+	// Queue is the name of the LocalQueue that the job names.
 	Queue string
-	// Prebuilt is the name of the Workload that was created for the job. It is empty if the job creates one.
+	// Prebuilt is the name of the Workload that somebody else creates for the job. It is empty if the job controller
+	// creates the Workload.
 	Prebuilt string
-	// Priority is the priority of a new Workload, or of one whose job has got another priority class. It is only known
-	// after a live read.
+	// Priority is the priority of a new Workload, or of a Workload whose job now names another priority class. It is
+	// only known after a live read.
 	Priority kueue.Priority
-	// Flavors are the flavors that the Workload is assigned, by name. They are only known after a live read.
+	// Flavors are the flavors that Kueue has assigned to the Workload, by name. They are only known after a live read.
 	Flavors map[string]kueuev1beta2.ResourceFlavorSpec
-	// Words is why the Workload is not admitted, in the words of Kueue. They can be some minutes old. WordsDue is how
-	// long until newer words can be shown. It is 0 if there are none.
+	// Words is the message of Kueue about why the Workload is not admitted. It can be some minutes old. WordsDue is how
+	// long until a newer message can be shown. WordsDue is 0 if there is no newer message.
 	Words    string
 	WordsDue time.Duration
 
-	// Gates is the annotation of the job with the names of the controllers that must allow the admission.
+	// gates is the annotation of the job with the names of the controllers that must allow the admission.
 	gates map[string]string
 	// parameters are the annotations of the job that a new Workload gets for its admission checks.
 	parameters map[string]string
-	// PriorityClass is the name of the WorkloadPriorityClass of the job. It is empty if it names none.
+	// PriorityClass is the name of the WorkloadPriorityClass of the job. It is empty if the job names none.
 	PriorityClass string
-	// maxTime is for how many seconds a new Workload can be admitted. Nil means no limit.
+	// maxTime limits how long a new Workload can be admitted, in seconds. Nil means no limit.
 	maxTime *int32
-	// Live reports whether the Workload was read from the API server. The cache has no templates.
+	// Live reports whether the Workload was read from the API server. The cache does not keep the pod templates of
+	// Workloads.
 	Live bool
 	now  time.Time
 }
@@ -82,11 +84,11 @@ func WorkloadOf(job metav1.Object, spec *view.Job, now time.Time) Workload {
 // MaxAnnotation limits the length of an annotation that the job controller reads, in bytes.
 const MaxAnnotation = 1 << 10
 
-// Gates has the name of the annotation that gatesOf returns.
+// Gates has the key of the annotation that gatesOf returns.
 var Gates = []string{kueuev1beta2.AnnotationAdmissionGatedBy}
 
-// gatesOf returns the annotation of a job or a Workload with the controllers that must allow the admission. It returns
-// nil if there is none.
+// gatesOf returns the annotation of a job or a Workload with the names of the controllers that must allow the
+// admission. It returns nil if there is no such annotation.
 func gatesOf(object metav1.Object) map[string]string {
 	return bounded.Pick(object.GetAnnotations(), Gates, MaxAnnotation)
 }
@@ -108,9 +110,10 @@ func (w Workload) assignsNodes() bool {
 		func(a kueuev1beta2.PodSetAssignment) bool { return a.TopologyAssignment != nil })
 }
 
-// Standing implements view.Admission. While the Workload cannot be read, the replicas that run go on: they were
-// admitted. They also go on while there is no Workload, since that is so when Kueue is being removed: the job creates
-// another one, and pods that the former one admitted stop. The job cannot create a prebuilt Workload, so they stop.
+// Standing implements view.Admission. Replicas that run were admitted, so they go on while the Workload cannot be
+// read. They also go on while there is no Workload, for example because Kueue is being removed. The job then creates
+// another Workload. Once that exists, the pods that the former Workload admitted stop. If a prebuilt Workload does
+// not exist, the replicas stop immediately, because the job cannot create it.
 func (w Workload) Standing(job types.UID) view.Standing {
 	standing := view.Standing{Unknown: w.Unknown, Waits: true}
 	if w.IsOwn(job) {
@@ -139,7 +142,8 @@ func (w Workload) Standing(job types.UID) view.Standing {
 // Name returns the name of the Workload that the job needs.
 func (w Workload) Name(job *view.Job) string { return cmp.Or(w.Prebuilt, job.Name) }
 
-// Request creates or updates the Workload as the job needs it. Pods wait until Kueue has admitted it.
+// Request returns how to create, update or delete the Workload, so that it becomes what the job needs. Pods wait
+// until Kueue has admitted the Workload.
 func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 	name := w.Name(job)
 	waits := view.Answer{Wait: &view.Wait{
@@ -197,8 +201,8 @@ func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 	return answer
 }
 
-// finishedElsewhere returns the answer if Kueue has finished the Workload of a job that runs in another cluster. It has
-// copied the status of the job before.
+// finishedElsewhere returns the answer if Kueue has finished the Workload of a job that runs in another cluster.
+// Kueue copies the final status of the job before it finishes the Workload.
 func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answer {
 	if job.Status.StartTime != nil {
 		return view.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
@@ -209,8 +213,9 @@ func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answe
 	return waits
 }
 
-// isOther reports whether the Workload is for other replicas than the job has, or for another queue. The templates of a
-// prebuilt Workload are compared after a live read. Its queue is not compared.
+// isOther reports whether the Workload is for other numbers of replicas than the job has, or for another queue. The
+// numbers do not matter for an elastic job that is admitted. For a prebuilt Workload, the pod templates are compared
+// instead of the queue, but only after a live read.
 func (w Workload) isOther(job *view.Job, need view.Need) bool {
 	isScaled := w.isAdmitted(job.UID) && job.Spec.Elastic != nil
 	switch {
@@ -223,8 +228,8 @@ func (w Workload) isOther(job *view.Job, need view.Need) bool {
 	}
 }
 
-// wanted returns the Workload that the job needs. In another cluster, a part of the replicas cannot be admitted, since
-// the admission there is another one.
+// wanted returns the Workload that the job needs. If another cluster runs the job, Kueue must not admit only a part
+// of the replicas here, because the copy of the job there has an admission of its own.
 func (w Workload) wanted(job *view.Job, need view.Need) *kueuev1beta2.Workload {
 	meta, spec := w.meta(job), job.Spec
 	if len(w.gates)+len(w.parameters) > 0 {
@@ -252,7 +257,8 @@ func (w Workload) meta(job *view.Job) metav1.ObjectMeta {
 	return meta
 }
 
-// adopted returns the prebuilt Workload with the job as its controller, and with the labels by which the cache has it.
+// adopted returns the prebuilt Workload with the job as its controller, and with the labels by which the cache
+// selects Workloads.
 func (w Workload) adopted(job *view.Job) *kueuev1beta2.Workload {
 	adopted, owned := w.Object.DeepCopy(), w.meta(job)
 	adopted.OwnerReferences = owned.OwnerReferences
@@ -260,9 +266,10 @@ func (w Workload) adopted(job *view.Job) *kueuev1beta2.Workload {
 	return adopted
 }
 
-// Release reports the end of the job to Kueue, or deletes the Workload of a paused job once its pods are gone. The job
-// cannot create a prebuilt Workload again, so it stays.
-func (w Workload) Release(job *view.Job, rest view.Rest) view.Answer {
+// Withdraw returns the change that reports the end of the job to Kueue, or that deletes the Workload of a paused job
+// once its pods are gone. A prebuilt Workload stays, because the job cannot create it again. If it is evicted, the
+// change releases its quota.
+func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 	switch {
 	case w.Unknown:
 		return view.Answer{RetryAfter: view.CacheDelay}
@@ -285,7 +292,7 @@ func (w Workload) Release(job *view.Job, rest view.Rest) view.Answer {
 	}
 }
 
-// Join makes the pods to create pods of the Workload, with the nodes of the flavors that it is assigned.
+// Join adds the new pods to the Workload, and restricts them to the nodes of its assigned flavors.
 func (w Workload) Join(_ *view.Job, creates []view.Creation, _ string, _ []*corev1.Pod) {
 	infos := map[string]kueue.PodInfo{}
 	for i := range creates {

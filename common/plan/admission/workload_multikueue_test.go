@@ -25,7 +25,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
 		return j
 	}
-	// runs returns a job with the status of its copy, which runs.
+	// runs returns a job with the status of its copy. The copy runs.
 	runs := func() *jobBuilder {
 		j := elsewhere()
 		j.Status = ran().Status
@@ -36,7 +36,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Status = job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(2)))).Status
 		return j
 	}
-	// succeeds returns a job whose leader has succeeded, while a peer runs.
+	// succeeds returns a job with the status of a copy whose leader has succeeded, while a peer still runs.
 	succeeds := func() *jobBuilder {
 		j := elsewhere()
 		j.Status = ran().GivePeers(time.Minute).
@@ -53,7 +53,8 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Spec.Roles[0].Replicas = 0
 		return j
 	}
-	// without returns a job that was evicted in the other cluster, and restarted before, and has no pods.
+	// without changes the status of a job, so that its copy has no pods after two restarts and an eviction in the other
+	// cluster. It returns the job.
 	without := func(j *jobBuilder) *jobBuilder {
 		j.Status.StartTime, j.Status.Replicas, j.Status.Evictions, j.Status.BackoffCount = nil, 0, 1, 2
 		return j
@@ -70,7 +71,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		view view.Admission
 		// wantChange is the change of the Workload.
 		wantChange string
-		// wantReason is the reason of a job whose status is written. It is empty if the status stays as it is.
+		// wantReason is the reason in the status that the controller writes. It is empty if the status stays as it is.
 		wantReason  string
 		wantRetry   bool
 		wantStarted bool
@@ -152,7 +153,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 			j.DependentRetry = time.Minute
 			d := plan.Decide(j.Job, view.Observation{Admission: tc.view}, now)
 			diff(t, "change", tc.wantChange, describeChange(d.Admission))
-			diff(t, "requeue", tc.wantRetry, !d.WakeAt.IsZero())
+			diff(t, "requeue", tc.wantRetry, !d.RequeueAt.IsZero())
 			discards := j.Status.StartTime != nil && d.Status.StartTime == nil
 			diff(t, "live read", tc.wantChange != "" || discards, d.NeedsLiveRead)
 			diff(t, "creations", []string(nil), summarize(d).Creates)

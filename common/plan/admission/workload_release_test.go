@@ -21,10 +21,11 @@ func TestADeadlineDoesNotRunWhileAJobWaitsForKueue(t *testing.T) {
 	w := workload(func(w *kueuev1beta2.Workload) { w.Spec.PodSets[0].Count = 1 })
 	d := plan.Decide(waits.SawIn(withWorkload(w)).Job, withWorkload(w), now.Add(time.Hour))
 	diff(t, "phase", batchv1beta1.JobPhasePending, d.Status.Phase)
-	diff(t, "requeue", true, d.WakeAt.IsZero())
+	diff(t, "requeue", true, d.RequeueAt.IsZero())
 }
 
-// With topology-aware scheduling, a pod that avoids its node would never start.
+// With topology-aware scheduling, Kueue assigns the nodes of pods. If a pod avoided its assigned node, it would never
+// start.
 func TestKueueAssignsTheNodesOfAPodWithATopology(t *testing.T) {
 	t.Parallel()
 	withTopology := func(w *kueuev1beta2.Workload) {
@@ -87,7 +88,7 @@ func TestReleaseWorkload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "change", tc.want, describeChange(tc.view.Release(&job(role("worker", 2)).Job, tc.rest).Change))
+			diff(t, "change", tc.want, describeChange(tc.view.Withdraw(&job(role("worker", 2)).Job, tc.rest).Change))
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // seekAdmission requests the admission that the job needs. Pods that are not admitted yet are removed from Creates.
-// Pods that are admitted become members of the object. Existing pods are kept.
+// New pods that are admitted become members of the PodGroup or Workload. Existing pods are kept.
 func (s *steps) seekAdmission() {
 	admission := s.Seen.Admission
 	if admission == nil {
@@ -36,7 +36,7 @@ func (s *steps) seekAdmission() {
 }
 
 // limitCreations removes creations, so that no type has more replicas than are admitted. A replica that is being
-// replaced, or waits for its restart, keeps its place.
+// replaced, or waits for its restart, counts as one of the admitted replicas.
 func (s *steps) limitCreations(most map[string]int32) {
 	count := s.countByRole(func(r *view.Replica) bool {
 		return r.Done || r.Pod != nil || r.Recorded.RestartTime != nil && r.Recorded.RestartTime.After(s.Now)
@@ -47,8 +47,8 @@ func (s *steps) limitCreations(most map[string]int32) {
 	})
 }
 
-// endAdmission releases the resources that the job holds, once it needs no more pods. A finished job can have pods that
-// still run, since cleanUpPolicy None keeps them.
+// endAdmission releases the resources that the job holds, once it needs no more pods. It reports the end of the job
+// to the admission only when no pod can run anymore: with cleanUpPolicy None, pods of a finished job can still run.
 func (s *steps) endAdmission() {
 	if s.Seen.Admission == nil {
 		return
@@ -57,7 +57,7 @@ func (s *steps) endAdmission() {
 	if s.isFinished() && !slices.ContainsFunc(slices.Collect(maps.Values(s.Seen.Pods)), policy.MayRun) {
 		rest.End = s.End
 	}
-	s.follow(s.Seen.Admission.Release(&s.Job, rest))
+	s.follow(s.Seen.Admission.Withdraw(&s.Job, rest))
 }
 
 // follow adds an answer to the decision.
@@ -66,16 +66,16 @@ func (s *steps) follow(answer view.Answer) {
 	s.Wait = answer.Wait
 	s.Refusal = cmp.Or(s.Refusal, answer.Problem)
 	if answer.RetryAfter > 0 {
-		s.wakeAt(s.Now.Add(answer.RetryAfter))
+		s.requeueAt(s.Now.Add(answer.RetryAfter))
 	}
 }
 
 // doneByRole counts the replicas of each type that have ended and are not restarted.
 func (s *steps) doneByRole() map[string]int32 { return s.countByRole((*view.Replica).HasDonePart) }
 
-// spentByRole counts the replicas of each type that never run again, as long as the user does not change the policies
-// of the job. Such a replica has succeeded, and nothing restarts or replaces it: a failed one runs again after a change
-// of backoffLimit.
+// spentByRole counts the replicas of each type that never run again, unless the user changes the policies of the job.
+// Such a replica has succeeded and has no pod that can still run, and no failure of a peer restarts it. A failed
+// replica does not count, because it runs again if the user raises backoffLimit.
 func (s *steps) spentByRole() map[string]int32 {
 	restartsAlone := !s.isElastic() && !policy.RestartsTogether(s.Job.Spec)
 	return s.countByRole(func(r *view.Replica) bool {
@@ -103,7 +103,8 @@ func (s *steps) countByRole(matches func(*view.Replica) bool) map[string]int32 {
 	return count
 }
 
-// needsScheduling reports whether a replica has no node, or needs another one.
+// needsScheduling reports whether a replica that has not ended still needs a node, for its current pod or for the
+// next one.
 func (s *steps) needsScheduling() bool {
 	return slices.ContainsFunc(s.Replicas, func(r *view.Replica) bool {
 		hasNode := r.IsCurrent() &&

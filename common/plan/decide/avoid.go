@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// maxAvoidedNodes is how many nodes a job avoids. See status.avoidedNodes.
+// maxAvoidedNodes is how many nodes a job avoids at most. See status.avoidedNodes.
 const maxAvoidedNodes = 16
 
 // whyAvoidsNone returns why new pods of the job avoid no nodes. It is empty if they can avoid nodes.
@@ -23,15 +23,15 @@ func (s *steps) whyAvoidsNone() string {
 		return "the flag --avoid-nodes-for of the controller is 0"
 	case s.Job.Spec.RunPolicy.BadNodePolicy == batchv1beta1.BadNodePolicyIgnore:
 		return "runPolicy.badNodePolicy is Ignore"
-	case s.Standing.AssignsNodes: // a pod that avoids its node would never start
+	case s.Standing.AssignsNodes: // a pod that avoids its assigned node would never start
 		return "Kueue assigns the nodes of the job"
 	default:
 		return ""
 	}
 }
 
-// avoidBadNode makes new pods avoid the node of a failure that restarts replicas, if status.failures has an earlier
-// failure that the node has caused.
+// avoidBadNode makes new pods avoid the node that has caused f, if the same node has caused an earlier failure in
+// status.failures. f is a failure that restarts replicas.
 func (s *steps) avoidBadNode(f view.ReplicaFailure) {
 	if !s.hasFailedBefore(f) || s.whyAvoidsNone() != "" {
 		return
@@ -51,9 +51,10 @@ func (s *steps) avoidBadNode(f view.ReplicaFailure) {
 	s.happens(AvoidsNode{Node: node})
 }
 
-// hasFailedBefore reports whether a failure is the second one that its node has caused, as status.failures shows. The
-// pod must have been created after the first one: the loss of a node is one failure, however many replicas run on the
-// node. A pod whose template names the node cannot avoid it.
+// hasFailedBefore reports whether a node caused the failure f, and status.failures has an earlier failure that the
+// same node caused. The pod that failed must have been created after the earlier failure: the loss of a node counts
+// as one failure, however many replicas run on the node. The result is false if the template names its node, because
+// pods of that template cannot avoid the node.
 func (s *steps) hasFailedBefore(f view.ReplicaFailure) bool {
 	pod, node := f.Culprit().Pod, f.Node()
 	if pod == nil || node == "" || !policy.IsNodeFault(f.Failure.Reason) ||
@@ -78,11 +79,12 @@ func (s *steps) allowOldestNode(why string) {
 	s.happens(AllowsNode{Name: name, Why: why})
 }
 
-// allowNodes removes the nodes that the job no longer avoids. Pods without a node that avoid more nodes than the status
-// then lists are replaced.
+// allowNodes removes the nodes that the job no longer avoids. If a pod without a node avoids a removed node, the pod
+// is replaced.
 //
-// If a pod that avoids nodes cannot be scheduled, the end of the oldest one is brought forward. It stays so until all
-// replicas have nodes: a pod that Kueue evicts because it does not start would otherwise postpone the end forever.
+// If a pod that avoids nodes cannot be scheduled, the job stops avoiding the oldest node earlier. This earlier time
+// holds until all replicas have nodes. Otherwise, Kueue could postpone it forever: whenever Kueue evicts a job whose
+// pods do not start, the wait would begin again with the next pods.
 func (s *steps) allowNodes() {
 	if why := s.whyAvoidsNone(); why != "" {
 		for len(s.AvoidedNodes) > 0 {
@@ -97,16 +99,16 @@ func (s *steps) allowNodes() {
 			until = earlier(until, &node.Until)
 			if slices.ContainsFunc(s.Replicas, isUnschedulable) {
 				until = earlier(until, view.Stored(s.Now.Add(s.Job.AvoidNodesPatience)))
-				s.wakeUrgentlyAt(until.Time)
+				s.requeueUrgentlyAt(until.Time)
 			}
 		}
 		node.Until = *until
-		s.wakeAt(until.Time)
+		s.requeueAt(until.Time)
 	}
 	s.replaceUnbound()
 }
 
-// allowOverdueNodes removes the nodes whose time is over.
+// allowOverdueNodes removes the nodes whose time Until has passed.
 func (s *steps) allowOverdueNodes() {
 	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
 		why := "its time is over"
@@ -117,7 +119,7 @@ func (s *steps) allowOverdueNodes() {
 	}
 }
 
-// avoidedUntil returns when the job stops avoiding a node if its pods can be scheduled.
+// avoidedUntil returns when the job stops avoiding a node, unless that time is brought forward.
 func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
 	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor))
 }
@@ -135,22 +137,22 @@ func isUnbound(r *view.Replica) bool {
 		r.Pod.DeletionTimestamp == nil
 }
 
-// replaceUnbound deletes the pods without a node that avoid a node which the job no longer avoids. The nodes that a pod
-// avoids cannot be changed.
+// replaceUnbound deletes each pod that has no node and avoids a node that the job no longer avoids. The replica then
+// gets another pod, because the node affinity of a pod cannot be relaxed.
 func (s *steps) replaceUnbound() {
 	for _, r := range s.Replicas {
 		if !isUnbound(r) {
 			continue
 		}
 		if !s.avoids(r.Pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) {
-			// The precondition of clean-ups keeps a pod that has got a node since.
+			// The precondition of a clean-up fails if the pod has got a node since, so such a pod stays.
 			s.CleanUps = append(s.CleanUps, r.Pod)
 		}
 	}
 }
 
-// avoidNodes adds a requirement to a pod for each node that the job avoids. It does nothing for a pod that names its
-// node: the kubelet of that node would reject the pod.
+// avoidNodes adds a requirement to a pod for each node that the job avoids. It adds none to a pod that names its
+// node, because the kubelet of that node would reject the pod.
 func (s *steps) avoidNodes(pod *corev1.Pod) {
 	delete(pod.Annotations, batchv1beta1.AnnotationAvoidsNode)
 	if len(s.AvoidedNodes) == 0 || pod.Spec.NodeName != "" {

@@ -8,14 +8,15 @@ import (
 )
 
 // cleanUp deletes the pods of a job whose end is decided, according to its clean-up policy. Once the job has finished
-// and no pod changes any more, the tasks of the status are final. The phase, conditions and counts stay.
+// and no replica changes anymore, the tasks of the status are final. The clean-up does not change the phase, the
+// conditions or the counts.
 func (s *steps) cleanUp() {
 	s.endAdmission()
 	s.CleanedUp = s.deleteRemainingPods() && s.isFinished()
 	s.awaitExpiry()
 }
 
-// awaitExpiry wakes the controller when the finished job expires.
+// awaitExpiry requeues the job at the time when it expires.
 func (s *steps) awaitExpiry() {
 	completion := s.Job.Status.CompletionTime
 	if s.Finishes {
@@ -23,13 +24,14 @@ func (s *steps) awaitExpiry() {
 	}
 	expiry, ok := s.expiry(completion)
 	if ok && (s.Now.Before(expiry) || !s.Job.Status.Finished()) {
-		s.wakeAt(expiry) // the end of a job is written before the job is deleted
+		s.requeueAt(expiry) // the end of a job is written before the job is deleted
 	}
 }
 
-// deleteRemainingPods deletes the pods that the clean-up policy does not keep. It reports whether no replica changes
-// any more. After a success the peers of the leader get time to end by themselves, unless they only serve replicas that
-// have ended. A replica has ended once its main container has ended, so sidecars that still run get no time.
+// deleteRemainingPods deletes the pods that the clean-up policy does not keep. done reports whether no replica
+// changes anymore. After a success, the peers of the leader get time to end by themselves, unless they only serve
+// replicas that have ended. A replica has ended once its main container has ended, so sidecars that still run get no
+// time.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
 	ended, late, idle := s.podsOfEndedReplicas(), s.latePods(), s.idleServers()
@@ -42,7 +44,7 @@ func (s *steps) deleteRemainingPods() (done bool) {
 			done = done && (ended[name] || policy.Ended(pod)) // with policy None, a pod can still run
 		case !ended[name] && !late[name] && !idle[name] && !policy.Ended(pod) && s.Now.Before(mayEnd[name]):
 			done = false
-			s.wakeUrgentlyAt(mayEnd[name])
+			s.requeueUrgentlyAt(mayEnd[name])
 		default:
 			done = false
 			s.CleanUps = append(s.CleanUps, pod)
@@ -52,8 +54,8 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	return done
 }
 
-// peersMayEnd returns the times until which the peers of a succeeded leader can end by themselves, by the names of the
-// pods. It returns nil if the job did not succeed.
+// peersMayEnd maps the name of each pod to the time until which the pod can end by itself after the success of the
+// leader. It returns nil if the job did not succeed.
 func (s *steps) peersMayEnd() map[string]time.Time {
 	if !view.IsSuccess(s.End) {
 		return nil
@@ -84,8 +86,8 @@ func (s *steps) podsOfEndedReplicas() map[string]bool {
 	return ended
 }
 
-// latePods returns the names of the pods of replicas that had ended before. If such a pod runs, the API server has
-// carried out its creation late, after another pod of the replica had ended.
+// latePods returns the names of the replicas whose end the status already records. If such a replica has a pod that
+// runs, the API server has carried out the creation of the pod late, after another pod of the replica had ended.
 func (s *steps) latePods() map[string]bool {
 	late := make(map[string]bool, len(s.Replicas))
 	for _, r := range s.Replicas {

@@ -25,7 +25,7 @@ func (s *steps) createMissing() {
 			continue
 		}
 		if r.Recorded.RestartTime != nil && r.Recorded.RestartTime.After(s.Now) {
-			s.wakeUrgentlyAt(r.Recorded.RestartTime.Time)
+			s.requeueUrgentlyAt(r.Recorded.RestartTime.Time)
 			continue
 		}
 		s.Creates = append(s.Creates, view.Creation{
@@ -74,7 +74,7 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	}
 	how.complete(s.Job.MainContainers, template)
 	for _, reserved := range []string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken} {
-		delete(template.Annotations, reserved) // the controller would read the progress of the pod
+		delete(template.Annotations, reserved) // only the controller sets them
 	}
 	main := framework.MainContainer(s.Job.MainContainers, template.Spec.Containers)
 	if main != nil && s.Job.Spec.MayReport(s.Gang, *r.Member) {
@@ -90,14 +90,15 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	return s.buildPod(*r.Member, names, r.Attempt(), template)
 }
 
-// needsOwnName reports whether a pod must wait until its own name resolves. That is the case with hostNetwork, because
-// the kubelet does not write the name into /etc/hosts. With another DNS policy the name might never resolve.
+// needsOwnName reports whether a pod must wait until its own name resolves. Only a pod on the host network must,
+// because the kubelet does not write its name into /etc/hosts. If the DNS policy of such a pod is neither empty nor
+// ClusterFirstWithHostNet, the pod must not wait, because the name might never resolve.
 func needsOwnName(spec corev1.PodSpec) bool {
 	return spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// awaitedNames returns the host names that must resolve before another replica starts. These are the names of the
-// leader and of the replicas that every replica connects to, except those that have ended.
+// awaitedNames returns the host names that must resolve before a replica starts. These are the names of the leader
+// and of the replicas that every replica connects to, except those that have ended.
 func (s *steps) awaitedNames() []string {
 	var names []string
 	for _, r := range s.Replicas {

@@ -14,8 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Decide returns what happens to a job at the given time, and the view of the job after that. It reads from top to
-// bottom:
+// Decide returns the decision about a job at the given time, and the view of the job after the decision. Its steps
+// are, in this order:
 //
 //   - observe determines the current replicas of the job and their states (elastic.go, package view);
 //   - choose selects the action: hold, pause, end, wait for reports, run, ... (choose.go);
@@ -54,10 +54,11 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 
 // steps fill in the facts of a chosen action.
 type steps struct {
-	// View of the job, after the restarts of the facts.
+	// View is the view of the job. Steps that change the replicas or their attempts replace it.
 	view.View
 	Facts
-	// lacking are the main containers of the recorded failures whose output does not have what the program printed.
+	// lacking are main containers of recorded failures. The known output of such a container lacks the lines that the
+	// program printed.
 	lacking []view.Container
 }
 
@@ -108,14 +109,14 @@ func (s *steps) isDecided() bool { return s.End != nil || s.Job.Status.Decided()
 func (s *steps) deleteLostPods() {
 	for _, pod := range s.Seen.Pods {
 		if check, ok := policy.NextNodeCheck(pod, s.Job.NodeLostDelay, s.Now); ok {
-			s.wakeUrgentlyAt(check)
+			s.requeueUrgentlyAt(check)
 		}
 		due, ok := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
 		if !ok {
 			continue
 		}
 		if s.Now.Before(due) {
-			s.wakeUrgentlyAt(due)
+			s.requeueUrgentlyAt(due)
 			continue
 		}
 		s.ForceDeletes = append(s.ForceDeletes, pod)
@@ -123,16 +124,12 @@ func (s *steps) deleteLostPods() {
 	sortByName(s.ForceDeletes)
 }
 
-// wakeAt sets WakeAt, unless WakeAt is already earlier.
-func (f *Facts) wakeAt(t time.Time) {
-	if f.WakeAt.IsZero() || t.Before(f.WakeAt) {
-		f.WakeAt = t
-	}
-}
+// requeueAt sets RequeueAt, unless RequeueAt is already earlier.
+func (f *Facts) requeueAt(t time.Time) { f.RequeueAt = policy.Earlier(f.RequeueAt, t) }
 
-// wakeUrgentlyAt sets WakeAt like wakeAt, and marks the job as urgent because nodes might be idle until then.
-func (f *Facts) wakeUrgentlyAt(t time.Time) {
-	f.wakeAt(t)
+// requeueUrgentlyAt sets RequeueAt like requeueAt, and marks the job as urgent because nodes might be idle until then.
+func (f *Facts) requeueUrgentlyAt(t time.Time) {
+	f.requeueAt(t)
 	f.Urgent = true
 }
 

@@ -18,8 +18,8 @@ type Facts struct {
 
 	// Action is what the controller does about the job.
 	Action Action
-	// Forgets reports whether the status of the job is discarded, because another cluster has written it about a run
-	// that is gone.
+	// Forgets reports whether the status of the job is discarded: it comes from a copy of the job in another cluster,
+	// and the copy is gone.
 	Forgets bool
 
 	// Counts are the counts of the job from now on.
@@ -28,61 +28,67 @@ type Facts struct {
 	StartTime *metav1.Time
 	// Running reports whether the job runs: all replicas run or have ended, or enough replicas of an elastic job run.
 	Running bool
-	// KeepsWaiting reports whether a job that does not run goes on waiting for the reason that its status has, because
-	// its admission will be known soon.
+	// KeepsWaiting reports whether a job that does not run keeps the reason in its status, because its admission is
+	// unknown for a short time.
 	KeepsWaiting bool
-	// Recovered reports whether every replica runs again after a failure, or enough replicas of an elastic job.
+	// Recovered reports whether the job runs again after a failure: every replica runs or has succeeded, or enough
+	// replicas of an elastic job run.
 	Recovered bool
 	// Wait is why missing pods are not created yet. Nil means that they wait for nothing.
 	Wait *view.Wait
-	// Withdrawn is why the admission of the job is withdrawn, so that its replicas stop. Empty means that it is not.
+	// Withdrawn is why the admission of the job is withdrawn, so that its replicas stop. Empty means that it is not
+	// withdrawn.
 	Withdrawn string
 	// Refusal is why pods cannot be created: a template is invalid, or the job cannot get an admission. Nil means that
 	// they can be created.
 	Refusal *report.RefusedError
-	// Overdue are the pods that should be gone, by name. The job waits for them.
+	// Overdue are the pods that should be gone and that the job waits for, in the order of their names.
 	Overdue []*corev1.Pod
 
-	// RecordsFailure reports whether a failure is recorded, or restarts replicas.
+	// RecordsFailure reports whether the decision records a failure or restarts replicas because of one.
 	RecordsFailure bool
 	// Failures are the last failures of the job, the latest first.
 	Failures []batchv1beta1.ReplicaFailure
 	// AvoidedNodes are the nodes that new pods avoid, the oldest first.
 	AvoidedNodes []batchv1beta1.AvoidedNode
-	// Restarted is the last failure that restarts replicas. Nil means that none does.
+	// Restarted is the failure that restarts replicas now. If several failures restart one replica each, it is the
+	// failure of the last of these replicas. Nil means that no failure restarts replicas.
 	Restarted *view.ReplicaFailure
 	// Restarts are the restarts of replicas, or of the whole job.
 	Restarts []Restart
-	// RestartCounts counts the restarts of replicas by their type. Nil means that no replica restarts now.
+	// RestartCounts maps each type to the number of all restarts of its replicas so far. Nil means that no replica
+	// restarts now.
 	RestartCounts map[string]int32
-	// Happenings are the events of replicas and nodes, in order.
+	// Happenings are the restarts, failures, evictions and changes of avoided nodes, in order. Package status makes an
+	// event of each.
 	Happenings []Happening
-	// Unclear are the main containers whose full output can show that another failure was the root cause, or what the
-	// program printed. The end of the output, which is in their status, does not show that. Unclear is empty unless a
-	// failure is recorded.
+	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
+	// end of its output. That end does not show whether another failure was the root cause, or lacks the lines that the
+	// program printed. Unclear is empty unless a failure is recorded.
 	Unclear []view.Container
 
-	// End is the condition that records how the job ends. It is nil if the job goes on, or if the status of an earlier
-	// version does not record it.
+	// End is the condition that records how the job ends. Nil means that the job goes on, or that an earlier version of
+	// the controller has ended the job and did not record the condition.
 	End *metav1.Condition
 	// EndedBy is the failure that ends the job now. Nil means that there is none.
 	EndedBy *view.ReplicaFailure
-	// Finishes reports whether the end of the job becomes final.
+	// Finishes reports whether the job finishes now.
 	Finishes bool
 	// CleanedUp reports whether nothing is left to clean up, so that the tasks of the status are final.
 	CleanedUp bool
 
-	// Stall is a change of what is known about a stall of the training.
+	// Stall is a change in the state of a stall of the training: for example, a stall begins or ends.
 	Stall Stall
-	// Progress is the progress of the training that is recorded. Nil means that it stays as it is.
+	// Progress is the progress of the training that the status records from now on. Nil means that the recorded progress
+	// stays as it is.
 	Progress *batchv1beta1.ProgressStatus
 
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
 	// the status. See needsLiveRead. Package plan adds one case, which depends on an event.
 	NeedsLiveRead bool
-	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
-	WakeAt time.Time
-	// Urgent reports whether nodes of the job might be idle until WakeAt. Then the job is reconciled before new jobs.
+	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
+	RequeueAt time.Time
+	// Urgent reports whether nodes of the job might be idle until RequeueAt. Then the job is reconciled before new jobs.
 	Urgent bool
 }
 
@@ -97,7 +103,7 @@ type Changes struct {
 	Releases []*corev1.Pod
 	// Deletes are the pods to delete gracefully.
 	Deletes []*corev1.Pod
-	// CleanUps are the pods to delete with their observed resourceVersion as a precondition. A pod that has ended since
+	// CleanUps are the pods to delete if their resourceVersion is still the observed one. A pod that has ended since
 	// might have to stay because of its logs.
 	CleanUps []*corev1.Pod
 	// ForceDeletes are the pods to delete with grace period 0, because their nodes are lost.
@@ -105,8 +111,8 @@ type Changes struct {
 	// Creates are the pods to create.
 	Creates []view.Creation
 	// Together is how many of the first Creates the job needs before it can train. If a ResourceQuota has rejected a
-	// pod of the job, none of them is created until the quota has room for all of them. 0 means that each pod is of
-	// use.
+	// pod of the job, none of these pods is created until the quota has room for all of them. 0 means that each pod is
+	// of use without the others.
 	Together int
 	// CreateService reports whether to create the headless Service of the job.
 	CreateService bool
@@ -128,8 +134,9 @@ type Restart struct {
 	Cause string
 	// Counted reports whether the restart counts towards backoffLimit.
 	Counted bool
-	// Node is the name of the node that caused the failure. It is empty if the node is not the cause, or if no
-	// container started on it: the template of a job can name any node.
+	// Node is the name of the node that caused the failure. It is empty if the node is not the cause. It is also empty
+	// if no container started on the node: since a user can name any node in a template, such a failure could wrongly
+	// blame a node.
 	Node string
 }
 
@@ -152,7 +159,7 @@ type Evicts struct{ Why string }
 // AvoidsNode means that new pods avoid a node.
 type AvoidsNode struct{ Node batchv1beta1.AvoidedNode }
 
-// AllowsNode means that new pods can run on a node again that they avoided.
+// AllowsNode means that new pods can run again on a node that the job avoided.
 type AllowsNode struct{ Name, Why string }
 
 func (RestartsAll) isHappening() {}
@@ -162,7 +169,7 @@ func (Evicts) isHappening()      {}
 func (AvoidsNode) isHappening()  {}
 func (AllowsNode) isHappening()  {}
 
-// Stall is a change of what is known about a stall of the training. The zero value changes nothing.
+// Stall is a change in the state of a stall of the training. The zero value changes nothing.
 type Stall struct {
 	Change StallChange
 	// Replica is the name of the replica that makes no progress, if the training is stalled.
@@ -171,7 +178,7 @@ type Stall struct {
 	Message string
 }
 
-// StallChange is what becomes known about a stall of the training.
+// StallChange is the kind of a change in the state of a stall.
 type StallChange string
 
 const (
@@ -181,15 +188,16 @@ const (
 	StallBegins StallChange = "Begins"
 	// StallEnds means that the training is within its deadlines again.
 	StallEnds StallChange = "Ends"
-	// StallStops means that the training does not run anymore.
+	// StallStops means that the training does not run anymore, so that a stall or an unknown progress is over.
 	StallStops StallChange = "Stops"
 	// StallUnknown means that the progress of the training cannot be read.
 	StallUnknown StallChange = "Unknown"
-	// StallKnown means that the progress can be read again.
+	// StallKnown means that the progress can be read again, or that there is no deadline for it anymore.
 	StallKnown StallChange = "Known"
 )
 
-// Reaction returns how the controller reacts to a stall that begins. It is empty if none begins.
+// Reaction returns how the controller reacts to a stall: Restart if the stall restarts or ends the job, Notify if it
+// begins and the job goes on, and empty for other changes.
 func (s Stall) Reaction() batchv1beta1.ProgressPolicy {
 	switch s.Change {
 	case StallRestarts:

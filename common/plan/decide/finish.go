@@ -10,7 +10,7 @@ import (
 
 // A job ends in two stages, like a batch/v1 Job. First, its end is decided. The status records the decision before
 // anything is deleted, and the decision is never changed. Then the pods end, or are cleaned up. The job finishes when
-// none of them runs.
+// none of them can still run, or immediately if the clean-up policy is None.
 
 // end finishes a job whose end is decided if none of its pods can still run. It also cleans up.
 func (s *steps) end() {
@@ -35,21 +35,22 @@ func (s *steps) mayRun() bool {
 		case policy.MayRun(pod):
 			mayRun = true
 		case pod.DeletionTimestamp != nil && s.Now.Before(pod.DeletionTimestamp.Time):
-			// The pod has ended, and the kubelet removes it within a second. So one write can report both the end of
-			// the job and the end of the pod. If a finalizer keeps the pod, the job does not wait longer than the grace
-			// period.
+			// The containers of the pod have ended, and the kubelet removes the pod within a second. The job waits for
+			// that, so that one write can report both the end of the job and the end of the pod. If a finalizer keeps
+			// the pod, the job waits only until the grace period is over.
 			mayRun = true
-			s.wakeAt(pod.DeletionTimestamp.Time)
+			s.requeueAt(pod.DeletionTimestamp.Time)
 		}
 	}
 	return mayRun
 }
 
-// overdueDelay is how long a pod can exceed its time to end before the job reports that it waits for the pod.
+// overdueDelay is how long a job waits for a pod whose time to end is over, before it reports the pod as overdue.
 const overdueDelay = time.Minute
 
-// findOverdue finds the pods that keep a job from finishing although their time to end is over. Either their node is
-// lost, or their deletion is rejected. If the pods of a job end in time, no status is written for them.
+// findOverdue finds the pods that keep a job from finishing although their time to end is over. For example, their
+// node is lost, or their deletion is rejected. Pods that end in time are not in Overdue, so they cause no status
+// write.
 func (s *steps) findOverdue() {
 	mayEnd := s.peersMayEnd()
 	for name, pod := range s.Seen.Pods {
@@ -71,7 +72,7 @@ func (s *steps) findOverdue() {
 func (s *steps) isOverdue(due time.Time) bool {
 	due = due.Add(overdueDelay)
 	if s.Now.Before(due) {
-		s.wakeAt(due)
+		s.requeueAt(due)
 		return false
 	}
 	return true

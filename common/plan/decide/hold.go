@@ -1,8 +1,8 @@
 package decide
 
-// hold does nothing about a job without replicas, whose pods stay, until its deadline.
+// hold keeps the pods of a job that has no replicas. It only requeues a started job at its deadline.
 func (s *steps) hold() {
 	if s.StartTime != nil {
-		s.wakeAtDeadline()
+		s.requeueAtDeadline()
 	}
 }

@@ -2,9 +2,10 @@ package decide
 
 import "tensorstack.dev/jobs/common/plan/view"
 
-// recordProgress records the progress of the training when the next write for progress alone is due. It does so earlier
-// if replicas restart or stop, if the job ends or finishes, or if a stall begins: the readings might be lost later, and
-// the message of the stall names the last step. before is the view before restarts, whose pods have the progress.
+// recordProgress records the progress of the training when the next write for progress alone is due. It records the
+// progress earlier if replicas restart or stop, or if the job ends or finishes, because the readings might be lost
+// later. It also does so if a stall begins, because the message of the stall names the last step. before is the view
+// before restarts, whose pods have the progress.
 func (s *steps) recordProgress(before view.View) {
 	was := before.Job.Status
 	_, reading := before.LastProgress()
@@ -19,8 +20,8 @@ func (s *steps) recordProgress(before view.View) {
 	switch {
 	case !s.Running:
 	case isNew:
-		s.wakeAt(s.Seen.ProgressDue)
+		s.requeueAt(s.Seen.ProgressDue)
 	default:
-		s.wakeAt(view.Later(s.Seen.ProgressDue, s.Now.Add(view.ProgressInterval)))
+		s.requeueAt(view.Later(s.Seen.ProgressDue, s.Now.Add(view.ProgressInterval)))
 	}
 }

@@ -11,10 +11,11 @@ import (
 )
 
 // neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
-// together, and without them the other replicas only wait. It is 0 if somebody might use the replicas that exist:
+// together, and without them the other replicas only wait. The result is 0 if the existing replicas might be of use
+// without the missing ones:
 //
 //   - an elastic job has its minimum;
-//   - a replica of another job is replaced alone, or has reported a step;
+//   - a job that is not elastic has replaced a replica alone, or has reported a step;
 //   - a replica has ended;
 //   - the replicas might not depend on each other, because a failure of one does not restart the others;
 //   - the job is in debug mode.
@@ -40,8 +41,9 @@ func (s *steps) neededTogether() int {
 	return s.lackingToTrain(missing, present)
 }
 
-// giveBackDue returns when the job gives its pods back, because a ResourceQuota rejects others that it needs. Jobs that
-// keep such pods can wait for each other forever. It returns false if the job has no such pods.
+// giveBackDue returns when the job must give back the quota of its pods, because a ResourceQuota rejects other pods
+// that the job needs. It also returns whether the job has such pods. If jobs kept these pods, two jobs could wait for
+// each other forever.
 func (s *steps) giveBackDue() (time.Time, bool) {
 	c := view.Initialized(s.Job.Status)
 	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded || s.neededTogether() == 0 {
@@ -59,15 +61,15 @@ func (s *steps) giveBackDue() (time.Time, bool) {
 	return since.Add(policy.QuotaPatience), holds
 }
 
-// wakeToGiveBack requeues a job that will give its pods back.
-func (s *steps) wakeToGiveBack() {
+// requeueToGiveBack requeues a job for the time when it must give back the quota of its pods.
+func (s *steps) requeueToGiveBack() {
 	if due, ok := s.giveBackDue(); ok {
-		s.wakeAt(due)
+		s.requeueAt(due)
 	}
 }
 
-// giveBack stops the replicas of a job that a ResourceQuota keeps from training. The job starts again when the quota
-// has room for all of them.
+// giveBack stops the replicas of a job that cannot train, because a ResourceQuota has no room for other replicas. The
+// job starts again when the quota has room for all of them.
 func (s *steps) giveBack() {
 	s.evict(fmt.Sprintf("deleted the pods of the job, because a ResourceQuota has no room for %s that it needs together "+
 		"with them", report.Count(s.neededTogether(), "replica")))

@@ -6,15 +6,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // maxFailures is how many failures a status keeps.
 const maxFailures = 5
 
-// isRecorded reports whether status.failures already has the failure. The failure of a replica that stays failed can
-// restart or end the job later, when the user edits the spec. If its pod is gone, the time of the failure is unknown.
+// isRecorded reports whether status.failures already has the failure. The same failure can come up twice: first its
+// replica stays failed, and later the user edits the spec so that the failure restarts or ends the job. If the pod is
+// gone, the time of the failure is unknown and is not compared.
 func (s *steps) isRecorded(f view.ReplicaFailure) bool {
 	return f.Replica.Done && slices.ContainsFunc(s.Failures, func(recorded batchv1beta1.ReplicaFailure) bool {
 		isSameTime := f.Failure.Time.IsZero() || recorded.Time.Equal(view.Stored(f.Failure.Time))
@@ -28,7 +29,7 @@ func (s *steps) record(f view.ReplicaFailure) {
 	if s.isRecorded(f) {
 		return
 	}
-	if f.Failure.Report.LacksOutput { // so the pod still exists
+	if f.Failure.Report.LacksOutput { // the pod exists, because its output was seen
 		s.lacking = append(s.lacking, view.Container{Pod: f.Replica.Pod.Name, Name: f.Replica.MainContainer})
 	}
 	culprit, node := f.Culprit(), f.Node()
@@ -48,7 +49,7 @@ func (s *steps) record(f view.ReplicaFailure) {
 		Message:  f.Failure.Detail(),
 	}
 	if code := f.Report().ExitCode; code != nil && record.Rank != nil {
-		if record.RankSignal = launcher.Signal(*code); record.RankSignal == "" {
+		if record.RankSignal = trainlog.Signal(*code); record.RankSignal == "" {
 			record.RankExitCode = code
 		}
 	}

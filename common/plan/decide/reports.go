@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// lostPeerWindows is how many failure windows the controller waits while every reported failure is only a lost peer.
+// lostPeerWindows is for how many failure windows the controller waits if all reported failures are lost connections
+// to a peer. Then the failure of that peer is not reported yet.
 const lostPeerWindows = 5
 
 // reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not
@@ -39,8 +40,8 @@ func (s *steps) reportsDue() (time.Time, bool) {
 // awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts
 // whatever happens to its pod. It writes nothing for peers that fail during the wait.
 func (s *steps) awaitReports(due time.Time) {
-	s.wakeAtDeadline()
-	s.wakeUrgentlyAt(due)
+	s.requeueAtDeadline()
+	s.requeueUrgentlyAt(due)
 	if s.HasUnjudgedFailure() {
 		return
 	}

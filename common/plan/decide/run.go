@@ -17,17 +17,17 @@ func (s *steps) begin() {
 	}
 }
 
-// wakeAtDeadline requeues the job at its deadline, if it has one.
-func (s *steps) wakeAtDeadline() {
+// requeueAtDeadline requeues the job at its deadline, if it has one.
+func (s *steps) requeueAtDeadline() {
 	if deadline, ok := s.Deadline(); ok {
-		s.wakeAt(deadline)
+		s.requeueAt(deadline)
 	}
 }
 
 // run creates the missing pods and deletes the pods of earlier attempts.
 func (s *steps) run() {
-	s.wakeAtDeadline()
-	s.wakeToGiveBack()
+	s.requeueAtDeadline()
+	s.requeueToGiveBack()
 	s.CreateService = !s.Seen.HasService
 	s.EnsureNetworkPolicy = s.Seen.NeedsNetworkPolicy
 	s.deleteObsolete()
@@ -38,8 +38,8 @@ func (s *steps) run() {
 	s.awaitReplicas()
 }
 
-// awaitReplicas determines whether the job runs or has recovered from a failure, and when to look again at the replicas
-// that do not run.
+// awaitReplicas determines whether the job runs, whether it has recovered from a failure, and when to requeue it
+// because of replicas that do not run.
 func (s *steps) awaitReplicas() {
 	waiting := 0
 	for _, r := range s.Replicas {
@@ -52,7 +52,7 @@ func (s *steps) awaitReplicas() {
 		}
 		if !r.IsReplaced() && r.Outcome.Phase == batchv1beta1.ReplicaPhasePending {
 			if due := s.PrepareDue(r.Pod); s.Now.Before(due) {
-				s.wakeAt(due)
+				s.requeueAt(due)
 			}
 		}
 	}
@@ -62,8 +62,9 @@ func (s *steps) awaitReplicas() {
 	s.Recovered = view.HasFailed(s.Job.Status) && s.hasRecovered()
 }
 
-// keepsWaiting reports whether a job goes on waiting for the reason that its status has, because its admission will be
-// known soon. Its status has a reason for the present spec, or gets one for pods that no status shows yet.
+// keepsWaiting reports whether a job keeps the reason in its status, because its admission is unknown for a short
+// time. The reason must be about the present spec. If pods exist that no status shows yet, package status first sets
+// a reason, which the job then keeps.
 func (s *steps) keepsWaiting() bool {
 	if !s.Standing.Unknown {
 		return false
@@ -73,8 +74,8 @@ func (s *steps) keepsWaiting() bool {
 		running.ObservedGeneration == s.Job.Generation
 }
 
-// hasRecovered reports whether the job runs again, including every replica that was restarted without its peers. An
-// elastic job can recover with fewer replicas than it expects, even if all replicas were restarted.
+// hasRecovered reports whether the job runs again, including every replica that was restarted without its peers. In
+// an elastic job that trains, the other replicas can still wait, even if all replicas were restarted together.
 func (s *steps) hasRecovered() bool {
 	trains := s.trainsWithLess()
 	return !slices.ContainsFunc(s.Replicas, func(r *view.Replica) bool {

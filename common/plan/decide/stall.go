@@ -8,7 +8,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// watchStall determines what becomes known about a stall of the training. before is the view before restarts.
+// watchStall sets Stall if the state of a stall of the training changes. before is the view before restarts.
 func (s *steps) watchStall(before view.View) {
 	check, unread := before.CheckStall(), before.Unread()
 	was := metav1.ConditionFalse
@@ -33,6 +33,6 @@ func (s *steps) watchStall(before view.View) {
 		s.Stall = Stall{Change: StallKnown}
 	}
 	if !check.Due.IsZero() && s.Running {
-		s.wakeAt(view.Later(check.Due, s.Now.Add(view.ReadingInterval)))
+		s.requeueAt(view.Later(check.Due, s.Now.Add(view.ReadingInterval)))
 	}
 }

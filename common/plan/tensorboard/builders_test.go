@@ -23,5 +23,5 @@ var (
 )
 
 type (
-	heldChange = tensorboard.HeldChange
+	delayedChange = tensorboard.DelayedChange
 )

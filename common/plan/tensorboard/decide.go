@@ -1,5 +1,5 @@
-// Package tensorboard decides about the TensorBoard of a job. The training does not depend on it. Package dependents
-// reads and writes it.
+// Package tensorboard decides about the TensorBoard of a job. The training does not depend on the TensorBoard.
+// Package dependents reads and writes TensorBoards.
 package tensorboard
 
 import (
@@ -24,12 +24,12 @@ type Seen struct {
 	Spec *tensorboardv1beta1.TensorBoardSpec
 	// Status is the dependent status in the status of the job, as it was read. Nil means none.
 	Status *batchv1beta1.DependentStatus
-	// Held is the last change, which must not be repeated yet.
-	Held HeldChange
+	// Delayed is the last change, which must not be repeated yet.
+	Delayed DelayedChange
 }
 
-// Of returns the spec and the status of the TensorBoard of a job. The result is empty if the kind of the job has no
-// TensorBoards.
+// Of returns a snapshot that has only the spec and the dependent status of the TensorBoard, from the job. It is empty
+// if the kind of the job has no TensorBoards.
 func Of(job framework.Job) Seen {
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		return Seen{Spec: owner.TensorBoardSpec(), Status: owner.TensorBoardStatus()}
@@ -44,16 +44,16 @@ func SetStatus(job framework.Job, status *batchv1beta1.DependentStatus) {
 	}
 }
 
-// HeldChange is a change that was made or has failed, and that must not be repeated before a time.
-type HeldChange struct {
+// DelayedChange is a change that was made or has failed, and that must not be repeated yet.
+type DelayedChange struct {
 	// Action is the action of the change, as in DependentStatus.Action.
 	Action string
 	// Until is the time before which the change must not be repeated.
 	Until time.Time
 }
 
-// Decision is the decision about the TensorBoard of a job. The change is made last, so that a problem with
-// it never blocks the training.
+// Decision is the decision about the TensorBoard of a job. The controller makes Change after all other changes, so
+// that a problem with the TensorBoard never blocks the training.
 type Decision struct {
 	// Before is the status that the job has. Nil means none.
 	Before *batchv1beta1.DependentStatus
@@ -61,10 +61,10 @@ type Decision struct {
 	Status *batchv1beta1.DependentStatus
 	// Change is the change to make.
 	Change view.Change
-	// Events are the events to emit after Status was written.
+	// Events are the events to emit after Status is written.
 	Events []report.Event
-	// WakeAt is when to reconcile the job again even if nothing happens. Zero means never.
-	WakeAt time.Time
+	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
+	RequeueAt time.Time
 }
 
 // ChangesStatus reports whether the decision changes the status of the job.
@@ -72,8 +72,8 @@ func (d *Decision) ChangesStatus() bool {
 	return !equality.Semantic.DeepEqual(d.Before, d.Status)
 }
 
-// StatusMayWait reports whether the write of the status can be delayed. Changes that the TensorBoard controller reports
-// can be delayed. Actions and warnings of the job controller are written immediately.
+// StatusMayWait reports whether the write of the status can be delayed. If the status is new or removed, if its
+// action changes, or if a warning begins or ends, it is written immediately. Other changes can be delayed.
 func (d *Decision) StatusMayWait() bool {
 	if d.Before == nil || d.Status == nil {
 		return d.Before == d.Status
@@ -81,9 +81,9 @@ func (d *Decision) StatusMayWait() bool {
 	return d.Before.Action == d.Status.Action && d.Before.Type == d.Status.Type
 }
 
-// Decide decides about the TensorBoard of a job. The dependent status is written before the TensorBoard is created, and
-// removed after the TensorBoard is gone. If there is neither a spec nor a status, the controller does not read the
-// TensorBoard.
+// Decide decides about the TensorBoard of a job. The dependent status is written before the TensorBoard is created,
+// and removed after the TensorBoard is gone. If there is neither a spec nor a status, the controller does not read
+// the TensorBoard and changes nothing.
 func (t Seen) Decide(job *view.Job, now time.Time) Decision {
 	d := steps{job: job, seen: t, now: now}
 	d.Before, d.Status = t.Status, t.Status
@@ -107,22 +107,22 @@ type steps struct {
 	Decision
 }
 
-// wakeIn sets when to reconcile the job again.
-func (d *steps) wakeIn(wait time.Duration) { d.WakeAt = d.now.Add(wait) }
+// requeueIn sets when to reconcile the job again.
+func (d *steps) requeueIn(wait time.Duration) { d.RequeueAt = d.now.Add(wait) }
 
-// provide creates or updates the TensorBoard according to the spec of the job. After the end of the job was decided, it
-// only reports the TensorBoard.
+// provide decides to create or update the TensorBoard according to the spec of the job. Once the end of the job is
+// decided, provide only reports the state of the TensorBoard.
 func (d *steps) provide() {
 	decided := d.job.Status.Decided()
 	switch {
-	case decided && d.Before == nil: // the job has never had one
+	case decided && d.Before == nil: // the job has never had a TensorBoard
 	case d.seen.Unknown:
 		d.Status = cmp.Or(d.Before, Creating())
-		d.wakeIn(view.CacheDelay)
+		d.requeueIn(view.CacheDelay)
 	case d.seen.Problem != nil:
 		d.Status = without(d.Before, d.seen.Problem)
 		if !decided {
-			d.wakeIn(d.job.DependentRetry)
+			d.requeueIn(d.job.DependentRetry)
 		}
 	case d.isOwn():
 		d.follow(decided)
@@ -136,7 +136,7 @@ func (d *steps) provide() {
 	case d.seen.Object != nil:
 		conflict := report.NameConflict(view.TheJob, "tensorboard "+d.job.Name, d.seen.Object)
 		d.Status = without(d.Before, conflict)
-		d.wakeIn(d.job.DependentRetry)
+		d.requeueIn(d.job.DependentRetry)
 	default:
 		if d.Before == nil || d.Before.Dependent != nil {
 			d.Status = Creating() // a status with a problem stays until the TensorBoard exists
@@ -148,7 +148,8 @@ func (d *steps) provide() {
 	}
 }
 
-// follow reports the job's own TensorBoard, and updates it if its spec differs from the spec in the job.
+// follow reports the state of the TensorBoard that the job controls, and decides to update it if its spec differs
+// from the spec in the job.
 func (d *steps) follow(decided bool) {
 	object := d.seen.Object
 	status := StatusOf(object, d.Before)
@@ -170,27 +171,28 @@ func (d *steps) follow(decided bool) {
 	d.change(view.Change{Action: batchv1beta1.ActionUpdate, Seen: object, Wanted: wanted})
 }
 
-// remove deletes the TensorBoard that the job no longer needs, and then removes its status.
+// remove decides to delete the TensorBoard that the job no longer needs. Once the job controls no TensorBoard, remove
+// decides to remove the dependent status.
 func (d *steps) remove() {
 	switch {
 	case d.seen.Unknown:
-		d.wakeIn(view.CacheDelay)
+		d.requeueIn(view.CacheDelay)
 	case d.seen.Problem != nil:
 		d.Status = without(d.Status, d.seen.Problem)
-		d.wakeIn(d.job.DependentRetry)
+		d.requeueIn(d.job.DependentRetry)
 	case !d.isOwn():
 		d.Status = nil
 	case d.seen.Object.DeletionTimestamp != nil:
-		d.wakeIn(d.job.DependentRetry)
+		d.requeueIn(d.job.DependentRetry)
 	default:
 		d.change(view.Change{Action: batchv1beta1.ActionDelete, Seen: d.seen.Object})
 	}
 }
 
-// change decides to make a change, unless the change is held.
+// change decides to make a change, unless the change is delayed.
 func (d *steps) change(change view.Change) {
-	if held := d.seen.Held; held.Action == change.Action && d.now.Before(held.Until) {
-		d.WakeAt = held.Until
+	if delayed := d.seen.Delayed; delayed.Action == change.Action && d.now.Before(delayed.Until) {
+		d.RequeueAt = delayed.Until
 		return
 	}
 	d.Change = change
@@ -199,7 +201,7 @@ func (d *steps) change(change view.Change) {
 	d.Status = &status
 }
 
-// IsOwn reports whether the TensorBoard is the job's.
+// isOwn reports whether the job controls the TensorBoard.
 func (d *steps) isOwn() bool {
 	return d.seen.Object != nil && view.IsControlledBy(d.seen.Object, d.job.UID)
 }

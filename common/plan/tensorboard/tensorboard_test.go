@@ -14,12 +14,12 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// tensorBoardView is the part of a dependents.TensorBoard that does not come from the job.
+// tensorBoardView is the part of a tensorboard.Seen that does not come from the job.
 type tensorBoardView struct {
 	Object  *tensorboardv1beta1.TensorBoard
 	Unknown bool
 	Problem *report.RefusedError
-	Held    heldChange
+	Delayed delayedChange
 }
 
 func TestDecideAboutATensorBoard(t *testing.T) {
@@ -37,10 +37,10 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		finished bool
 		deleting bool
 
-		want       *batchv1beta1.DependentStatus
-		wantChange string
-		wantEvent  string
-		wantWakeIn time.Duration
+		want          *batchv1beta1.DependentStatus
+		wantChange    string
+		wantEvent     string
+		wantRequeueIn time.Duration
 	}{
 		"a job without a TensorBoard has no status": {},
 		"a job with a TensorBoard creates it": {
@@ -50,15 +50,15 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb", before: marked, want: marked, wantChange: "Create",
 		},
 		"a creation is not repeated while the cache is stale": {
-			image: "tb", before: marked, view: tensorBoardView{Held: heldChange{"Create", now.Add(view.CacheDelay)}},
-			want: marked, wantWakeIn: view.CacheDelay,
+			image: "tb", before: marked, view: tensorBoardView{Delayed: delayedChange{"Create", now.Add(view.CacheDelay)}},
+			want: marked, wantRequeueIn: view.CacheDelay,
 		},
 		"a job waits while TensorBoards cannot be read yet": {
-			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantWakeIn: view.CacheDelay,
+			image: "tb", view: tensorBoardView{Unknown: true}, want: marked, wantRequeueIn: view.CacheDelay,
 		},
 		"the status is kept while TensorBoards cannot be read yet": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
-			wantWakeIn: view.CacheDelay,
+			wantRequeueIn: view.CacheDelay,
 		},
 		"a TensorBoard without a status is reported as Pending": {
 			image: "tb", before: marked, view: tensorBoardView{Object: board("tb")}, want: reported(unchanged),
@@ -89,9 +89,9 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, want: reported(updated),
 			wantChange: "Update",
 		},
-		"a held creation does not delay an update": {
+		"a delayed creation does not delay an update": {
 			image: "tb:2", before: reported(unchanged),
-			view: tensorBoardView{Object: board("tb"), Held: heldChange{"Create", now.Add(time.Second)}},
+			view: tensorBoardView{Object: board("tb"), Delayed: delayedChange{"Create", now.Add(time.Second)}},
 			want: reported(updated), wantChange: "Update",
 		},
 		"the action Update is kept after the update": {
@@ -102,13 +102,13 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 				s.Reason, s.Note, s.Action, s.Type = "UpdateFailed", "no", "Update", "Warning"
 			}),
 			view: tensorBoardView{
-				Object: board("tb", withReady(metav1.ConditionTrue, "Serving", "")),
-				Held:   heldChange{"Update", now.Add(time.Second)},
+				Object:  board("tb", withReady(metav1.ConditionTrue, "Serving", "")),
+				Delayed: delayedChange{"Update", now.Add(time.Second)},
 			},
 			want: reported(func(s *batchv1beta1.DependentStatus) {
 				s.Ready, s.Reason, s.Note, s.Action, s.Type = true, "UpdateFailed", "no", "Update", "Warning"
 			}),
-			wantWakeIn: time.Second,
+			wantRequeueIn: time.Second,
 		},
 		"a TensorBoard that is being deleted is reported": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb", deletingBoard)},
@@ -124,16 +124,16 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		},
 		"a TensorBoard of another owner is a name conflict": {
 			image: "tb", view: tensorBoardView{Object: board("tb", foreignBoard)}, want: warning("", "NameConflict", taken),
-			wantEvent: "Warning NameConflict TensorBoard: " + taken, wantWakeIn: retry,
+			wantEvent: "Warning NameConflict TensorBoard: " + taken, wantRequeueIn: retry,
 		},
 		"a name conflict is reported once": {
 			image: "tb", before: warning("", "NameConflict", taken), view: tensorBoardView{Object: board("tb", foreignBoard)},
-			want: warning("", "NameConflict", taken), wantWakeIn: retry,
+			want: warning("", "NameConflict", taken), wantRequeueIn: retry,
 		},
-		"a rejected creation is not retried while it is held": {
+		"a rejected creation is not retried while it is delayed": {
 			image: "tb", before: warning("Create", "CreateFailed", "quota"),
-			view: tensorBoardView{Held: heldChange{"Create", now.Add(time.Second)}},
-			want: warning("Create", "CreateFailed", "quota"), wantWakeIn: time.Second,
+			view: tensorBoardView{Delayed: delayedChange{"Create", now.Add(time.Second)}},
+			want: warning("Create", "CreateFailed", "quota"), wantRequeueIn: time.Second,
 		},
 		"the status of a rejected creation is kept during the retry": {
 			image: "tb", before: warning("Create", "CreateFailed", "quota"),
@@ -142,7 +142,7 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		"a read error is a warning": {
 			image: "tb", before: reported(unchanged), view: tensorBoardView{Problem: failing},
 			want:      warning("Create", "ReadFailed", "forbidden"),
-			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
+			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantRequeueIn: retry,
 		},
 		"the TensorBoard of a job that is being deleted is not changed": {
 			image: "tb:2", before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, deleting: true,
@@ -179,14 +179,14 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			before: reported(unchanged), view: tensorBoardView{Object: board("tb")}, wantChange: "Delete",
 			want: reported(func(s *batchv1beta1.DependentStatus) { s.Action = "Delete" }),
 		},
-		"a deletion is not retried while it is held": {
+		"a deletion is not retried while it is delayed": {
 			before: reported(unchanged),
-			view:   tensorBoardView{Object: board("tb"), Held: heldChange{"Delete", now.Add(time.Second)}},
-			want:   reported(unchanged), wantWakeIn: time.Second,
+			view:   tensorBoardView{Object: board("tb"), Delayed: delayedChange{"Delete", now.Add(time.Second)}},
+			want:   reported(unchanged), wantRequeueIn: time.Second,
 		},
 		"the status is kept while the TensorBoard is being deleted": {
 			before: reported(unchanged), view: tensorBoardView{Object: board("tb", deletingBoard)},
-			want: reported(unchanged), wantWakeIn: retry,
+			want: reported(unchanged), wantRequeueIn: retry,
 		},
 		"the status is removed after the TensorBoard was deleted": {
 			before: reported(unchanged),
@@ -196,12 +196,12 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 		},
 		"a deletion waits while the API server does not respond": {
 			before: reported(unchanged), view: tensorBoardView{Unknown: true}, want: reported(unchanged),
-			wantWakeIn: view.CacheDelay,
+			wantRequeueIn: view.CacheDelay,
 		},
 		"a deletion waits while the TensorBoard cannot be read": {
 			before: reported(unchanged), view: tensorBoardView{Problem: failing},
 			want:      warning("Create", "ReadFailed", "forbidden"),
-			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantWakeIn: retry,
+			wantEvent: "Warning ReadFailed TensorBoard: forbidden", wantRequeueIn: retry,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 			if tc.finished {
 				j.Status.Phase = batchv1beta1.JobPhaseSucceeded
 			}
-			seen := tensorboard.Seen{Status: tc.before.DeepCopy(), Held: tc.view.Held}
+			seen := tensorboard.Seen{Status: tc.before.DeepCopy(), Delayed: tc.view.Delayed}
 			seen.Object, seen.Unknown, seen.Problem = tc.view.Object, tc.view.Unknown, tc.view.Problem
 			if tc.image != "" {
 				seen.Spec = &tensorboardv1beta1.TensorBoardSpec{Image: tc.image}
@@ -224,17 +224,18 @@ func TestDecideAboutATensorBoard(t *testing.T) {
 				event = e.Type + " " + e.Reason + " " + e.Message
 			}
 			diff(t, "event", tc.wantEvent, event)
-			wakeIn := time.Duration(0)
-			if !d.WakeAt.IsZero() {
-				wakeIn = d.WakeAt.Sub(now)
+			requeueIn := time.Duration(0)
+			if !d.RequeueAt.IsZero() {
+				requeueIn = d.RequeueAt.Sub(now)
 			}
-			diff(t, "time until the requeue", tc.wantWakeIn, wakeIn)
+			diff(t, "time until the requeue", tc.wantRequeueIn, requeueIn)
 			diff(t, "status before the decision, which must not be modified", tc.before, seen.Status)
 		})
 	}
 }
 
-// Actions of the job controller are written immediately. The state of the TensorBoard can be batched.
+// New actions of the job controller are written immediately. Changes of the state of the TensorBoard can be batched
+// with later changes.
 func TestTensorBoardStatusMayWait(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

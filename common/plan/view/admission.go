@@ -16,83 +16,86 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Admission is the observed object through which another controller admits the pods of a job, such as a PodGroup.
-// Package admission implements it.
+// Admission is the observed object, such as a PodGroup, through which another controller admits the pods of a job.
+// Package admission has the implementations.
 type Admission interface {
-	// Standing returns what the object means for the job with the given UID.
+	// Standing returns the effect of the object on the job with the given UID.
 	Standing(job types.UID) Standing
-	// Request returns how to change the object so that it requests what the job needs now.
+	// Request returns how to change the object so that it requests the replicas that the job needs now, and which
+	// missing pods must still wait.
 	Request(job *Job, need Need) Answer
-	// Join sets the field Join of each pod to create, so that the pod becomes a member of the admitted object. All of
-	// these pods are admitted. leader is the name of the job's first pod. present are the pods of the current attempt
-	// that have not ended.
+	// Join sets the field Join of each creation, so that the new pod becomes a member of the object. The object has
+	// already admitted all of the new pods. leader is the name of the job's first pod. present are the pods of the
+	// current attempt that have not ended.
 	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
-	// Release returns how to release the resources that the object holds, once the job needs no more pods.
-	Release(job *Job, rest Rest) Answer
+	// Withdraw returns how to release the resources that the object holds, once the job needs no more pods.
+	Withdraw(job *Job, rest Rest) Answer
 }
 
 // Need describes the replicas that a job requests admission for.
 type Need struct {
 	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
-	// Done counts, by type, the replicas that have ended and are not restarted now. They run again if all replicas are
-	// restarted, or if the user raises backoffLimit.
+	// Done counts, by type, the replicas that have ended and are not restarted now. They can still run again if all
+	// replicas are restarted, or if the user raises backoffLimit.
 	Done map[string]int32
-	// Spent counts, by type, the replicas of Done that have no pod that runs and never run again, as long as the user
-	// does not change the policies of the job.
+	// Spent counts, by type, the replicas of Done whose resources are no longer needed: they have no running pod, and
+	// they never run again unless the user changes the policies of the job.
 	Spent map[string]int32
-	// Scheduling reports whether a replica has no node, or needs another one.
+	// Scheduling reports whether a replica that has not ended still needs a node, for its current pod or for the next
+	// one.
 	Scheduling bool
-	// Pods is the number of pods of the job, of all attempts.
+	// Pods is the number of pods of the job, including pods of earlier attempts.
 	Pods int
-	// Ready counts, by type, the replicas that are ready or have ended. If an elastic job trains, it counts all
+	// Ready counts, by type, the replicas that are ready or have ended. If an elastic job trains, Ready counts all
 	// replicas.
 	Ready map[string]int32
-	// Elsewhere reports whether another cluster runs the replicas. Then Pods and Ready are those of the status that
-	// Kueue has copied, and Done and Spent are unknown.
+	// Elsewhere reports whether another cluster runs the replicas. Then Pods and Ready come from the status that Kueue
+	// has copied from that cluster, and Done, Spent and Scheduling are not set.
 	Elsewhere bool
 }
 
-// Rest is what is left of a job that needs no more pods.
+// Rest describes a job that needs no more pods.
 type Rest struct {
 	// Pods is the number of pods of the job.
 	Pods int
-	// End is the condition that records how the job has ended. It is nil until no pod can run anymore, and for a job
-	// that is paused.
+	// End is the condition that records how the job has ended. Nil unless the job has finished and none of its pods can
+	// still run.
 	End *metav1.Condition
 }
 
-// Standing is what an admission means for a job. The zero value means that the job may run.
+// Standing is the effect of an admission on a job. The zero value means that the job can run.
 type Standing struct {
-	// Unknown reports whether the controller does not know yet which objects exist.
+	// Unknown reports whether the controller does not know yet if the object exists.
 	Unknown bool
 	// UID is the UID of the object if the job controls it. Otherwise, it is empty.
 	UID types.UID
-	// Waits reports whether the job waits for its admission. Until it is admitted, the job has not started.
+	// Waits reports whether the job must not start yet, because it is not admitted. A job with a PodGroup never waits in
+	// this sense: it starts before its pods are admitted.
 	Waits bool
 	// Stops is why the replicas that run must stop. It is empty if they may go on.
 	Stops string
-	// AdmittedBy is the UID of the object that has admitted the job. Pods without the label LabelAdmittedBy with this
-	// value were not admitted by it. It is empty if pods do not have the label.
+	// AdmittedBy is the UID of the object that has admitted the job. A pod whose label LabelAdmittedBy has another value
+	// belongs to another admission, and must stop. Empty means that the label does not matter.
 	AdmittedBy types.UID
-	// AssignsNodes reports whether the controller of the admission also assigns the nodes of the pods.
+	// AssignsNodes reports whether the controller that admits the pods also assigns their nodes.
 	AssignsNodes bool
-	// Expired reports whether the admission has reached its maximum duration. WhyExpired is a message about it.
+	// Expired reports whether the admission has reached its maximum duration. WhyExpired is the message about that.
 	Expired    bool
 	WhyExpired string
-	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason. Nil means
-	// that only the pods themselves have the reason.
+	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason. If
+	// WhyPending is nil, only the status of the pod can have the reason.
 	WhyPending func(pod *corev1.Pod) (reason, message string, known bool)
 }
 
-// Answer is a decision about the object of an Admission, and its consequences for missing pods.
+// Answer is a decision about the object of an Admission, and about which missing pods are created.
 type Answer struct {
 	// Change is the change of the object.
 	Change Change
-	// Wait is why missing pods are not created yet. Nil means that they are admitted.
+	// Wait is why missing pods are not created yet. Nil means that none of them has to wait.
 	Wait *Wait
-	// Most is the number of replicas of each type that are admitted. Only the other ones wait. Nil means that either
-	// all or none are admitted.
+	// Most is, by type, the number of replicas that are admitted. Replicas beyond it wait. If Most is nil, all replicas
+	// are admitted or, if Wait is set, none.
 	Most map[string]int32
 	// Problem is why the job cannot have the object. Nil means no problem.
 	Problem *report.RefusedError
@@ -109,7 +112,8 @@ type Wait struct {
 
 // Change is a change of an object that a job owns. The zero value changes nothing.
 type Change struct {
-	// OfStatus reports whether an update changes the status of the object instead of the rest.
+	// OfStatus reports whether an update changes the status of the object. If false, an update changes the metadata and
+	// the spec.
 	OfStatus bool
 	// Action is a value of DependentStatus.Action. Empty means none.
 	Action string
@@ -119,13 +123,14 @@ type Change struct {
 	Wanted Object
 }
 
-// Snapshot is what is known of an object that a job owns.
+// Snapshot is the observed state of an object that a job needs.
 type Snapshot[T Object] struct {
-	// Object is the object that the job needs, whoever owns it. Nil means that there is none.
+	// Object is the object with the name that the job needs. The job or somebody else can own it. Nil means that it does
+	// not exist or, if Unknown or Problem is set, that it was not read.
 	Object T
 	// Unknown reports whether the controller does not know yet if the object exists.
 	Unknown bool
-	// Problem is why the object cannot be read. Nil means no problem.
+	// Problem is why the object cannot be read, or why the job cannot have it. Nil means no problem.
 	Problem *report.RefusedError
 }
 
@@ -141,14 +146,15 @@ func (v *View) WaitsForStart() bool {
 	return v.Job.Status.StartTime == nil && v.Standing.Waits && !slices.ContainsFunc(v.Replicas, (*Replica).IsCurrent)
 }
 
-// WhyStop returns why the pods of the present attempt must go. It is empty if they may stay, or if there are none.
+// WhyStop returns why the pods of the present attempt must be deleted. It is empty if they may stay, or if there are
+// none.
 func (v *View) WhyStop() string {
 	for _, r := range v.Replicas {
 		if !r.IsCurrent() {
 			continue
 		}
 		if v.Standing.Stops != "" {
-			return v.Standing.Stops // the pod of a replica that has ended holds the quota, too
+			return v.Standing.Stops // a pod uses quota even if its replica has ended
 		}
 		if r.Done {
 			continue
@@ -178,8 +184,8 @@ func (v *View) WhyPending(pod *corev1.Pod) (reason, message string) {
 	return reason, message
 }
 
-// PrepareDue returns when the job reports that the kubelet has not prepared a starting pod. It returns zero if that is
-// not the reason why the pod does not run yet.
+// PrepareDue returns when the job reports that the volumes or the network of a pod are still not ready. It returns
+// zero if the kubelet is not preparing them, or if there is a more specific reason why the pod is pending.
 func (v *View) PrepareDue(pod *corev1.Pod) time.Time {
 	due := prepareDue(pod)
 	if due.IsZero() {
@@ -191,7 +197,7 @@ func (v *View) PrepareDue(pod *corev1.Pod) time.Time {
 	return due
 }
 
-// prepareDelay is how long the kubelet can take to prepare a pod before the job reports it.
+// prepareDelay is how long the kubelet can take to prepare a pod before the job reports the pod as not ready.
 const prepareDelay = time.Minute
 
 // prepareDue returns when the kubelet should have prepared a pod. It returns zero if the kubelet has prepared it, or

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/launcher"
 	"tensorstack.dev/jobs/common/policy"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // ReplicaFailure is a failure and the replica that failed.
@@ -19,7 +19,7 @@ type ReplicaFailure struct {
 	Failure policy.Failure
 }
 
-// String describes in one line which replica failed, how, and which of its processes failed.
+// String describes in one line which replica failed and how, and, if known, which process failed.
 func (f ReplicaFailure) String() string {
 	name, reason := f.Replica.Member.Name, f.Failure.Cause()
 	if reason == batchv1beta1.ReasonDeleted {
@@ -38,13 +38,13 @@ func (f ReplicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.Failure.ExitCode, reason, process)
 }
 
-// process describes how the process ended that the launcher reports as the first to fail. String appends the text. It
-// is empty if the launcher reports no process.
+// process returns the last part of the text of String: how the first process to fail ended, as the launcher reports.
+// It is empty if the launcher reports no exit code of a process.
 func (f ReplicaFailure) process() string {
 	rank, report := f.Rank(), f.Report()
 	who := "a process"
 	switch {
-	case report.ExitCode == nil: // a report with an exit code also names the rank or the host
+	case report.ExitCode == nil: // String names the rank itself, if it is known
 		return ""
 	case rank != nil:
 		who = fmt.Sprintf("rank %d", *rank)
@@ -52,14 +52,15 @@ func (f ReplicaFailure) process() string {
 	if culprit := f.Culprit(); culprit != f.Replica {
 		who += " on " + culprit.Member.Name
 	}
-	if signal := launcher.Signal(*report.ExitCode); signal != "" {
+	if signal := trainlog.Signal(*report.ExitCode); signal != "" {
 		return fmt.Sprintf(": %s was terminated by %s", who, signal)
 	}
 	return fmt.Sprintf(": %s ended with exit code %d", who, *report.ExitCode)
 }
 
-// Rank returns the rank of the process that failed. It is the rank in the output, otherwise the rank of the replica if
-// each replica is one process. It is nil if the rank is unknown.
+// Rank returns the rank of the process that failed. It is the rank that the launcher reports. Without such a report,
+// it is the rank of the replica, if each replica is one process and no init container failed. Nil means that there is
+// no such rank.
 func (f ReplicaFailure) Rank() *int32 {
 	if f.Report().Rank == nil && f.Replica.Spec.RanksAreReplicas && !f.Failure.Init {
 		return &f.Replica.Member.Rank
@@ -67,13 +68,13 @@ func (f ReplicaFailure) Rank() *int32 {
 	return f.Report().Rank
 }
 
-// Report returns the information of the launcher about the process that failed first. If the node or a device of the
-// replica caused the failure, the launcher knows nothing of it, and might name a process of another replica.
-func (f ReplicaFailure) Report() launcher.Report {
+// Report returns the information of the launcher about the process that failed first. If a node or a device caused
+// the failure, a report that names another replica is ignored, because the launcher does not know the cause.
+func (f ReplicaFailure) Report() trainlog.Report {
 	report := f.Failure.Report
 	host, _, _ := strings.Cut(report.Host, ".")
 	if policy.IsNodeFault(f.Failure.Reason) && host != "" && host != f.Replica.Member.Name {
-		return launcher.Report{}
+		return trainlog.Report{}
 	}
 	return report
 }
@@ -88,7 +89,8 @@ func (f ReplicaFailure) Culprit() *Replica {
 	return f.Replica
 }
 
-// Node returns the name of the node on which the culprit ran. It is empty if its pod was never bound to a node.
+// Node returns the name of the node on which the culprit ran. It is empty if the pod of the culprit was never bound
+// to a node, or if the node is no longer known.
 func (f ReplicaFailure) Node() string {
 	culprit := f.Culprit()
 	if culprit.Pod != nil {
@@ -110,7 +112,7 @@ func (v *View) RootCause() *ReplicaFailure {
 	return cmp.Or(root, v.stall())
 }
 
-// HasUnjudgedFailure reports whether the status records a failure that restarts all replicas, but whose root cause has
+// HasUnjudgedFailure reports whether the status records a failure that restarts all replicas, and its root cause has
 // not been determined yet.
 func (v *View) HasUnjudgedFailure() bool {
 	return slices.ContainsFunc(v.Replicas, (*Replica).isUnjudged)

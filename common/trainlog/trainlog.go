@@ -1,7 +1,7 @@
-// Package launcher determines from the output of a replica which of its processes failed first. It parses the reports
+// Package trainlog determines from the output of a replica which of its processes failed first. It parses the reports
 // of torchrun and of the agent of a DeepSpeed job about their ranks, and the tracebacks of Python. The output is
 // untrusted text, and its beginning can be cut off. A program that prints a false report only affects its own job.
-package launcher
+package trainlog
 
 import (
 	"cmp"
@@ -22,16 +22,17 @@ type Report struct {
 	ExitCode *int32
 	// Host of the process, if the launcher names it. Empty if unknown.
 	Host string
-	// Time when the launcher saw the failure, by the clock of its node. The output does not contain the time zone, so UTC
-	// is assumed. Zero if unknown.
+	// Time when the launcher saw the failure or the program recorded it, by the clock of the node. The output does not
+	// contain the time zone, so UTC is assumed. Zero if unknown.
 	Time time.Time
-	// LostPeers reports whether the process only lost the connection to its peers, so that another process failed first.
+	// LostPeers reports whether the process only lost the connection to its peers, so that another process failed
+	// first.
 	LostPeers bool
-	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain why the first of them
-	// failed. An earlier part of the output might contain it.
+	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain the reason for the
+	// first of these failures. An earlier part of the output might contain the reason.
 	IsUnclear bool
-	// LacksOutput reports whether a launcher lists failed processes, but what they printed is missing or cut off. An
-	// earlier part of the output might have it.
+	// LacksOutput reports whether a launcher lists failed processes, but the output of these processes is missing or
+	// cut off. An earlier part of the replica's output might have it.
 	LacksOutput bool
 	// Text is the relevant part of the output, as a terminal shows it: without escape sequences and control characters,
 	// and with the last state of a progress bar. It is at most as long as the output.
@@ -64,10 +65,10 @@ func Read(output string) Report {
 			}
 		}
 		text := first.lines
-		if first.kind != raised && first.kind != lostPeers { // the output before the list shows why, not an exception
+		if first.kind != raised && first.kind != lostPeers { // the reason is in the output before the list
 			lacksStart := isCut(output) && !hasAgent
 			if len(printed) > 0 && lacksStart {
-				printed = printed[1:] // its beginning is missing
+				printed = printed[1:] // the beginning of the first line is missing
 			}
 			printed = withoutPeers(printed, first, all)
 			text = slices.Concat(printed, text)
@@ -75,7 +76,7 @@ func Read(output string) Report {
 		}
 		report.Text = strings.Join(text, "\n")
 	}
-	if Tells(report.ExitCode) {
+	if IsOwnFault(report.ExitCode) {
 		report.LostPeers = false
 	}
 	return report
@@ -84,13 +85,14 @@ func Read(output string) Report {
 // kubeletBytes is how many bytes of the end of an output the kubelet keeps.
 const kubeletBytes = 2048
 
-// isCut reports whether an output has as many bytes as the kubelet keeps. It drops bytes that are not valid UTF-8.
+// isCut reports whether the output is as long as the kubelet's limit, so that its beginning can be missing. It can be
+// a few bytes shorter than the limit, because the kubelet drops bytes that are not valid UTF-8.
 func isCut(output string) bool {
 	return len(output) > kubeletBytes-utf8.UTFMax && len(output) <= kubeletBytes
 }
 
-// withoutPeers returns lines of the output without the report about the first rank of a worker, without those of other
-// ranks, and without the exceptions of processes that only lost their peers.
+// withoutPeers returns the lines of the output that can be about the first failure. It omits reports of agents about
+// a rank, lines of other ranks, and the exceptions of processes that only lost their peers.
 func withoutPeers(lines []string, first failure, all []failure) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		of := newException(prefix.FindString(line)).rank
@@ -101,10 +103,11 @@ func withoutPeers(lines []string, first failure, all []failure) []string {
 	})
 }
 
-// Tells reports whether the exit code shows that the process did not only lose its peers. A process that lost its peers
-// exits with the code of an exception, of SIGABRT (sent by libraries) or of SIGTERM (sent by launchers). The code of a
-// signal is its negative number or, by the convention of shells, 128 plus its number. Tells returns false for nil.
-func Tells(exitCode *int32) bool {
+// IsOwnFault reports whether the exit code rules out that the process only lost its peers. A process that lost its
+// peers exits with the code of an exception, of SIGABRT (sent by libraries) or of SIGTERM (sent by launchers). The code
+// of a signal is its negative number or, by the convention of shells, 128 plus its number. IsOwnFault returns false for
+// nil and 0.
+func IsOwnFault(exitCode *int32) bool {
 	return exitCode != nil && !slices.Contains([]int32{0, 1, -6, 128 + 6, -15, 128 + 15}, *exitCode)
 }
 
@@ -146,8 +149,9 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// readFailures returns the failed processes: those that a launcher lists, each with the exception that it printed,
-// followed by exceptions of other processes. It also returns the lines that torchrun did not print itself.
+// readFailures returns the failed processes. The processes that a launcher lists come first. If the list does not
+// show the cause of a failure, it comes from the exception that the process printed. Exceptions of other processes
+// follow. The result printed contains the lines before those that torchrun itself printed.
 func readFailures(lines []string) (all []failure, printed []string) {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {
@@ -184,7 +188,7 @@ func readFailures(lines []string) (all []failure, printed []string) {
 // kindOf returns the kind of the failure of a listed process, from its exit code or from the exception that is listed
 // with the process.
 func kindOf(exitCode *int32, lines []string) kind {
-	if Tells(exitCode) {
+	if IsOwnFault(exitCode) {
 		return ownCode
 	}
 	recorded := make([]string, 0, len(lines))

@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"regexp"
@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// escape matches an escape sequence of a terminal: a control sequence such as a color, a string such as a title, which
-// ends at the latest with its line, and a short sequence.
+// escape matches an escape sequence of a terminal: a control sequence (for example, a color), a string (for example,
+// a title), or a short sequence. A string without a terminator ends with its line.
 var escape = regexp.MustCompile(
 	`\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)`)
 

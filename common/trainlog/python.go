@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"regexp"
@@ -11,10 +11,10 @@ import (
 // "[rank3]: " or "[default1]:".
 var prefix = regexp.MustCompile(`^\[([A-Za-z_]*?)(\d{1,9})\]: ?`)
 
-// named matches the line after a traceback that names the exception: its class, usually followed by a message.
+// named matches the line that follows a traceback and names the exception: its class, usually followed by a message.
 var named = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*(:|$)`)
 
-// exception is an exception that ended a process, or that it printed.
+// exception is an exception that a process printed. It might have ended the process.
 type exception struct {
 	failure
 	prefix    string
@@ -44,15 +44,16 @@ const (
 	frame     = "  File \""
 )
 
-// chained are the lines that Python prints between an exception and one that was raised while the first was handled.
-// The first exception is the cause.
+// chained are the beginnings of the lines that Python prints between two exceptions if the second one was raised
+// because of the first one, or while the first one was handled. The first exception counts as the cause.
 var chained = []string{
 	"During handling of the above exception, another exception occurred:",
 	"The above exception was the direct cause of the following exception:",
 }
 
-// embedded matches the lines by which the message of an exception introduces the traceback of another process, which is
-// the cause: of torch.multiprocessing.spawn, and of the workers of a DataLoader.
+// embedded matches lines in the message of an exception. Each of these lines introduces the traceback of the cause,
+// which is an exception of another process. Such messages are from torch.multiprocessing.spawn, and from a DataLoader
+// with workers.
 var embedded = regexp.MustCompile(`^(-- Process \d+ terminated with the following error:|Original Traceback \(most recent call last\):)$`)
 
 // readExceptions returns the exceptions that processes printed, in the order of the output. Lines of several processes
@@ -72,12 +73,12 @@ func readExceptions(lines []string) []*exception {
 			open[p] = e
 			e.lines = append(e.lines, line)
 		case e == nil && isChained(text):
-			// The next traceback continues the last exception.
+			// The next traceback is a consequence of the last exception. Skip it.
 			if last := closed[p]; last != nil {
 				open[p] = &exception{isChained: true}
 			}
 		case e == nil && closed[p] != nil && embedded.MatchString(text):
-			// The exception goes on with the traceback that is its cause.
+			// The message of the exception contains the traceback of its cause.
 			e = closed[p]
 			e.add(line)
 			open[p] = e
@@ -113,11 +114,11 @@ func readExceptions(lines []string) []*exception {
 		}
 	}
 	return slices.DeleteFunc(all, func(e *exception) bool {
-		return (e.rank != nil || e.localRank != nil) && closed[e.prefix] != e // the process continued after it
+		return (e.rank != nil || e.localRank != nil) && closed[e.prefix] != e // the process continued after the exception
 	})
 }
 
-// add adds a line of the exception.
+// add adds a line to the exception. It keeps only the last maxLines lines.
 func (e *exception) add(line string) {
 	e.lines = append(e.lines, line)
 	e.lines = e.lines[max(0, len(e.lines)-maxLines):]

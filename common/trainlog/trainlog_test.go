@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"fmt"
@@ -223,7 +223,8 @@ func TestReadOfText(t *testing.T) {
 	}
 }
 
-// torchrun's report fills most of what the kubelet keeps of an output.
+// The report of torchrun fills most of the bytes that the kubelet keeps of an output, so few lines of the program are
+// left.
 func TestTheTextHasTheErrorOfTheProgramUnderTorchrun(t *testing.T) {
 	t.Parallel()
 	listed := "\nE1125 13:26:46.023 7 errors.py:1] failed (exitcode: 2) local_rank: 1 (pid: 7) of binary: python3" +
@@ -367,7 +368,7 @@ func FuzzRead(f *testing.F) {
 		if len(report.Host) > 253 {
 			t.Errorf("the host has %d bytes, want at most 253", len(report.Host))
 		}
-		if report.LostPeers && Tells(report.ExitCode) {
+		if report.LostPeers && IsOwnFault(report.ExitCode) {
 			t.Errorf("LostPeers is true, but exit code %d shows that the process did not only lose its peers", *report.ExitCode)
 		}
 	})

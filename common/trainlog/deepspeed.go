@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"fmt"
@@ -7,16 +7,17 @@ import (
 	"strconv"
 )
 
-// When the training fails, the agent of a DeepSpeed job prints which worker failed, and the last output of that worker.
-// The agent of that worker prints which rank it saw fail first.
+// When the training fails, the agent that runs the launcher of a DeepSpeed job prints which worker failed
+// (agentReport), and the last output of that worker. The agent of that worker prints which of its ranks failed first
+// (rankReport).
 var (
 	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)` +
 		`(; what it printed last:)?$`)
 	rankReport = regexp.MustCompile(`rank (\d{1,9}) failed first on this worker: exit code (-?\d{1,3})$`)
 )
 
-// AgentReport returns the report that the agent of a DeepSpeed job prints about the worker that failed. It ends with
-// the last output of the worker.
+// AgentReport returns the report of a DeepSpeed job's agent about the worker that failed. The argument launcher is
+// the exit code of the launcher. The report ends with printed, the last output of the worker.
 func AgentReport(host string, exitCode, launcher int, printed string) string {
 	line := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", host, exitCode, launcher)
 	if printed == "" {
@@ -43,8 +44,8 @@ func cutAgentReport(lines []string) (host string, exitCode int32, rest []string,
 	return "", 0, lines, false
 }
 
-// readRanks returns the rank that the agent of a worker saw fail first, from the last line about it. The result is
-// empty if there is no such line.
+// readRanks returns the rank that failed first according to the agent of a worker. It reads the last line about such
+// a rank. The result is empty if there is no such line.
 func readRanks(lines []string) (failures []failure) {
 	for _, line := range lines {
 		m := rankReport.FindStringSubmatch(line)

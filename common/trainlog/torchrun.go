@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"regexp"
@@ -38,11 +38,12 @@ var (
 	agentClock  = regexp.MustCompile(`^[WE]\d{4} (\d\d:\d\d:\d\d\.\d{1,9}) `)
 )
 
-// maxListed is the maximum number of processes that are read, from the end of the report. A node has no more.
+// maxListed is the maximum number of processes that are read from the end of the report. No node runs more processes.
 const maxListed = 64
 
 // readTorchrun returns the processes in the last report of torchrun, the index of the first line that torchrun itself
-// printed, and the rank of the first process of the node.
+// printed, and the rank of the first process of the node. If there is no report, begin is the number of lines, and
+// the other results are nil.
 func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int32) {
 	begin = len(lines)
 	isRoot := false
@@ -116,9 +117,9 @@ func (f *failure) readField(line string) *int32 {
 	return nil
 }
 
-// ownLines returns the index of the first line that torchrun itself printed, and the time of day in its first log line.
-// Log lines contain the time since torch 2.3. They are before the given line, in which torchrun's exception begins.
-// Only the traceback of that exception is in between.
+// ownLines returns the index of the first line that torchrun itself printed, and the time of day in its first log
+// line. Since torch 2.3, log lines contain the time. The argument exception is the index of the line that names
+// torchrun's exception. Torchrun prints its log lines, then the traceback of this exception, and then this line.
 func ownLines(lines []string, exception int) (begin int, clock string) {
 	begin = exception
 	for begin > 0 && !agentFailed.MatchString(lines[begin]) {

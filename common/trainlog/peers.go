@@ -1,4 +1,4 @@
-package launcher
+package trainlog
 
 import (
 	"slices"
@@ -6,8 +6,8 @@ import (
 )
 
 // signs are lower-case parts of messages that libraries print about a lost peer. A line matches if it contains all
-// parts of a sign in order. Each sign contains the name of a library or is too specific for other messages: for
-// example, a connection of a data set that is closed is not a lost peer.
+// parts of a sign in order. Each sign contains the name of a library or is too specific to match other messages, such
+// as one about a closed connection to a data set.
 var signs = [][]string{
 	{"gloo/", "closed by peer"},
 	{"gloo/", "reset by peer"},
@@ -27,7 +27,7 @@ var signs = [][]string{
 	{"torch.distributed.elastic.multiprocessing.api.signalexception"},
 }
 
-// bareSigns are complete lines with the exceptions that the store of torch raises before torch 2.1.
+// bareSigns are complete lines about the exceptions that the store of torch raises in versions before 2.1.
 var bareSigns = []string{
 	"RuntimeError: Connection reset by peer", "RuntimeError: Broken pipe", "RuntimeError: Socket Timeout",
 }

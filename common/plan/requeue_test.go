@@ -18,77 +18,77 @@ func TestRequeueDelay(t *testing.T) {
 	t.Parallel()
 	ran := func(j *jobBuilder, pods ...*corev1.Pod) *jobBuilder { return j.Saw(time.Hour, pods...) }
 	for name, tc := range map[string]struct {
-		decision plan.Decision
-		wakeIn   time.Duration
-		want     bool
+		decision  plan.Decision
+		requeueIn time.Duration
+		want      bool
 	}{
 		"a job is requeued at its deadline": {
 			decision: ran(job(role("worker", 1)).Deadline(4000), pod("job-worker-0", running)).
 				Sees(pod("job-worker-0", running)),
-			wakeIn: 400 * time.Second,
-			want:   false,
+			requeueIn: 400 * time.Second,
+			want:      false,
 		},
 		"a finished job is requeued when it expires": {
-			decision: ran(job(role("worker", 1)).TTL(60), pod("job-worker-0", running)).Sees(pod("job-worker-0", exited(0))),
-			wakeIn:   time.Minute,
-			want:     false,
+			decision:  ran(job(role("worker", 1)).TTL(60), pod("job-worker-0", running)).Sees(pod("job-worker-0", exited(0))),
+			requeueIn: time.Minute,
+			want:      false,
 		},
 		"a job that awaits reports is requeued urgently when they are due": {
 			decision: ran(job(role("worker", 2)).Window(2*time.Second), pod("job-worker-0", running),
 				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
-			wakeIn: 2 * time.Second,
-			want:   true,
+			requeueIn: 2 * time.Second,
+			want:      true,
 		},
 		"a job that awaits reports is requeued urgently if its deadline is earlier": {
 			decision: ran(job(role("worker", 2)).Deadline(3610).Window(time.Minute), pod("job-worker-0", running),
 				pod("job-worker-1", running)).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1))),
-			wakeIn: 10 * time.Second,
-			want:   true,
+			requeueIn: 10 * time.Second,
+			want:      true,
 		},
 		"a job is requeued urgently for its second restart": {
 			decision: ran(job(role("worker", 1)), pod("job-worker-0", running)).
 				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
 				Saw(0, pod("job-worker-0", exited(1), again(1))).Sees(),
-			wakeIn: 10 * time.Second,
-			want:   true,
+			requeueIn: 10 * time.Second,
+			want:      true,
 		},
 		"a job whose leader succeeded is requeued urgently to delete the peers": {
 			decision: ran(job(role("worker", 2)).GivePeers(30*time.Second), pod("job-worker-0", running),
 				pod("job-worker-1", running)).
 				Sees(pod("job-worker-0", exited(0)), pod("job-worker-1", running)),
-			wakeIn: 30 * time.Second,
-			want:   true,
+			requeueIn: 30 * time.Second,
+			want:      true,
 		},
 		"a job is requeued urgently to delete the pod of a lost node by force": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
 				Sees(pod("job-worker-0", running, onLostNode, deleting)),
-			wakeIn: 90 * time.Second,
-			want:   true,
+			requeueIn: 90 * time.Second,
+			want:      true,
 		},
 		"a job without a deadline is requeued urgently for a pod of a lost node before the pod is overdue": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(40*time.Second), pod("job-worker-0", running)).
 				Sees(pod("job-worker-0", running, onLostNode, deleting)),
-			wakeIn: 70 * time.Second,
-			want:   true,
+			requeueIn: 70 * time.Second,
+			want:      true,
 		},
 		"a job is requeued urgently to read the node of an evicted pod again": {
 			decision: ran(job(role("worker", 1)).LoseNodesAfter(time.Minute), pod("job-worker-0", running)).
 				Sees(policy.OnRespondingNode(pod("job-worker-0", running, onLostNode, deleting))),
-			wakeIn: 90 * time.Second,
-			want:   true,
+			requeueIn: 90 * time.Second,
+			want:      true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diff(t, "requeue delay", tc.wakeIn, summarize(tc.decision).WakeIn)
+			diff(t, "requeue delay", tc.requeueIn, summarize(tc.decision).RequeueIn)
 			diff(t, "urgency", tc.want, tc.decision.Urgent)
 		})
 	}
 }
 
 // A job is requeued at the earliest time that it waits for.
-func TestWakeAtIsTheEarliestTime(t *testing.T) {
+func TestRequeueAtIsTheEarliestTime(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		deadline int64
@@ -103,17 +103,17 @@ func TestWakeAtIsTheEarliestTime(t *testing.T) {
 				Saw(time.Hour, pod("job-worker-0", running)).
 				Saw(time.Minute, pod("job-worker-0", exitedAgo(1, time.Minute))).
 				Saw(0, pod("job-worker-0", exited(1), again(1)))
-			diff(t, "requeue delay", tc.want, summarize(j.Sees()).WakeIn)
+			diff(t, "requeue delay", tc.want, summarize(j.Sees()).RequeueIn)
 		})
 	}
 }
 
-// Nothing is known of the volumes of a pod whose node does not report its state.
+// If the node of a pod does not report, it is unknown whether the volumes of the pod are ready.
 func TestAnUnreachablePodIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 1)).Sees(pod("job-worker-0", unprepared(0), unreachable))
 	diff(t, "phase", batchv1beta1.JobPhaseUnknown, d.Status.Phase)
-	diff(t, "requeue delay", time.Duration(0), summarize(d).WakeIn)
+	diff(t, "requeue delay", time.Duration(0), summarize(d).RequeueIn)
 }
 
 // The kubelet can take a minute to prepare a pod.
@@ -127,12 +127,12 @@ func TestAnUnpreparedPodIsAwaited(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		pod        *corev1.Pod
-		wantReason string
-		wantWakeIn time.Duration
+		pod           *corev1.Pod
+		wantReason    string
+		wantRequeueIn time.Duration
 	}{
 		"a job is requeued a minute after the kubelet began to prepare its pod": {
-			pod: pod("job-worker-0", unprepared(0)), wantReason: batchv1beta1.ReasonPending, wantWakeIn: time.Minute,
+			pod: pod("job-worker-0", unprepared(0)), wantReason: batchv1beta1.ReasonPending, wantRequeueIn: time.Minute,
 		},
 		"a job is not requeued after the minute": {
 			pod: pod("job-worker-0", unprepared(2*time.Minute)), wantReason: batchv1beta1.ReasonPending,
@@ -149,14 +149,14 @@ func TestAnUnpreparedPodIsAwaited(t *testing.T) {
 		},
 		"a job is requeued only for the end of a pod that is deleted": {
 			pod: pod("job-worker-0", unprepared(0), deleting), wantReason: batchv1beta1.ReasonRestarting,
-			wantWakeIn: untilOverdue,
+			wantRequeueIn: untilOverdue,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := job(role("worker", 1)).Sees(tc.pod)
 			diff(t, "reason", tc.wantReason, d.Status.Reason)
-			diff(t, "requeue at", tc.wantWakeIn, summarize(d).WakeIn)
+			diff(t, "requeue at", tc.wantRequeueIn, summarize(d).RequeueIn)
 		})
 	}
 }
@@ -170,12 +170,12 @@ func TestAPodThatWaitsForSomethingElseIsNotReportedAsUnprepared(t *testing.T) {
 	}, conditionOf(d, batchv1beta1.ConditionRunning))
 }
 
-// A status can have been written by somebody else.
+// Somebody other than the controller can set the condition FailureTarget.
 func TestAJobThatEndsDoesNotWaitForProgress(t *testing.T) {
 	t.Parallel()
 	j := ran().Reporting(60, 0, notify)
 	j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
 		Type: batchv1beta1.ConditionFailureTarget, Status: metav1.ConditionTrue, Reason: "Failed",
 	})
-	diff(t, "requeue delay", time.Duration(0), summarize(j.Sees()).WakeIn)
+	diff(t, "requeue delay", time.Duration(0), summarize(j.Sees()).RequeueIn)
 }
