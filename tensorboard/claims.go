@@ -1,141 +1,49 @@
 package tensorboard
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/fair"
 )
 
 // claims is the observed state of the claims that a TensorBoard mounts.
 type claims struct {
-	// Reason is why the claims cannot be mounted, with details in Message. It is empty if they can be mounted.
+	// Reason is why a claim cannot be mounted. It is empty if all claims can be mounted.
 	Reason string
 	// WantedOn is the node of another pod that uses, or waits for, a claim that only one node at a time can mount. It is
 	// empty if there is no such pod.
 	WantedOn string
-	// Message has the details of Reason, or the pod of WantedOn.
+	// Message has the details of Reason. If WantedOn is set instead, Message names the pod that uses the claim.
 	Message string
 }
 
-const (
-	// podPage is how many pods a page of a list has. The API server stores pods of up to 1.5 MiB.
-	podPage = 20
-	// podPages is how many pages can be in memory at the same time. All namespaces share them.
-	podPages = 4
-)
-
-// claimReader reads claims, and the pods that use them, from the API server. The cache has no claims, and only the pods
-// of TensorBoards.
-type claimReader struct {
-	client.Reader
-
-	// pages limits the pages that are in memory.
-	pages *fair.Pool
+// checkClaim reports whether only one node at a time can mount a claim. If the claim cannot be mounted, checkClaim
+// returns the reason instead. claim is nil if it does not exist.
+func checkClaim(name string, claim *corev1.PersistentVolumeClaim) (isExclusive bool, seen claims) {
+	no := func(reason, format string) (bool, claims) {
+		return false, claims{Reason: reason, Message: fmt.Sprintf(format, name)}
+	}
+	switch {
+	case claim == nil:
+		return no(v1beta1.ReasonClaimNotReady, "persistentvolumeclaim %s does not exist")
+	case slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod):
+		return no(v1beta1.ReasonClaimExclusive,
+			"persistentvolumeclaim %s is ReadWriteOncePod, so no other pod could use it while TensorBoard runs")
+	case claim.Status.Phase != corev1.ClaimBound:
+		return no(v1beta1.ReasonClaimNotReady, "persistentvolumeclaim %s is not bound yet")
+	}
+	return !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) &&
+		!slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany), claims{}
 }
 
-func newClaimReader(reader client.Reader) *claimReader {
-	return &claimReader{Reader: reader, pages: fair.NewPool(podPages)}
-}
-
-// observe returns the state of the claims of a TensorBoard. If only one node at a time can mount a claim, it also finds
-// another pod that uses the claim. A TensorBoard waits until its claims are bound, because the first pod that uses a
-// claim decides where the volume is, and so where the training has to run.
-func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
-	exclusive, seen, err := r.readClaims(ctx, tb)
-	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
-		return seen, err
-	}
-	selector, err := fields.ParseSelector("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-	if err != nil {
-		return claims{}, err
-	}
-	return r.findUser(ctx, tb, pod, exclusive, selector)
-}
-
-// readClaims returns the names of the claims that only one node at a time can mount. If a claim cannot be mounted, it
-// returns the reason instead.
-func (r *claimReader) readClaims(
-	ctx context.Context, tb *v1beta1.TensorBoard,
-) (exclusive []string, seen claims, err error) {
-	for _, name := range sourcesOf(&tb.Spec).Claims {
-		var claim corev1.PersistentVolumeClaim
-		err := r.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: name}, &claim)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, claims{
-				Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s does not exist", name),
-			}, nil
-		case err != nil:
-			return nil, claims{}, fmt.Errorf("reading persistentvolumeclaim %s: %w", name, err)
-		case slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod):
-			return nil, claims{Reason: v1beta1.ReasonClaimExclusive, Message: fmt.Sprintf(
-				"persistentvolumeclaim %s is ReadWriteOncePod, so no other pod could use it while TensorBoard runs", name)}, nil
-		case claim.Status.Phase != corev1.ClaimBound:
-			return nil, claims{
-				Reason: v1beta1.ReasonClaimNotReady, Message: fmt.Sprintf("persistentvolumeclaim %s is not bound yet", name),
-			}, nil
-		case !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany) &&
-			!slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany):
-			exclusive = append(exclusive, name)
-		}
-	}
-	return exclusive, claims{}, nil
-}
-
-// findUser finds a pod that uses one of the claims and that the TensorBoard must follow. Only pods that match the field
-// selector are considered. A pod on the node of the TensorBoard is preferred, because the TensorBoard can then stay.
-func (r *claimReader) findUser(
-	ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod, names []string, selector fields.Selector,
-) (claims, error) {
-	found, isHere := claims{}, false
-	check := func(user *corev1.Pod) {
-		if isHere || !hasPrecedence(user, tb, pod) || !usesClaim(user, names) {
-			return
-		}
-		isHere = pod != nil && user.Spec.NodeName == pod.Spec.NodeName
-		if isHere || found.WantedOn == "" {
-			found = claims{WantedOn: user.Spec.NodeName, Message: fmt.Sprintf(
-				"pod %s uses a ReadWriteOnce claim of TensorBoard on node %s", user.Name, user.Spec.NodeName)}
-		}
-	}
-	for next, isLast := "", false; !isLast && !isHere; isLast = next == "" {
-		var err error
-		if next, err = r.readPage(ctx, tb.Namespace, selector, next, check); err != nil {
-			return claims{}, fmt.Errorf("listing the pods that use the claims: %w", err)
-		}
-	}
-	return found, nil
-}
-
-// readPage calls do for each pod of the page with the given continue token. It returns the token of the next page,
-// which is empty after the last page.
-func (r *claimReader) readPage(
-	ctx context.Context, namespace string, selector fields.Selector, token string, do func(*corev1.Pod),
-) (next string, err error) {
-	if err := r.pages.Acquire(ctx, namespace, 1); err != nil {
-		return "", err
-	}
-	defer r.pages.Release(namespace, 1)
-	var page corev1.PodList
-	err = r.List(ctx, &page, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: selector},
-		client.Limit(podPage), client.Continue(token))
-	for i := range page.Items {
-		do(&page.Items[i])
-	}
-	return page.Continue, err
-}
-
-// hasPrecedence reports whether the TensorBoard must run on the node of another pod that uses its claim. A training pod
-// has precedence, unless it already runs on another node than a TensorBoard that is ready. An older TensorBoard has
-// precedence only over one that is not ready, so that two TensorBoards never give way to each other.
+// hasPrecedence reports whether the TensorBoard must run on the node of user, another pod that uses its claim. pod is
+// the pod of the TensorBoard. A user that is being deleted never has precedence. If pod is nil, any other user has
+// precedence. A training pod also has precedence over an existing pod, unless TensorBoard is ready and the training
+// pod already runs on another node. The pod of another TensorBoard has precedence only over a younger pod that is not
+// ready, so that two TensorBoards never give way to each other.
 func hasPrecedence(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
 	name, isTensorBoard := user.Labels[v1beta1.LabelName]
 	switch {

@@ -1,12 +1,10 @@
 package tensorboard
 
 import (
-	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -19,7 +17,7 @@ const groupRole = "tensorboard"
 
 // groupView is the observed PodGroup of a TensorBoard that is scheduled from a queue.
 type groupView struct {
-	// Object is the PodGroup of that name, or nil if there is none. It can have another owner.
+	// Object is the PodGroup with the name of the pod, or nil if there is none. It can have another owner.
 	Object *schedulerv1beta1.PodGroup
 	// NotInstalled is true if the CRD of PodGroups is not installed.
 	NotInstalled bool
@@ -31,21 +29,6 @@ func t9kScheduler(spec *v1beta1.TensorBoardSpec) *batchv1beta1.T9kScheduler {
 		return nil
 	}
 	return spec.Scheduler.T9kScheduler
-}
-
-// observeGroup reads the PodGroup of a TensorBoard from the API server, not from the cache. The CRD of PodGroups might
-// not be installed, and a kind without a CRD cannot be watched.
-func observeGroup(ctx context.Context, reader client.Reader, tb *v1beta1.TensorBoard) (groupView, error) {
-	var group schedulerv1beta1.PodGroup
-	err := reader.Get(ctx, client.ObjectKey{Namespace: tb.Namespace, Name: objectName(tb.Name)}, &group)
-	switch {
-	case err == nil:
-		return groupView{Object: &group}, nil
-	case meta.IsNoMatchError(err):
-		return groupView{NotInstalled: true}, nil
-	default:
-		return groupView{}, client.IgnoreNotFound(err)
-	}
 }
 
 // buildGroup returns the PodGroup of a TensorBoard, which is a gang of one pod.
@@ -62,7 +45,6 @@ func buildGroup(tb *v1beta1.TensorBoard) *schedulerv1beta1.PodGroup {
 func (d *decision) joinQueue(
 	tb *v1beta1.TensorBoard, group groupView,
 ) (v1beta1.TensorBoardPhase, v1beta1.TensorBoardCondition) {
-	d.RequeueAfter = pollInterval // PodGroups are not watched
 	name := objectName(tb.Name)
 	switch {
 	case group.NotInstalled:
@@ -86,12 +68,11 @@ func (d *decision) joinQueue(
 	case admitted.Status != metav1.ConditionTrue:
 		return v1beta1.TensorBoardPending, notReady(admitted.Reason, admitted.Message)
 	}
-	d.RequeueAfter = 0
 	return "", v1beta1.TensorBoardCondition{}
 }
 
 // whyQueued returns why the PodGroup of a pod without a node is not scheduled. Both results are empty if the PodGroup
-// is scheduled or has no such condition.
+// is scheduled, does not exist, or has no condition GroupScheduled.
 func whyQueued(group groupView) (reason, message string) {
 	if group.Object == nil {
 		return "", ""

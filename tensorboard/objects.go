@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -35,8 +36,8 @@ const (
 // sidecar), plus space for replacing a file.
 var logsLimit = resource.MustParse("11Gi")
 
-// annotationSpecHash is the annotation of a pod with the hash of its spec. Another version of the controller does not
-// replace a pod with the same hash.
+// annotationSpecHash is the annotation of a pod with the hash of its inputs, see specHash. If the hash is the same in
+// another version of the controller, that version does not replace the pod.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
 
 // annotationConfig is the annotation of a pod with the configuration of its sidecar, which reads it as a file. The
@@ -47,8 +48,8 @@ const annotationConfig = "tensorstack.dev/sidecar-config"
 // annotations, and other programs can add annotations.
 const maxConfig = 240 << 10
 
-// objectName returns the name of the objects of a TensorBoard. The suffix prevents a conflict with the Service of the
-// job that has the same name as its TensorBoard.
+// objectName returns the name of the objects of a TensorBoard. A TensorBoard of a job has the name of the job. The
+// suffix prevents a conflict with the Service of the job.
 func objectName(name string) string { return name + "-tb" }
 
 func objectMeta(tb *v1beta1.TensorBoard) metav1.ObjectMeta {
@@ -87,7 +88,8 @@ func buildNetworkPolicy(tb *v1beta1.TensorBoard, options *Options) *networkingv1
 }
 
 // networkPolicySpec returns the spec of the NetworkPolicy of the TensorBoard with the given name. TensorBoard has no
-// login. Users connect to one port of the sidecar. This controller connects to another port, to probe the sidecar.
+// login, so only the allowed peers can connect to the port for users. This controller connects to another port of the
+// sidecar, to probe it.
 func networkPolicySpec(name string, options *Options) networkingv1.NetworkPolicySpec {
 	at := func(port int32) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
@@ -103,6 +105,27 @@ func networkPolicySpec(name string, options *Options) networkingv1.NetworkPolicy
 	)
 }
 
+// server describes the web server that the spec of a TensorBoard requires.
+type server struct {
+	// URL is the address for users, and Prefix is its path without the slash at the end.
+	URL, Prefix string
+	// Config is the configuration of the sidecar, as JSON.
+	Config string
+	// Hash is the hash of the inputs of a pod. A pod with another hash is replaced.
+	Hash string
+}
+
+// newServer returns the server of a TensorBoard.
+func newServer(tb *v1beta1.TensorBoard, options *Options) (server, error) {
+	address, err := options.url(tb.Namespace, tb.Name)
+	if err != nil {
+		return server{}, err
+	}
+	prefix := strings.TrimSuffix(address.Path, "/")
+	config, err := buildConfig(&tb.Spec, prefix)
+	return server{URL: address.String(), Prefix: prefix, Config: config, Hash: specHash(tb.Spec, config)}, err
+}
+
 // buildConfig returns the configuration of the sidecar, as JSON.
 func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, error) {
 	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(spec).All})
@@ -110,7 +133,7 @@ func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, erro
 }
 
 // specHash returns the hash of the inputs of a pod: the configuration of the sidecar, and all fields of the spec except
-// suspend. A pod with another hash is replaced.
+// suspend.
 func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	spec.Suspend = false
 	h := fnv.New64a()
@@ -120,11 +143,11 @@ func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 }
 
 // buildPod returns the pod of a TensorBoard. If a node is given, the pod can run only on that node.
-func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options Options) (*corev1.Pod, error) {
-	if len(config) > maxConfig {
+func buildPod(tb *v1beta1.TensorBoard, wanted server, node string, options Options) (*corev1.Pod, error) {
+	if len(wanted.Config) > maxConfig {
 		return nil, &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf(
 			"the sources in spec.trainingLogFilesets and spec.logDir, with the names of their runs, take %d bytes as JSON, "+
-				"but the limit is %d: use fewer sources or shorter paths", len(config), maxConfig)}
+				"but the limit is %d: use fewer sources or shorter paths", len(wanted.Config), maxConfig)}
 	}
 	resources := corev1.ResourceRequirements{Requests: options.Requests.DeepCopy(), Limits: options.Limits.DeepCopy()}
 	if tb.Spec.Resources != nil {
@@ -155,8 +178,8 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 					// Only the sidecar can connect, so that it sees every request.
 					"--host=127.0.0.1",
 					fmt.Sprintf("--port=%d", sidecar.TensorBoardPort),
-					"--path_prefix=" + pathPrefix,
-					// Replicas and restarted jobs write to the same folder.
+					"--path_prefix=" + wanted.Prefix,
+					// Replicas and restarted jobs write several event files to the same folder.
 					"--reload_multifile=true",
 				},
 				Env:             []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
@@ -190,7 +213,7 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 	if options.User > 0 { // the user need not exist in the image
 		pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.RunAsGroup = &options.User, &options.User
 	}
-	pod.Annotations = map[string]string{annotationSpecHash: specHash(tb.Spec, config), annotationConfig: config}
+	pod.Annotations = map[string]string{annotationSpecHash: wanted.Hash, annotationConfig: wanted.Config}
 	main := &pod.Spec.Containers[0]
 	for i, claim := range s.Claims {
 		name := fmt.Sprintf("claim-%d", i)
@@ -203,7 +226,8 @@ func buildPod(tb *v1beta1.TensorBoard, config, pathPrefix, node string, options 
 	}
 	for i, secret := range s.Secrets {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretVolume(i), VolumeSource: corev1.VolumeSource{
-			// If the Secret is missing, the sidecar reports it in the status. A pod that cannot start has only events.
+			// If the Secret is missing, the sidecar reports the problem in the status. With a required Secret, the pod could
+			// not start, and only its events would show the problem.
 			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 		}})
 	}
@@ -224,8 +248,8 @@ func affinityTo(node string) *corev1.Affinity {
 	}}
 }
 
-// nodeOf returns the only node on which a pod can run, according to its affinity. It is empty if the pod can run on any
-// node.
+// nodeOf returns the only node on which a pod can run, according to its affinity. It is empty if the affinity does
+// not name a single node.
 func nodeOf(pod *corev1.Pod) string {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -233,7 +257,7 @@ func nodeOf(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields { // queues use expressions
+		for _, field := range term.MatchFields { // the nodes of a queue are in matchExpressions
 			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
 				return field.Values[0]
 			}
@@ -256,7 +280,7 @@ func buildSidecar(options *Options, s sources) corev1.Container {
 		// TensorBoard starts after the sidecar has created the folder of logs.
 		StartupProbe:  &corev1.Probe{ProbeHandler: health("/healthz"), PeriodSeconds: 1, FailureThreshold: 60},
 		LivenessProbe: &corev1.Probe{ProbeHandler: health("/healthz"), TimeoutSeconds: 5},
-		// This probe is for TensorBoard. Only the sidecar can connect to it.
+		// This probe shows whether TensorBoard is ready. Only the sidecar can connect to TensorBoard.
 		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
 		Resources: corev1.ResourceRequirements{
 			Requests: options.SidecarRequests.DeepCopy(), Limits: options.SidecarLimits.DeepCopy(),

@@ -18,17 +18,19 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// If the hash of a spec changes, an upgrade of the controller replaces every pod.
+// If a new version of the controller computed another hash for the same spec, an upgrade would replace every pod.
 func TestThePodOfAnEarlierVersionIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	tb := &v1beta1.TensorBoard{Spec: v1beta1.TensorBoardSpec{
 		Image: "example/tensorboard:1", TrainingLogFilesets: []v1beta1.FilesetURI{"t9k://pvc/data/logs?a=1&b=<2>"},
 	}}
-	config, err := buildConfig(&tb.Spec, "/boards/board")
+	options := DefaultOptions()
+	options.URLTemplate = "https://example.org/boards/board/"
+	wanted, err := newServer(tb, &options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod, err := buildPod(tb, config, "/boards/board", "", DefaultOptions())
+	pod, err := buildPod(tb, wanted, "", options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func TestThePodOfAnEarlierVersionIsNotReplaced(t *testing.T) {
 // A ResourceQuota that counts CPU or memory refuses a pod with a container that does not have the counted value.
 func TestTheContainersOfATensorBoardHaveAllValuesThatAQuotaCanRequire(t *testing.T) {
 	t.Parallel()
-	pod, err := buildPod(&v1beta1.TensorBoard{}, "", "", "", DefaultOptions())
+	pod, err := buildPod(&v1beta1.TensorBoard{}, server{}, "", DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +59,11 @@ func TestTheContainersOfATensorBoardHaveAllValuesThatAQuotaCanRequire(t *testing
 	}
 }
 
-// Otherwise, TensorBoard reads only the newest file of each folder. Replicas, and a job that restarts, write several.
+// Without --reload_multifile, TensorBoard reads only the newest event file of each folder. Replicas, and a job that
+// restarts, write several files to a folder.
 func TestTensorBoardReadsAllEventFilesOfAFolder(t *testing.T) {
 	t.Parallel()
-	pod, err := buildPod(&v1beta1.TensorBoard{}, "", "", "", DefaultOptions())
+	pod, err := buildPod(&v1beta1.TensorBoard{}, server{}, "", DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,7 @@ func TestThePodIsNotBuiltIfTheSourcesAreTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := buildPod(&v1beta1.TensorBoard{}, strings.Repeat("x", tc.size), "", "", DefaultOptions())
+			_, err := buildPod(&v1beta1.TensorBoard{}, server{Config: strings.Repeat("x", tc.size)}, "", DefaultOptions())
 			var refused *report.RefusedError
 			switch isRefused := errors.As(err, &refused); {
 			case tc.want == "" && err != nil:

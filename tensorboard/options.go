@@ -28,7 +28,8 @@ type Options struct {
 	Requests, Limits corev1.ResourceList
 	// SidecarRequests and SidecarLimits are the resources of the sidecar.
 	SidecarRequests, SidecarLimits corev1.ResourceList
-	// User is the user ID and the group ID of the processes of TensorBoards. If it is negative, the pods set none.
+	// User is the user ID and the group ID of the processes of TensorBoards. If it is negative, the pods set no user and
+	// no group.
 	User int64
 	// URLTemplate is the template of the URL of a TensorBoard behind a gateway, with the fields .Name and .Namespace. If
 	// empty, the URL is the address of the Service.
@@ -134,8 +135,8 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkLimits returns an error if a request of the containers that the flags are for is above its limit. The API server
-// would refuse all pods.
+// checkLimits returns an error if a resource request is above its limit, because the API server would reject all pods
+// with such a container. name is the prefix of the two flags.
 func checkLimits(name string, requests, limits corev1.ResourceList) error {
 	for _, of := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[of]

@@ -19,8 +19,8 @@ import (
 type observation struct {
 	// Pod is the pod that runs TensorBoard, or nil if there is none.
 	Pod *corev1.Pod
-	// Hash is the hash of the current spec, as a new pod would have it.
-	Hash string
+	// Wanted is the server that the current spec requires.
+	Wanted server
 	// Claims is the state of the claims that TensorBoard mounts.
 	Claims claims
 	// Group is the PodGroup of a TensorBoard that is scheduled from a queue.
@@ -44,8 +44,8 @@ type decision struct {
 	CreateGroup, DeleteGroup bool
 	// Suspend suspends the TensorBoard, because it was idle for too long.
 	Suspend bool
-	// RequeueAfter is the time until the next reconcile, if no event comes first. 0 means never.
-	RequeueAfter time.Duration
+	// RequeueAt is when to reconcile the TensorBoard again even if nothing happens. Zero means never.
+	RequeueAt time.Time
 }
 
 const (
@@ -55,20 +55,23 @@ const (
 	// replacementDelay is the minimum age of a pod that is replaced because it has ended. It limits the load on the
 	// cluster from a pod that is evicted repeatedly.
 	replacementDelay = time.Minute
-	// nodeLostDelay is how long after its grace period a pod is force-deleted, because its node is considered lost. If the
-	// pod still runs, it does no harm, since it only reads.
+	// nodeLostDelay is how long after the end of its grace period a terminating pod is force-deleted. Its node is then
+	// considered lost. If the pod still runs, it does no harm, since it only reads.
 	nodeLostDelay = time.Minute
+	// refusalDelay is the time between two attempts to create or change an object that the API server rejects.
+	refusalDelay = 30 * time.Second
 )
 
 // plan returns the actions for a TensorBoard, and its new status. It is a pure function.
 func plan(tb *v1beta1.TensorBoard, seen observation, options Options, now time.Time) decision {
 	d := decision{Status: *tb.Status.DeepCopy()}
 	d.Status.ObservedGeneration = tb.Generation
+	d.Status.URL = seen.Wanted.URL
 	d.Status.Pod = podStatus(seen.Pod)
 	phase, ready := d.pod(tb, seen, now)
 	d.Status.Phase = phase
 	d.Status.Conditions = []v1beta1.TensorBoardCondition{
-		ready, sourcesAvailable(seen.Answer), d.idle(tb, seen, options),
+		ready, sourcesAvailable(seen.Answer), d.idle(tb, seen, options, now),
 	}
 	for i := range d.Status.Conditions {
 		c := &d.Status.Conditions[i]
@@ -85,8 +88,8 @@ func (d *decision) pod(
 	switch {
 	case pod != nil && !pod.DeletionTimestamp.IsZero():
 		// The timestamp includes the grace period.
-		d.RequeueAfter = max(0, pod.DeletionTimestamp.Add(nodeLostDelay).Sub(now))
-		d.Delete, d.Force = d.RequeueAfter == 0, d.RequeueAfter == 0
+		isDue := d.isDue(pod.DeletionTimestamp.Add(nodeLostDelay), now)
+		d.Delete, d.Force = isDue, isDue
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, "pod "+pod.Name+" is terminating")
 	case tb.Spec.Suspend && pod != nil:
 		d.Delete = true
@@ -96,7 +99,7 @@ func (d *decision) pod(
 		d.DeleteGroup = seen.Group.Object != nil && metav1.IsControlledBy(seen.Group.Object, tb)
 		return v1beta1.TensorBoardSuspended, suspended(tb)
 	case pod == nil && seen.Claims.Reason != "":
-		d.RequeueAfter = pollInterval
+		d.RequeueAt = now.Add(pollInterval)
 		phase := v1beta1.TensorBoardPending
 		if seen.Claims.Reason == v1beta1.ReasonClaimExclusive {
 			phase = v1beta1.TensorBoardFailed
@@ -105,18 +108,18 @@ func (d *decision) pod(
 	case pod == nil:
 		if t9kScheduler(&tb.Spec) != nil {
 			if phase, waits := d.joinQueue(tb, seen.Group); phase != "" {
+				d.RequeueAt = now.Add(pollInterval) // PodGroups are not watched
 				return phase, waits
 			}
 		}
 		d.Create = true
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonCreating, "the pod is being created")
-	case pod.Annotations[annotationSpecHash] != seen.Hash:
+	case pod.Annotations[annotationSpecHash] != seen.Wanted.Hash:
 		d.Delete = true
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping,
 			"pod "+pod.Name+" is terminating because the spec has changed")
 	case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-		d.RequeueAfter = max(0, pod.CreationTimestamp.Add(replacementDelay).Sub(now))
-		d.Delete = d.RequeueAfter == 0
+		d.Delete = d.isDue(pod.CreationTimestamp.Add(replacementDelay), now)
 		return v1beta1.TensorBoardPending, notReady(batchv1beta1.ReasonRestarting,
 			fmt.Sprintf("pod %s has ended and will be replaced: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message))
 	case isMisplaced(pod, seen.Claims.WantedOn):
@@ -128,7 +131,7 @@ func (d *decision) pod(
 			Message: "TensorBoard answers",
 		}
 	}
-	d.RequeueAfter = pollInterval // a pod on another node might need the claims in the meantime
+	d.RequeueAt = now.Add(pollInterval) // a pod on another node might need the claims in the meantime
 	reason, message := whyNotReady(pod)
 	if queued, why := whyQueued(seen.Group); queued != "" && pod.Spec.NodeName == "" {
 		reason, message = queued, why
@@ -141,8 +144,27 @@ func (d *decision) pod(
 	return phase, notReady(reason, message)
 }
 
-// isMisplaced reports whether a pod runs on another node than the one where its claims are needed. A pod without a node
-// is misplaced if it waits for a node where its claims are no longer needed.
+// isDue reports whether a time has come. If not, the TensorBoard is reconciled again at that time.
+func (d *decision) isDue(at, now time.Time) bool {
+	if now.Before(at) {
+		d.RequeueAt = at
+		return false
+	}
+	return true
+}
+
+// refuse changes the decision because an object could not be created. A later attempt can succeed.
+func (d *decision) refuse(tb *v1beta1.TensorBoard, refused *report.RefusedError, now time.Time) {
+	d.Status.Phase = v1beta1.TensorBoardFailed
+	ready := condition(d.Status.Conditions, v1beta1.ConditionReady)
+	*ready = follow(condition(tb.Status.Conditions, v1beta1.ConditionReady), notReady(refused.Reason, refused.Error()),
+		false, now)
+	d.RequeueAt = now.Add(refusalDelay)
+}
+
+// isMisplaced reports whether a pod runs on another node than wantedOn, the node where another pod needs its claims.
+// wantedOn is empty if no other pod needs the claims. A pod that is on no node yet is misplaced unless its affinity
+// names exactly wantedOn, or no node if wantedOn is empty.
 func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 	if pod.Spec.NodeName == "" {
 		return nodeOf(pod) != wantedOn
@@ -152,7 +174,9 @@ func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 
 // idle returns the condition Idle. It also decides whether the TensorBoard has been idle so long that it must be
 // suspended.
-func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Options) v1beta1.TensorBoardCondition {
+func (d *decision) idle(
+	tb *v1beta1.TensorBoard, seen observation, options Options, now time.Time,
+) v1beta1.TensorBoardCondition {
 	c := v1beta1.TensorBoardCondition{Type: v1beta1.ConditionIdle, Status: metav1.ConditionUnknown}
 	before := condition(tb.Status.Conditions, v1beta1.ConditionIdle)
 	switch {
@@ -164,10 +188,10 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 	case seen.Answer.Err != nil:
 		c.Reason, c.Message = v1beta1.ReasonProbeFailed, "the time of the last request is unknown: "+
 			seen.Answer.Err.Error()
-		d.requeueIn(options.ProbeInterval)
+		d.RequeueAt = policy.Earlier(d.RequeueAt, now.Add(options.ProbeInterval))
 		return c
 	}
-	d.requeueIn(options.ProbeInterval)
+	d.RequeueAt = policy.Earlier(d.RequeueAt, now.Add(options.ProbeInterval))
 	idleFor := time.Duration(seen.Answer.Status.IdleSeconds) * time.Second
 	if idleFor < options.IdleAfter {
 		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonRecentRequest
@@ -189,18 +213,11 @@ func (d *decision) idle(tb *v1beta1.TensorBoard, seen observation, options Optio
 	return c
 }
 
-// requeueIn ensures that the TensorBoard is reconciled again within the given time.
-func (d *decision) requeueIn(delay time.Duration) {
-	if d.RequeueAfter == 0 || delay < d.RequeueAfter {
-		d.RequeueAfter = delay
-	}
-}
-
 // notRunning is the message of conditions that need the response of the sidecar.
 const notRunning = "there is no TensorBoard to ask"
 
-// suspended returns the condition Ready of a suspended TensorBoard. Its reason depends on who suspended it: the user,
-// or the controller.
+// suspended returns the condition Ready of a suspended TensorBoard. The reason depends on who suspended the
+// TensorBoard: the user, or the controller.
 func suspended(tb *v1beta1.TensorBoard) v1beta1.TensorBoardCondition {
 	if idle := condition(tb.Status.Conditions, v1beta1.ConditionIdle); idle != nil && idle.Reason == v1beta1.ReasonCulled {
 		return notReady(v1beta1.ReasonCulled, idle.Message)
@@ -235,14 +252,15 @@ func notReady(reason, message string) v1beta1.TensorBoardCondition {
 	}
 }
 
-// follow sets the times of a condition from the previous one, and truncates its message. It returns the previous
-// condition unchanged if the new one reports the same state.
+// follow returns the new condition c with its times and a truncated message. before is the previous condition. If c
+// reports the same state, follow returns before unchanged. asked reports whether the sidecar was asked for its
+// status.
 func follow(
 	before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time,
 ) v1beta1.TensorBoardCondition {
 	c.Message = report.Truncated(c.Message, report.MaxMessage)
 	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
-	// These messages contain times and ports, which change all the time.
+	// The messages of Idle and of ProbeFailed contain times and ports, which change all the time.
 	if same && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle || c.Reason == v1beta1.ReasonProbeFailed) {
 		return *before
 	}

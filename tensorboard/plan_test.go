@@ -22,7 +22,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const hash = "hash"
 
-// seenPod returns a pod of the current spec that was created ten minutes ago, with changes.
+// seenPod returns a pod of the current spec that was created ten minutes ago, and applies the changes to it.
 func seenPod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -76,11 +76,11 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 	type actions struct {
 		Create, Delete, Force    bool
 		CreateGroup, DeleteGroup bool
-		RequeueAfter             time.Duration
+		RequeueIn                time.Duration
 		Phase                    v1beta1.TensorBoardPhase
 		Reason                   string
 	}
-	running := actions{RequeueAfter: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
+	running := actions{RequeueIn: time.Minute, Phase: v1beta1.TensorBoardRunning, Reason: v1beta1.ReasonServing}
 	cases := map[string]struct {
 		suspend   bool
 		scheduler *batchv1beta1.SchedulePolicy
@@ -92,11 +92,11 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 		},
 		"a TensorBoard waits for a claim that is not bound, and is requeued": {
 			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimNotReady}},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonClaimNotReady},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonClaimNotReady},
 		},
 		"a TensorBoard fails if its claim is ReadWriteOncePod": {
 			seen: observation{Claims: claims{Reason: v1beta1.ReasonClaimExclusive}},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonClaimExclusive},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonClaimExclusive},
 		},
 		"a running pod stays when its claim has disappeared": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{Reason: v1beta1.ReasonClaimNotReady}, Answer: idleFor(0)},
@@ -108,7 +108,7 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 		},
 		"a TensorBoard is pending while its pod starts": {
 			seen: observation{Pod: seenPod()},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonPending},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: batchv1beta1.ReasonPending},
 		},
 		"a TensorBoard whose image cannot be pulled fails with the reason ImagePull": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
@@ -117,7 +117,7 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 				}}
 			})},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonImagePull},
 		},
 		"a TensorBoard whose container crashes repeatedly fails with the reason Crashing": {
 			seen: observation{Pod: seenPod(func(pod *corev1.Pod) {
@@ -126,12 +126,12 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 				}}
 			})},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: v1beta1.ReasonCrashing},
 		},
 		"a pod of an earlier spec is deleted": {
-			seen: observation{Pod: seenPod(ready), Hash: "another", Answer: idleFor(0)},
+			seen: observation{Pod: seenPod(ready), Wanted: server{Hash: "another"}, Answer: idleFor(0)},
 			want: actions{
-				Delete: true, RequeueAfter: time.Minute,
+				Delete: true, RequeueIn: time.Minute,
 				Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping,
 			},
 		},
@@ -145,13 +145,13 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 				pod.CreationTimestamp = metav1.NewTime(now.Add(-20 * time.Second))
 			})},
 			want: actions{
-				RequeueAfter: 40 * time.Second, Phase: v1beta1.TensorBoardPending,
+				RequeueIn: 40 * time.Second, Phase: v1beta1.TensorBoardPending,
 				Reason: batchv1beta1.ReasonRestarting,
 			},
 		},
 		"a TensorBoard waits for a terminating pod": {
 			seen: observation{Pod: seenPod(endingFor(0))},
-			want: actions{RequeueAfter: nodeLostDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
+			want: actions{RequeueIn: nodeLostDelay, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonStopping},
 		},
 		"a pod on a lost node is force-deleted": {
 			seen: observation{Pod: seenPod(endingFor(nodeLostDelay))},
@@ -160,7 +160,7 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 		"a pod is deleted if training needs its claim on another node": {
 			seen: observation{Pod: seenPod(ready), Claims: claims{WantedOn: "node-2"}, Answer: idleFor(0)},
 			want: actions{
-				Delete: true, RequeueAfter: time.Minute,
+				Delete: true, RequeueIn: time.Minute,
 				Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonGivingWay,
 			},
 		},
@@ -181,7 +181,7 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 				pod.Spec.NodeName, pod.Spec.Affinity = "", affinityTo("node-1")
 			}), Claims: claims{WantedOn: "node-1"}},
 			want: actions{
-				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending,
 				Reason: batchv1beta1.ReasonUnschedulable,
 			},
 		},
@@ -200,30 +200,30 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 		},
 		"a TensorBoard with a queue fails if PodGroups are not installed": {
 			scheduler: fromQueue, seen: observation{Group: groupView{NotInstalled: true}},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotInstalled},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNotInstalled},
 		},
 		"the PodGroup is created before the pod": {
 			scheduler: fromQueue,
 			want: actions{
-				CreateGroup: true, RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued,
+				CreateGroup: true, RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued,
 			},
 		},
 		"there is no pod until the scheduler-controller has processed the PodGroup": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup()}},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending, Reason: v1beta1.ReasonQueued},
 		},
 		"there is no pod while the queue does not admit the PodGroup": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(metav1.Condition{
 				Type: schedulerv1beta1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: schedulerv1beta1.ReasonQueueClosed,
 			})}},
 			want: actions{
-				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending,
 				Reason: schedulerv1beta1.ReasonQueueClosed,
 			},
 		},
 		"a TensorBoard fails if its PodGroup has another owner": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: &schedulerv1beta1.PodGroup{}}},
-			want: actions{RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNameConflict},
+			want: actions{RequeueIn: pollInterval, Phase: v1beta1.TensorBoardFailed, Reason: batchv1beta1.ReasonNameConflict},
 		},
 		"the pod is created when the PodGroup is admitted": {
 			scheduler: fromQueue, seen: observation{Group: groupView{Object: newGroup(admitted)}},
@@ -238,7 +238,7 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 				})},
 			},
 			want: actions{
-				RequeueAfter: pollInterval, Phase: v1beta1.TensorBoardPending,
+				RequeueIn: pollInterval, Phase: v1beta1.TensorBoardPending,
 				Reason: schedulerv1beta1.ReasonQuotaExceeded,
 			},
 		},
@@ -254,12 +254,12 @@ func TestPlanDecidesAboutThePod(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{UID: boardUID},
 				Spec:       v1beta1.TensorBoardSpec{Suspend: tc.suspend, Scheduler: tc.scheduler},
 			}
-			if tc.seen.Hash == "" {
-				tc.seen.Hash = hash
+			if tc.seen.Wanted.Hash == "" {
+				tc.seen.Wanted.Hash = hash
 			}
 			d := plan(tb, tc.seen, DefaultOptions(), now)
 			got := actions{
-				d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, d.RequeueAfter, d.Status.Phase,
+				d.Create, d.Delete, d.Force, d.CreateGroup, d.DeleteGroup, until(d.RequeueAt), d.Status.Phase,
 				condition(d.Status.Conditions, v1beta1.ConditionReady).Reason,
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -308,7 +308,7 @@ func TestPlanDetectsIdleTensorBoards(t *testing.T) {
 			if tc.never {
 				options.SuspendAfterIdle = 0
 			}
-			seen := observation{Hash: hash, Answer: tc.answer}
+			seen := observation{Wanted: server{Hash: hash}, Answer: tc.answer}
 			if tc.answer != nil {
 				seen.Pod = seenPod(ready)
 			}
@@ -321,11 +321,20 @@ func TestPlanDetectsIdleTensorBoards(t *testing.T) {
 	}
 }
 
-// after plans a TensorBoard for several observations in sequence, each at its time.
+// until returns the duration from now to a time. It returns 0 for the zero time, which means never.
+func until(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return at.Sub(now)
+}
+
+// after updates the status of a TensorBoard by the decisions about several observations. Each step returns an
+// observation and its time.
 func after(tb *v1beta1.TensorBoard, steps ...func() (observation, time.Time)) {
 	for _, step := range steps {
 		seen, at := step()
-		seen.Hash = hash
+		seen.Wanted.Hash = hash
 		tb.Status = plan(tb, seen, DefaultOptions(), at).Status
 	}
 }
@@ -419,7 +428,8 @@ func TestTheConditionNamesASourceThatFails(t *testing.T) {
 		{Run: "b", Source: "s3://b/runs", Error: "the Secret s has no key AWS_ACCESS_KEY_ID"},
 		{Run: "c", Source: "http://c/x", Error: "404"},
 	}}}
-	d := plan(&v1beta1.TensorBoard{}, observation{Hash: hash, Pod: seenPod(ready), Answer: broken}, DefaultOptions(), now)
+	seen := observation{Wanted: server{Hash: hash}, Pod: seenPod(ready), Answer: broken}
+	d := plan(&v1beta1.TensorBoard{}, seen, DefaultOptions(), now)
 	got := *condition(d.Status.Conditions, v1beta1.ConditionSourcesAvailable)
 	want := v1beta1.TensorBoardCondition{
 		Type: "SourcesAvailable", Status: "False", Reason: "FetchFailed",
@@ -438,7 +448,7 @@ func TestTheMessageOfAConditionIsTruncated(t *testing.T) {
 	pod := seenPod(func(pod *corev1.Pod) {
 		pod.Status.Phase, pod.Status.Message = corev1.PodFailed, strings.Repeat("x", 2*report.MaxMessage)
 	})
-	d := plan(tb, observation{Hash: hash, Pod: pod}, DefaultOptions(), now)
+	d := plan(tb, observation{Wanted: server{Hash: hash}, Pod: pod}, DefaultOptions(), now)
 	for _, c := range d.Status.Conditions {
 		if len(c.Message) > report.MaxMessage {
 			t.Errorf("the message of %s has %d bytes, want at most %d", c.Type, len(c.Message), report.MaxMessage)

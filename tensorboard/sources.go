@@ -33,7 +33,7 @@ type sources struct {
 	Claims, Secrets []string
 }
 
-// sourceCollector collects sources. Its time grows with the number of sources, and not with its square.
+// sourceCollector collects sources. The time that it needs is linear in the number of sources.
 type sourceCollector struct {
 	sources
 
@@ -43,7 +43,7 @@ type sourceCollector struct {
 	runs map[string]int
 }
 
-// The keys of names in sourceCollector.seen.
+// The types of names in sourceCollector.seen, so that a claim and a Secret can have the same name.
 type (
 	claimName  string
 	secretName string
@@ -118,8 +118,8 @@ func (s *sourceCollector) addURL(address string) {
 	s.add(name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
 }
 
-// add adds a source and names its run, unless the source already exists. If another run has the name, it appends the
-// lowest number from 2 that makes the name unique.
+// add adds a source and names its run, unless the source already exists. If another run already has this name, add
+// appends the lowest number from 2 that makes the name unique.
 func (s *sourceCollector) add(name string, source sidecar.Source) {
 	if !s.note(locationOf(source)) {
 		return

@@ -30,13 +30,15 @@ func (o *Options) strip(object client.Object) {
 
 // Limits of the memory that tenants can use. Namespaces share largeBoardMemory.
 const (
-	// maxCachedBoard is the largest TensorBoard that the cache holds completely, in bytes of memory. Of a larger one the
-	// cache holds only the metadata and the phase, and a reconcile reads it from the API server.
+	// maxCachedBoard is the largest TensorBoard that the cache holds completely, in bytes of memory. Of a larger
+	// TensorBoard, the cache holds only the metadata and the phase, and a reconcile reads the TensorBoard from the API
+	// server.
 	maxCachedBoard = 32 << 10
 	// largeBoardMemory limits the memory for large TensorBoards that are reconciled at the same time, in bytes.
 	largeBoardMemory = 64 << 20
-	// costOfLargeBoard is the number of copies of a large TensorBoard that a reconcile has in memory: as it was read,
-	// decoded, with two statuses, and as a pod with its config.
+	// costOfLargeBoard is the memory that a reconcile of a large TensorBoard needs, in multiples of the size of the
+	// TensorBoard. It has room for the response of the API server, the decoded TensorBoard, two statuses, and a pod with
+	// its config.
 	costOfLargeBoard = 4
 )
 

@@ -146,7 +146,7 @@ func TestTheCacheKeepsTheSpecOfASmallTensorBoard(t *testing.T) {
 			if large.Is(kept) != tc.isLarge {
 				t.Errorf("the TensorBoard is large is %t, want %t", !tc.isLarge, tc.isLarge)
 			}
-			kept.Annotations = nil // the size
+			kept.Annotations = nil // they have only the size
 			if diff := cmp.Diff(tc.want, kept); diff != "" {
 				t.Errorf("unexpected TensorBoard (-want +got):\n%s", diff)
 			}
@@ -154,7 +154,8 @@ func TestTheCacheKeepsTheSpecOfASmallTensorBoard(t *testing.T) {
 	}
 }
 
-// checkStripped fails the test unless the cache keeps the expected object. Stripping it twice has the same result.
+// checkStripped strips an object twice, because stripping a stripped object must not change it. It checks that the
+// result is the expected object and is small.
 func checkStripped(t *testing.T, object, want client.Object) {
 	t.Helper()
 	var got any = object.DeepCopyObject()

@@ -41,7 +41,7 @@ type running struct {
 	*sidecar
 	clock *clocktesting.FakeClock
 	log   buffer
-	stop  func() // like SIGTERM
+	stop  func() // ends the sidecar like SIGTERM
 	ended chan error
 }
 

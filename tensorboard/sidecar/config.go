@@ -1,5 +1,5 @@
-// Package sidecar is the sidecar in the pod of a TensorBoard. It collects the logs from all sources in one folder. All
-// requests to TensorBoard go through it, so that it can report how long TensorBoard has been idle.
+// Package sidecar is the sidecar in the pod of a TensorBoard. It collects the logs from all sources in one folder.
+// All requests to TensorBoard go through the sidecar, so that it can report how long TensorBoard has been idle.
 package sidecar
 
 import (
@@ -36,7 +36,8 @@ type Config struct {
 
 // Source is one source of logs. Exactly one of Link, S3 and HTTP is set.
 type Source struct {
-	// Run is the name of the folder in the folder of logs. The names of the runs begin with it.
+	// Run is the name of the source's folder in the folder of logs. The names of its runs in TensorBoard begin with this
+	// name.
 	Run string `json:"run"`
 	// Link is the absolute path of a folder that is mounted into the container of TensorBoard. It need not be mounted into
 	// the sidecar.

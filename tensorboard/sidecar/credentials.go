@@ -30,7 +30,7 @@ type credentials struct {
 	accessKey    string
 	secretKey    string
 	sessionToken string
-	region       string // empty if the client must find it out
+	region       string // empty if the client must detect the region
 }
 
 // readCredentials reads a mounted Secret. It is called for each fetch, because the Secret can change.
@@ -103,8 +103,8 @@ func parseEndpoint(endpoint string) (host string, https bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-// parseS3Cfg parses the configuration of s3cmd like s3cmd: values are literal, invalid lines are ignored, and HTTPS is
-// the default.
+// parseS3Cfg parses the configuration of s3cmd by the rules of s3cmd: values are literal, invalid lines are ignored,
+// and HTTPS is the default.
 func parseS3Cfg(text string) (credentials, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
 		IgnoreInlineComment:      true,

@@ -12,15 +12,15 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// maxDescription is the maximum length of the description of an error, in bytes. A description can contain any text
-// from a server.
+// maxDescription is the length, in bytes, after which the description of an error is cut off. A description can
+// contain any text from a server.
 const maxDescription = 500
 
 // queries matches the queries of URLs in a text, which can contain signatures.
 var queries = regexp.MustCompile(`\?[^\s"']+`)
 
-// ownAddresses matches the local address of a connection in front of the remote address. Its port is different each
-// time.
+// ownAddresses matches the local address of a connection, which precedes the remote address in an error. The local
+// port is different each time.
 var ownAddresses = regexp.MustCompile(`\S+:\d+->`)
 
 // describe returns a description of an error in one line, without the given secrets, the URL of the request and the

@@ -25,8 +25,8 @@ func newPage(source HTTPSource, transport http.RoundTripper) *page {
 	return &page{url: source.URL, client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
 }
 
-// checkRedirect allows redirects to any host. It removes the Referer header, because the original query can contain a
-// signature.
+// checkRedirect allows redirects to any host. It removes the Referer header, which has the original URL, because the
+// query of that URL can contain a signature.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	r.Header.Del("Referer")
 	if len(via) >= maxRedirects {

@@ -21,10 +21,10 @@ type fileServer struct {
 	data     string
 	etag     string
 	modified time.Time
-	answers  http.HandlerFunc // replaces the response with the file
+	answers  http.HandlerFunc // if set, handles the requests in place of the file
 	noRange  bool
 	chunked  bool
-	requests []string // method, path, Range and If-None-Match
+	requests []string // path, Range and If-None-Match of each request
 	headers  []http.Header
 	sent     int
 }
@@ -83,7 +83,7 @@ func TestAFileOfAnHTTPServerIsFetched(t *testing.T) {
 		wantAbsent   bool
 		wantError    string
 		wantRequests []string
-		wantSent     int // not checked if 0
+		wantSent     int // the number of sent bytes, which is not checked if 0
 	}
 	data := func(data string) func(s *fileServer) { return func(s *fileServer) { s.data = data } }
 	fails := func(code int) func(s *fileServer) {

@@ -42,7 +42,7 @@ func tree(t *testing.T, folder string) map[string]string {
 	return got
 }
 
-// put creates files, links and folders in a folder. They have the same form as the result of tree.
+// put creates files, links and folders in a folder. The argument files has the same form as the result of tree.
 func put(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {

@@ -11,7 +11,8 @@ import (
 const (
 	// projectorConfig is the name of the files that configure the projector of TensorBoard.
 	projectorConfig = "projector_config.pbtxt"
-	// maxProjectorConfig is how many bytes of such a file are read, and maxProjectorFiles how many files they can name.
+	// maxProjectorConfig is the maximum number of bytes that are read of such a file. maxProjectorFiles is the maximum
+	// number of files that all configurations in a folder can name together.
 	maxProjectorConfig = 1 << 20
 	maxProjectorFiles  = 1000
 )
@@ -19,8 +20,8 @@ const (
 // projectorPath matches a path in the configuration of a projector, except the path of a checkpoint.
 var projectorPath = regexp.MustCompile(`\b(?:tensor|metadata|bookmarks|image)_path\s*:\s*["']([^"'\n]+)["']`)
 
-// projectorFiles returns the files that the configurations of projectors in a folder name, up to a limit. It ignores
-// configurations that cannot be read.
+// projectorFiles returns the paths that the projector configurations in a folder name, at most maxProjectorFiles. It
+// ignores configurations that cannot be read.
 func projectorFiles(folder fs.FS) map[string]bool {
 	named := map[string]bool{}
 	_ = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

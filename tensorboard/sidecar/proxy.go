@@ -15,7 +15,7 @@ import (
 var healthCheckers = []string{"kube-probe/", "GoogleHC/", "ELB-HealthChecker/"}
 
 // newProxy returns a proxy for the TensorBoard at the address. It forwards requests with an unchanged path, including
-// the path prefix, and records them in the activity. It streams responses.
+// the path prefix. It records all requests except health checks in the activity, and streams responses.
 func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.Handler {
 	target := &url.URL{Scheme: "http", Host: address}
 	proxy := &httputil.ReverseProxy{

@@ -22,12 +22,13 @@ import (
 const (
 	// downloads is how many files of a source are fetched concurrently.
 	downloads = 4
-	// maxFailures is how many failed files end a fetch early, because the server is probably unavailable and each attempt
-	// takes time. Files that the server refuses or that exceed the quota do not count. The files are fetched in random
-	// order, so that the same files do not end every fetch.
+	// maxFailures is the number of failed files after which a fetch ends early, because the server is probably
+	// unavailable and each attempt takes time. Files that the server refuses or that exceed the quota do not count. The
+	// files are fetched in random order, so that the same files do not end every fetch.
 	maxFailures = 8
-	// overlap is how many bytes at the end of an event file are fetched again, to verify that the file was only appended
-	// to. Each record contains the time when it was written, so the overlap of another file differs.
+	// overlap is the number of bytes at the end of a local event file that are fetched again, to verify that data was
+	// only appended to the file. Each record contains the time when it was written, so the overlap of another file
+	// differs.
 	overlap = 16 << 10
 )
 
@@ -57,8 +58,8 @@ func newRun(s store, root *os.Root, q *quota) (*run, error) {
 	return r, err
 }
 
-// fetch synchronizes the folder with the source. If it fetches the configuration of a projector, it then fetches the
-// files that the configuration names.
+// fetch synchronizes the folder with the source. If a fetched projector configuration names other files than before,
+// fetch then also fetches these files.
 func (r *run) fetch(ctx context.Context) error {
 	named := projectorFiles(r.root.FS())
 	err := r.fetchShown(ctx, named)
@@ -111,7 +112,7 @@ func (r *run) fetchShown(ctx context.Context, named map[string]bool) error {
 	return summary(failures, len(objects))
 }
 
-// summary returns one error for all failures. The same failures have the same error.
+// summary returns one error for all failures. The text of the error does not depend on the order of the failures.
 func summary(failures []error, of int) error {
 	if len(failures) == 0 {
 		return nil
@@ -122,7 +123,7 @@ func summary(failures []error, of int) error {
 	return fmt.Errorf("%d of %d files cannot be fetched, for example %w", len(failures), of, first(failures))
 }
 
-// first returns the same error for any order of the errors.
+// first returns the error whose text sorts first, so that the result does not depend on the order of the errors.
 func first(failures []error) error {
 	return slices.MinFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
@@ -178,8 +179,8 @@ type file struct {
 	version  string // empty if unknown, for example after a restart of the sidecar
 }
 
-// is reports whether the file is a complete copy of that version of its object. A complete file has the modification
-// time of the object.
+// is reports whether the file is a complete copy of the given version of its object. A complete file has the
+// modification time of the object.
 func (f file) is(size int64, version string, modified time.Time) bool {
 	switch {
 	case f.size != size:
@@ -258,7 +259,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	return r.complete(o.path, have.size+written, c)
 }
 
-// compare reads the given number of bytes from the content, and reports whether they equal the beginning.
+// compare reads size bytes from the content, and reports whether they equal the data of the reader beginning.
 func compare(c *content, beginning io.Reader, size int64) (same bool, err error) {
 	n, err := io.Copy(&comparer{beginning}, io.LimitReader(c, size))
 	switch {

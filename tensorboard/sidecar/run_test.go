@@ -23,9 +23,9 @@ type memory struct {
 	objects map[string]string
 	fails   map[string]error // errors of open, by object
 	cut     int64            // bytes of each response that arrive before the connection breaks; 0 means all
-	sent    atomic.Int64     // bytes
+	sent    atomic.Int64     // the number of sent bytes
 	opened  atomic.Int64
-	broken  error // error of list
+	broken  error // the error of list
 }
 
 func (m *memory) list(context.Context, map[string]bool) ([]object, error) {
@@ -113,7 +113,7 @@ func TestARunIsSynchronizedWithItsSource(t *testing.T) {
 		source    map[string]string
 		cut       int64
 		fails     map[string]error
-		restarted bool // before the fetch
+		restarted bool // the sidecar restarts before the fetch
 		limit     *int64
 		want      map[string]string
 		wantError string
@@ -305,7 +305,7 @@ func TestAnEventFileGrowsInPlace(t *testing.T) {
 	source := &memory{objects: map[string]string{"a.tfevents": "1"}}
 	r := runIn(t, t.TempDir(), source, 1<<30)
 	wantError(t, r.fetch(t.Context()), "")
-	reader, err := r.root.Open("a.tfevents") // like TensorBoard
+	reader, err := r.root.Open("a.tfevents") // TensorBoard also keeps the file open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,8 +457,8 @@ func TestFilesAreWrittenOnlyToTheFolderOfTheRun(t *testing.T) {
 	}
 }
 
-// FuzzFilesAreWrittenOnlyToTheFolderOfTheRun fetches two objects with any paths. In the folder, any path can be a link
-// to another folder.
+// FuzzFilesAreWrittenOnlyToTheFolderOfTheRun fetches two objects with any paths into a folder. The folder already has
+// a link to another folder, also with any path.
 func FuzzFilesAreWrittenOnlyToTheFolderOfTheRun(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"../other/file", "a.tfevents", "a.tfevents"},

@@ -10,7 +10,8 @@ import (
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// attempts is how often the client sends each request. It does not retry, because the next fetch does.
+// attempts is how often the client sends each request. The client does not retry a failed request, because the next
+// fetch sends the request again.
 const attempts = 1
 
 // bucket is a folder in S3-compatible storage.
@@ -18,7 +19,7 @@ type bucket struct {
 	source    S3Source
 	transport http.RoundTripper
 
-	// The credentials and the client are updated for each list.
+	// Each list updates the credentials and the client if the credentials have changed.
 	credentials credentials
 	client      *minio.Core
 }

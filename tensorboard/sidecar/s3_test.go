@@ -21,11 +21,11 @@ import (
 // signatures. The end-to-end tests use a real server.
 type s3Server struct {
 	accessKey string
-	noMatch   bool // does not support If-Match
+	noMatch   bool // the server does not support If-Match
 
 	mu       sync.Mutex
 	objects  map[string]string
-	fails    map[string]http.HandlerFunc // responses that replace objects, by key
+	fails    map[string]http.HandlerFunc // handlers of the objects that cannot be read, by key
 	requests []string                    // requests for objects, as key and Range
 }
 
@@ -201,7 +201,7 @@ func TestAFolderOfABucketIsFetched(t *testing.T) {
 		wantTree(t, r, s.want)
 		want := slices.Clone(s.wantAsked)
 		for i := range want {
-			want[i] = strings.TrimSuffix(want[i], " bytes=0-") // there is no range for the start of a file
+			want[i] = strings.TrimSuffix(want[i], " bytes=0-") // a request from the start of a file has no range
 		}
 		if diff := cmp.Diff(want, server.asked()); diff != "" {
 			t.Errorf("unexpected requests (-want +got):\n%s", diff)

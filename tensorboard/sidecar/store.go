@@ -14,10 +14,10 @@ import (
 
 // store is the location of the files of a source.
 type store interface {
-	// list returns the current files that TensorBoard shows. The named files are those of projectors.
+	// list returns the current files that TensorBoard shows. named are the files that projector configurations name.
 	list(ctx context.Context, named map[string]bool) ([]object, error)
-	// open returns the content of the object from an offset, or from an earlier one. If there is a complete local copy,
-	// known is its version.
+	// open returns the content of the object from the given offset. The content can also begin at an earlier offset. If
+	// there is a complete local copy, known is its version. Otherwise, known is empty.
 	open(ctx context.Context, o object, from int64, known string) (*content, error)
 }
 
@@ -32,7 +32,7 @@ type object struct {
 // content is the content of an object, or the last part of it.
 type content struct {
 	io.ReadCloser
-	start    int64 // offset
+	start    int64 // the offset in the object
 	size     int64 // of the whole object; negative if unknown
 	version  string
 	modified time.Time
@@ -57,8 +57,8 @@ const partialSuffix = ".sidecar-partial"
 // isEventFile reports whether a file is an event file, to which data is only appended.
 func isEventFile(name string) bool { return strings.Contains(path.Base(name), "tfevents") }
 
-// isShown reports whether TensorBoard shows data of a file. It does not show checkpoints, which are large. The named
-// files are those of projectors.
+// isShown reports whether TensorBoard shows data of a file. TensorBoard does not show checkpoints, which are large.
+// named are the files that projector configurations name.
 func isShown(name string, named map[string]bool) bool {
 	folder, base := path.Split(name)
 	return isEventFile(name) || base == projectorConfig || named[name] ||

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// stalled is how long a connection can make no progress before it times out. The time for a whole file is not limited.
+// stalled is how long a connection can be without progress before it times out. The time for a whole file is not
+// limited.
 const stalled = 30 * time.Second
 
 // newTransport returns a transport for requests to the servers of logs. It does not decompress responses, because

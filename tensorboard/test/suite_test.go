@@ -135,7 +135,7 @@ func (b *board) idleFor(d time.Duration) {
 	b.status.Store(&sidecar.Status{IdleSeconds: int64(d / time.Second)})
 }
 
-// run makes a pod run on a node and become ready, like the kubelet. The board responds at its address.
+// run makes a pod run on a node and become ready, like the kubelet. The board responds at the address of the pod.
 func (b *board) run(ctx context.Context, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Expect(plane.ChangePod(ctx, pod, func(pod *corev1.Pod) {
@@ -154,7 +154,7 @@ func end(ctx context.Context, pod *corev1.Pod) {
 	Expect(plane.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})).To(Succeed())
 }
 
-// condition returns the status and the reason of a condition.
+// condition returns the status and the reason of a condition, or "none" if there is no such condition.
 func condition(tb *v1beta1.TensorBoard, name string) string {
 	for _, c := range tb.Status.Conditions {
 		if c.Type == name {

@@ -1,5 +1,5 @@
 // Package networkpolicies runs the tensorboard-controller with --network-policies against a real API server, with the
-// permissions of the component that is shipped for it. In these tests, no network enforces the NetworkPolicies.
+// permissions of the shipped component networkpolicies. In these tests, no network enforces the NetworkPolicies.
 package networkpolicies
 
 import (
