@@ -2,11 +2,15 @@ package scheduler
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -15,6 +19,35 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func cpu(quantity string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
+}
+
+// until returns the duration from now to the given time. It returns 0 for the zero time, which means never.
+func until(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return at.Sub(now)
+}
+
+// newTestReconciler returns a reconciler at the time now.
+func newTestReconciler(c client.Client, e engine) *reconciler {
+	return &reconciler{
+		client: c, reader: c, engine: e, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
+	}
+}
+
+// ensureEngine reads and writes the objects of the engine as a reconcile does. It returns the changes with the errors
+// of their writes.
+func ensureEngine(t *testing.T, c client.Client, e engine, view queueView) *engineChanges {
+	t.Helper()
+	r := newTestReconciler(c, e)
+	if err := r.observeEngine(t.Context(), &view); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ensure(t.Context(), &view, decision{Ensure: ensure(e, view, now)}); err != nil {
+		t.Fatal(err)
+	}
+	return view.Ensured
 }
 
 // newGroup returns an admitted group in the queue "lab" that needs the given number of pods and has the given pods.
@@ -97,7 +130,7 @@ func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(now)
 
 func failed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
 
-// ofCPUs returns a change to a pod that requests this quantity of CPUs.
+// ofCPUs returns a change that makes a pod request the quantity of CPUs.
 func ofCPUs(quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpu(quantity) }
 }

@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// gpus is the devices of the DeviceClass gpu in a quota.
+// gpus is the name of the devices of the DeviceClass gpu in a quota.
 const gpus corev1.ResourceName = "gpu.deviceclass.resource.k8s.io/devices"
 
 // exactly returns a request for devices of a DeviceClass.
@@ -96,7 +96,7 @@ func TestDevicesOfAClaim(t *testing.T) {
 	}
 }
 
-// claiming adds claims to a pod.
+// claiming returns a change that sets the claims of a pod.
 func claiming(entries ...corev1.PodResourceClaim) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.ResourceClaims = entries }
 }
@@ -110,21 +110,22 @@ func ofTemplate() corev1.PodResourceClaim {
 	return corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("template")}
 }
 
-// generated records the name of a claim that was created from a template. Nil means that the pod needs none.
+// generated returns a change that records in the status of a pod the name of the claim that was created from its
+// template. Nil means that the pod needs no claim.
 func generated(claim *string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: claim}}
 	}
 }
 
-// recorded marks a pod as released, with a record of its devices.
+// recorded returns a change that marks a pod as released with the given devices, as JSON.
 func recorded(devices string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationReleased, devices)
 	}
 }
 
-// requestingGPUs makes the container of a pod request devices as a resource.
+// requestingGPUs returns a change that makes the container of a pod request n GPUs as a resource, without a claim.
 func requestingGPUs(n string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
@@ -149,9 +150,9 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods   []*corev1.Pod
 		claims []client.Object
-		// want are the released pods, and waiting is the resource or the claim that the others wait for.
+		// want are the names of the released pods, and waiting is the resource or the claim that the group waits for.
 		want    []string
-		waiting held
+		waiting shortage
 	}{
 		"pods whose claims fit are released": {
 			pods:   []*corev1.Pod{newPod(gated, claiming(named("a"))), newPod(gated, claiming(named("b")))},
@@ -161,43 +162,43 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 		"pods whose claims do not fit wait": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(named("a"))), newPod(gated, claiming(named("b")))},
 			claims:  []client.Object{newClaim("a", exactly("gpu", 2)), newClaim("b", exactly("gpu", 3))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 		"a claim counts for each of its pods": {
 			pods:    []*corev1.Pod{newPod(released, claiming(named("a"))), newPod(gated, claiming(named("a")))},
 			claims:  []client.Object{newClaim("a", exactly("gpu", 3))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 		"a claim that was created from a template counts": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(ofTemplate()), generated(new("a")))},
 			claims:  []client.Object{newClaim("a", exactly("gpu", 5))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 		"a pod waits for the claim of its template, although another claim has the name of the entry": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(ofTemplate()))},
 			claims:  []client.Object{newClaim("gpu", exactly("gpu", 1))},
-			waiting: held{Pod: "a-0", Claim: "of a template"},
+			waiting: shortage{Pod: "a-0", Claim: "of a template"},
 		},
 		"a pod does not wait for a claim that it does not need": {
 			pods: []*corev1.Pod{newPod(gated, claiming(ofTemplate()), generated(nil))}, want: []string{"a-0"},
 		},
 		"a pod waits for a claim that does not exist": {
 			pods:    []*corev1.Pod{newPod(gated), newPod(gated, claiming(named("later")))},
-			waiting: held{Pod: "a-1", Claim: "later"},
+			waiting: shortage{Pod: "a-1", Claim: "later"},
 		},
 		"a released pod counts the devices that it had, although its claim is gone": {
 			pods: []*corev1.Pod{
 				newPod(running, recorded(`{"gpu":3,"nic":9}`), claiming(named("gone"))), newPod(gated, claiming(named("a"))),
 			},
 			claims:  []client.Object{newClaim("a", exactly("gpu", 2))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 		"a released pod counts the devices of a claim that is larger than before": {
 			pods: []*corev1.Pod{
 				newPod(running, recorded(`{"gpu":1}`), claiming(named("a"))), newPod(gated, claiming(named("b"))),
 			},
 			claims:  []client.Object{newClaim("a", exactly("gpu", 3)), newClaim("b", exactly("gpu", 2))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 		"the devices that a container of a released pod requests count once": {
 			pods: []*corev1.Pod{
@@ -214,16 +215,16 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 		},
 		"a pod waits indefinitely if it has too many claims": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(make([]corev1.PodResourceClaim, maxClaims+1)...))},
-			waiting: held{Pod: "a-0", Claim: "of a template"},
+			waiting: shortage{Pod: "a-0", Claim: "of a template"},
 		},
 		"a pod waits indefinitely if its claim has too many classes": {
 			pods:    []*corev1.Pod{newPod(gated, claiming(named("a")))},
 			claims:  []client.Object{newClaim("a", tooMany...)},
-			waiting: held{Pod: "a-0", Claim: "a"},
+			waiting: shortage{Pod: "a-0", Claim: "a"},
 		},
 		"devices that a container requests as a resource count": {
 			pods:    []*corev1.Pod{newPod(gated, requestingGPUs("5"))},
-			waiting: held{Resource: gpus},
+			waiting: shortage{Resource: gpus},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,12 +234,12 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 				g.Pods[i] = cached(t, g.Pods[i])
 			}
 			view := queueView{Queue: of4GPUs(), Groups: []groupView{g}}
-			r := &reconciler{client: throughCache(t, newTestClient(t, tc.claims...))}
+			r := newTestReconciler(throughCache(t, newTestClient(t, tc.claims...)), native{})
 			if err := r.countDevices(t.Context(), &view); err != nil {
 				t.Fatal(err)
 			}
-			if isUnknown := tc.waiting.Claim != ""; isUnknown != (view.RequeueAfter == claimDelay) {
-				t.Errorf("the queue is reconciled again after %s, want %s: %t", view.RequeueAfter, claimDelay, isUnknown)
+			if isUnknown := tc.waiting.Claim != ""; isUnknown != (until(view.RequeueAt) == claimDelay) {
+				t.Errorf("the queue is reconciled again after %s, want %s: %t", until(view.RequeueAt), claimDelay, isUnknown)
 			}
 			pods, waiting := release(quotaOf(view.Queue), view.Groups, nil)
 			var got []string
@@ -259,13 +260,13 @@ func TestExtraPodsWaitForTheirClaims(t *testing.T) {
 	t.Parallel()
 	g := newGroup("a", 1, newPod(running), newPod(gated, extra, claiming(named("later"))), newPod(gated, extra))
 	view := queueView{Queue: of4GPUs(), Groups: []groupView{g}}
-	r := &reconciler{client: newTestClient(t)}
+	r := newTestReconciler(newTestClient(t), native{})
 	if err := r.countDevices(t.Context(), &view); err != nil {
 		t.Fatal(err)
 	}
 	pods, _ := release(quotaOf(view.Queue), view.Groups, nil)
-	if len(pods) != 1 || pods[0].Name != "a-2" || view.RequeueAfter != claimDelay {
-		t.Errorf("released %v and reconciled again after %s, want a-2 and %s", pods, view.RequeueAfter, claimDelay)
+	if len(pods) != 1 || pods[0].Name != "a-2" || until(view.RequeueAt) != claimDelay {
+		t.Errorf("released %v and reconciled again after %s, want a-2 and %s", pods, until(view.RequeueAt), claimDelay)
 	}
 }
 
@@ -278,7 +279,7 @@ func TestDevicesOfOrphansAndOfSelectedGroupsCount(t *testing.T) {
 		Groups:  []groupView{newGroup("a", 1, pod), newGroup("b", 1, pod).unselected()},
 		Orphans: []*corev1.Pod{pod},
 	}
-	r := &reconciler{client: newTestClient(t, newClaim("a", exactly("gpu", 3)))}
+	r := newTestReconciler(newTestClient(t, newClaim("a", exactly("gpu", 3))), native{})
 	if err := r.countDevices(t.Context(), &view); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,8 @@ func TestReleasedPodsRecordTheirDevices(t *testing.T) {
 			queue := of4GPUs()
 			queue.Spec.Quota.Requests[devicesOfClass(long)] = resource.MustParse("1")
 			view := queueView{Queue: queue, Groups: []groupView{g}}
-			r := &reconciler{client: newTestClient(t, newClaim("a", exactly("gpu", 3)), newClaim("long", exactly(long, 1)))}
+			c := newTestClient(t, newClaim("a", exactly("gpu", 3)), newClaim("long", exactly(long, 1)))
+			r := newTestReconciler(c, native{})
 			if err := r.countDevices(t.Context(), &view); err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +353,7 @@ func TestOnlyQuotasForDevicesReadClaims(t *testing.T) {
 			if got := limitsDevices(tc.queue); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
-			if got := (&volcano{}).gates(tc.queue); got != tc.want {
+			if got := (volcano{}).gates(tc.queue); got != tc.want {
 				t.Errorf("with Volcano, the pods of the queue are gated: %t, want %t", got, tc.want)
 			}
 		})

@@ -1,28 +1,32 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// engine is the scheduler that places the pods. Engines differ in the features of groups and queues that they support.
+// engine is the scheduler that places the pods. Engines differ in the features of groups and queues that they
+// support. The methods are pure functions: other code reads and writes the objects of the engine.
 type engine interface {
-	// blockers returns why the engine cannot schedule the given groups, by namespace. The key "" is for all namespaces.
-	// Objects of one tenant must not affect the groups of another tenant, so a problem that they show blocks only their
-	// namespace.
-	blockers(ctx context.Context, groups []groupView) (map[string]blocker, error)
+	// newGroup returns an empty group of the engine. newQueue returns an empty queue, or nil if the engine has no
+	// queues.
+	newGroup() object
+	newQueue() object
+	// notServed returns the message for the case that the API server does not serve the kind of the engine's groups.
+	notServed() string
+	// blockers maps each namespace to the reason why the engine cannot schedule the given groups of this namespace.
+	// Objects of one tenant must not affect the groups of another tenant. So an object that indicates a problem blocks
+	// only the groups of its own namespace.
+	blockers(groups []groupView, now time.Time) map[string]blocker
 	// gates reports whether the pods of a queue need the scheduling gate, so that the controller decides when or where
-	// they are scheduled. Nil means that the queue does not exist.
+	// they are scheduled. A nil queue means that the queue does not exist.
 	gates(queue *v1beta1.Queue) bool
-	// priorityClass returns the PriorityClass for the pods of a group. It stands for their priority in the engine.
+	// priorityClass returns the PriorityClass for the pods of a group. The class stands for the priority of the pods in
+	// the engine.
 	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
 	// needsOneClass reports whether the engine schedules only pods with the PriorityClass of their group.
 	needsOneClass() bool
@@ -30,31 +34,35 @@ type engine interface {
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
 	// groupLimits returns conditions about the parts of a group's spec that the engine does not support.
 	groupLimits(g groupView) []metav1.Condition
-	// syncGroup creates or updates the engine's group for a PodGroup with these pods. A new group gets the given
-	// PriorityClass, or that of its pods if it has pods already. syncGroup returns the PriorityClass of the engine's
-	// group, which never changes.
-	syncGroup(ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string) (string, error)
-	// syncQueue creates or updates the engine's queue. The view must have a queue.
-	syncQueue(ctx context.Context, view queueView) error
+	// queue returns the changes of the engine's queue and of its status. The view must have a queue. err is a
+	// *report.RefusedError if the engine's queue belongs to somebody else.
+	queue(view queueView) (spec, status change, err error)
+	// group returns the change of the engine's group for a PodGroup. A new group gets the given PriorityClass, or the
+	// class of its pods if it already has pods. classInForce is the PriorityClass of the engine's group. err is a
+	// *report.RefusedError if the engine cannot have the group, for example because an object of somebody else has its
+	// name.
+	group(g groupView, class string) (c change, classInForce string, err error)
 }
 
-// blocker is why an engine cannot schedule groups. Empty if it can.
+// blocker is why an engine cannot schedule groups. An empty Message means that the engine can schedule them.
 type blocker struct {
 	Message string
-	// RequeueAfter is after how long to check again. 0 means never.
-	RequeueAfter time.Duration
+	// RequeueAt is when to check again. Zero means never.
+	RequeueAt time.Time
 }
 
 // newBlocker returns a blocker that is checked again soon, because an administrator can remove it at any time.
-func newBlocker(message string) blocker { return blocker{message, 30 * time.Second} }
+func newBlocker(message string, now time.Time) blocker {
+	return blocker{message, now.Add(30 * time.Second)}
+}
 
-// newEngine returns the engine of the given name. It returns an error if the name is not that of an engine.
-func newEngine(name string, c client.Client, reader client.Reader, clock clock.PassiveClock) (engine, error) {
+// newEngine returns the engine of the given name. It returns an error if no engine has the name.
+func newEngine(name string) (engine, error) {
 	switch name {
 	case "native":
-		return &native{client: c, reader: reader, clock: clock}, nil
+		return native{}, nil
 	case "volcano":
-		return &volcano{client: c, reader: reader}, nil
+		return volcano{}, nil
 	default:
 		return nil, fmt.Errorf("--engine must be native or volcano, got %q", name)
 	}

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // groupOfJobs is the API group of the kinds of jobs.
 const groupOfJobs = "batch.tensorstack.dev"
 
-// endDelay is how long the job controller has to end the job after the group has the condition MaxDurationExceeded.
-// Then the pods are deleted, since a job controller of an earlier version does not support the condition.
+// endDelay is how long the job controller can take to end the job after the group has the condition
+// MaxDurationExceeded. After that, the scheduler-controller deletes the pods, since a job controller of an earlier
+// version ignores the condition.
 const endDelay = 30 * time.Second
 
 // maxDuration returns how long groups of the queue can be on nodes. Nil means no limit.
@@ -27,7 +29,8 @@ func (view queueView) maxDuration() *v1beta1.Duration {
 	return view.Queue.Spec.MaxDuration
 }
 
-// isOfJob reports whether a job controls the group. Other owners, such as TensorBoards, cannot end.
+// isOfJob reports whether a job controls the group. Groups of other owners, such as TensorBoards, do not get the
+// condition MaxDurationExceeded, because these owners cannot end.
 func (g groupView) isOfJob() bool {
 	owner := metav1.GetControllerOf(g.Group)
 	if owner == nil {
@@ -37,9 +40,10 @@ func (g groupView) isOfJob() bool {
 	return err == nil && version.Group == groupOfJobs
 }
 
-// scheduledTime returns when the group was scheduled for the first time. Nil means that the group was not scheduled, or
-// that the queue has no maxDuration. The time is when the first pod was bound, even if that was before the group was
-// created: a tenant can delete a group and create it again.
+// scheduledTime returns when the group was scheduled for the first time. It returns the time in the status if there
+// is one. Otherwise, it returns nil if the group is not scheduled or the queue has no maxDuration, and the time when
+// the first pod was bound in all other cases. That can be before the group was created, because a tenant can delete a
+// group and create it again.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
@@ -67,7 +71,8 @@ func (g groupView) exceeded(scheduled *metav1.Time, most *v1beta1.Duration, now 
 	}
 }
 
-// expire adds the pods to delete because they exceed maxDuration of the queue, and when the next pods will exceed it.
+// expire adds to the decision the pods to delete because they exceed maxDuration of the queue. It requeues the queue
+// at the time when the next pods will exceed it.
 func (d *decision) expire(view queueView, now time.Time) {
 	most := view.maxDuration()
 	if most == nil {
@@ -83,7 +88,8 @@ func (d *decision) expire(view queueView, now time.Time) {
 	}
 }
 
-// expirePods adds the pods that are at least as old as the given length.
+// expirePods adds the active pods that are at least as old as the given length. It requeues the queue at the time
+// when the next pod reaches that age.
 func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time.Time) {
 	for _, pod := range pods {
 		switch left := pod.CreationTimestamp.Add(length).Sub(now); {
@@ -91,7 +97,7 @@ func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time
 		case left <= 0:
 			d.Expired = append(d.Expired, pod)
 		default:
-			d.requeueWithin(left)
+			d.requeueAt(now.Add(left))
 		}
 	}
 }
@@ -102,11 +108,11 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	recorded := meta.FindStatusCondition(g.Group.Status.Conditions, v1beta1.ConditionMaxDurationExceeded)
 	switch {
 	case now.Before(end):
-		d.requeueWithin(end.Sub(now))
+		d.requeueAt(end)
 	case recorded == nil:
-		d.requeueWithin(endDelay)
+		d.requeueAt(now.Add(endDelay))
 	case now.Before(recorded.LastTransitionTime.Add(endDelay)):
-		d.requeueWithin(recorded.LastTransitionTime.Add(endDelay).Sub(now))
+		d.requeueAt(recorded.LastTransitionTime.Add(endDelay))
 	default:
 		for _, pod := range g.Pods {
 			if !isDone(pod) && pod.DeletionTimestamp.IsZero() {
@@ -116,9 +122,5 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	}
 }
 
-// requeueWithin requeues the queue after the given time or sooner.
-func (d *decision) requeueWithin(left time.Duration) {
-	if d.RequeueAfter == 0 || left < d.RequeueAfter {
-		d.RequeueAfter = left
-	}
-}
+// requeueAt requeues the queue at the given time, unless an earlier time is set. The zero time changes nothing.
+func (d *decision) requeueAt(t time.Time) { d.RequeueAt = policy.Earlier(d.RequeueAt, t) }

@@ -27,15 +27,15 @@ func TestPodsOfGroupsWithoutJobExpireByAge(t *testing.T) {
 	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
 		t.Errorf("the pods %v expire, want only a-0", podNames(d.Expired))
 	}
-	if d.RequeueAfter != 10*time.Minute {
-		t.Errorf("the queue is requeued after %s, want 10m", d.RequeueAfter)
+	if until(d.RequeueAt) != 10*time.Minute {
+		t.Errorf("the queue is reconciled again after %s, want 10m", until(d.RequeueAt))
 	}
 }
 
-// ago is a time before now.
+// ago returns the time d before now.
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// onNodeFor returns a change to a pod that runs, and that a scheduler bound the given time ago.
+// onNodeFor returns a change that makes a pod run. A scheduler bound the pod the given time ago.
 func onNodeFor(d time.Duration) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		running(pod)
@@ -54,7 +54,7 @@ func (g groupView) ofKind(version, kind string) groupView {
 	return g
 }
 
-// scheduledFor returns the group as scheduled for the first time the given time ago.
+// scheduledFor returns the group with a status that records that the group was first scheduled the given time ago.
 func (g groupView) scheduledFor(d time.Duration) groupView {
 	g.Group.Status.ScheduledTime = new(ago(d))
 	return g
@@ -74,12 +74,12 @@ func TestMaxDurationOfQueue(t *testing.T) {
 	const jobs = "batch.tensorstack.dev/v1beta1"
 	limit := v1beta1.Duration("1h")
 	type result struct {
-		Scheduled    *metav1.Time
-		Exceeded     string
-		Status       metav1.ConditionStatus
-		Reason       string
-		Expired      []string
-		RequeueAfter time.Duration
+		Scheduled *metav1.Time
+		Exceeded  string
+		Status    metav1.ConditionStatus
+		Reason    string
+		Expired   []string
+		RequeueIn time.Duration
 	}
 	young := newPod(onNodeFor(time.Minute))
 	for name, tc := range map[string]struct {
@@ -95,11 +95,11 @@ func TestMaxDurationOfQueue(t *testing.T) {
 		},
 		"the time starts when the first pod was bound": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(50*time.Minute))).ofKind(jobs, "DeepSpeedJob"),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueIn: 10 * time.Minute},
 		},
 		"the time starts when the first pod was bound, in whatever order the pods are listed": {
 			group: newGroup("a", 2, newPod(onNodeFor(50*time.Minute)), young).ofKind(jobs, "DeepSpeedJob"),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueIn: 10 * time.Minute},
 		},
 		"other conditions of pods do not start the time": {
 			group: newGroup("a", 1, newPod(onNodeFor(10*time.Minute), func(pod *corev1.Pod) {
@@ -107,7 +107,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 					corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)},
 					corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Hour)})
 			})).ofKind(jobs, "DeepSpeedJob"),
-			want: result{Scheduled: new(ago(10 * time.Minute)), RequeueAfter: 50 * time.Minute},
+			want: result{Scheduled: new(ago(10 * time.Minute)), RequeueIn: 50 * time.Minute},
 		},
 		"no scheduledTime is recorded in a queue without maxDuration": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob"), unlimited: true,
@@ -129,16 +129,16 @@ func TestMaxDurationOfQueue(t *testing.T) {
 		"the queue is requeued when the next pod expires": {
 			group: newGroup("a", 3,
 				newPod(onNodeFor(10*time.Minute)), newPod(onNodeFor(25*time.Minute)), newPod(onNodeFor(5*time.Minute))),
-			want: result{Scheduled: new(ago(25 * time.Minute)), RequeueAfter: 10 * time.Minute},
+			want: result{Scheduled: new(ago(25 * time.Minute)), RequeueIn: 10 * time.Minute},
 		},
 		"restarts of pods do not extend the time": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(50 * time.Minute),
-			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueAfter: 10 * time.Minute},
+			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueIn: 10 * time.Minute},
 		},
 		"MaxDurationExceeded becomes True before any pod is deleted": {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").scheduledFor(time.Hour),
 			want: result{
-				Scheduled: new(ago(time.Hour)), RequeueAfter: 30 * time.Second,
+				Scheduled: new(ago(time.Hour)), RequeueIn: 30 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
 				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
@@ -147,7 +147,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 			group: newGroup("a", 1, young).ofKind(jobs, "DeepSpeedJob").
 				scheduledFor(2 * time.Hour).exceededFor(20 * time.Second),
 			want: result{
-				Scheduled: new(ago(2 * time.Hour)), RequeueAfter: 10 * time.Second,
+				Scheduled: new(ago(2 * time.Hour)), RequeueIn: 10 * time.Second,
 				Exceeded: `the group was on nodes for longer than spec.maxDuration (1h) of Queue "lab"`,
 				Status:   metav1.ConditionTrue, Reason: "MaxDurationExceeded",
 			},
@@ -164,7 +164,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 		"pods of a TensorBoard expire one by one, since a TensorBoard cannot end": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(time.Hour))).ofKind("tensorstack.dev/v1beta1", "TensorBoard"),
 			want: result{
-				Scheduled: new(ago(time.Hour)), Expired: []string{"a-1"}, RequeueAfter: 58 * time.Minute,
+				Scheduled: new(ago(time.Hour)), Expired: []string{"a-1"}, RequeueIn: 58 * time.Minute,
 			},
 		},
 	} {
@@ -175,7 +175,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 				queue.Spec.MaxDuration = nil
 			}
 			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}, Orphans: tc.orphans}, false, nil, now)
-			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, RequeueAfter: d.RequeueAfter}
+			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, RequeueIn: until(d.RequeueAt)}
 			if c := meta.FindStatusCondition(d.Groups["team/a"].Conditions, v1beta1.ConditionMaxDurationExceeded); c != nil {
 				got.Exceeded, got.Status, got.Reason = c.Message, c.Status, c.Reason
 			}

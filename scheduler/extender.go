@@ -21,10 +21,11 @@ import (
 	"tensorstack.dev/jobs/common/listen"
 )
 
-// Limits of requests to the extender. It cannot distinguish Volcano from other clients in the cluster.
+// Limits of requests to the extender. They are needed because any client in the cluster can send requests, and the
+// extender cannot distinguish Volcano from other clients.
 const (
-	// maxQuestion is the maximum size of a question in bytes. A question lists the pods of one node, and a pod takes about
-	// 5 KiB as JSON.
+	// maxQuestion is the maximum size of a question in bytes. A question lists the pods of one node, and a pod takes
+	// about 5 KiB as JSON.
 	maxQuestion = 4 << 20
 	// maxEvictees is the maximum number of pods in a question. It is more than the pods that one node can have.
 	maxEvictees = 1000
@@ -33,7 +34,7 @@ const (
 	maxAskers = 16
 )
 
-// permit is the status of an answer whose victims may be evicted. Without victims, no pod may be evicted.
+// permit is the status of all answers. It means that Volcano may evict the victims in the answer, and no other pods.
 const permit = 1
 
 // task is a pod in a question of Volcano, with only the fields that the extender reads.
@@ -73,7 +74,7 @@ type observer func(ctx context.Context, queue string) (queueView, error)
 type extender struct {
 	client  client.Client
 	observe observer
-	// answering is full while a question is answered.
+	// answering is full while the extender answers a question, so that it answers only one at a time.
 	answering chan struct{}
 }
 
@@ -133,8 +134,9 @@ func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer{Status: permit, Victims: victims}) // fails only if the client is gone
 }
 
-// victims returns the evictees that can be evicted. The queue of the evictor is observed last, and only if there are
-// candidates, since Volcano continuously asks about every waiting pod and every node.
+// victims returns the evictees that can be evicted for the evictor. Observing a queue is expensive, and Volcano
+// continuously asks about every waiting pod and every node. So the queue of the evictor is observed last, and only if
+// there are candidates.
 func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	queue, err := e.queueOf(ctx, q.Evictor)
 	if queue == nil || err != nil {
@@ -184,9 +186,9 @@ func givesWay(queue, other *v1beta1.Queue) bool {
 	return ptr.Deref(queue.Spec.Preemptible, true) && queue.Spec.Priority < other.Spec.Priority
 }
 
-// mayTake reports whether other pods can be evicted for a pod. It must be an ungated pod of an admitted group, and the
-// pods that the group needs must fit the quota. The quota is checked here because Volcano would evict pods as long as
-// the queue has some of any resource left.
+// mayTake reports whether other pods can be evicted for the evictor. The evictor must be an ungated pod of an
+// admitted group, and the pods that its group needs must fit the quota. The quota is checked here because Volcano
+// would evict pods until the queue has used up its quota of every resource.
 func mayTake(view queueView, evictor task) bool {
 	for _, g := range view.Groups {
 		if g.key() != evictor.Job {

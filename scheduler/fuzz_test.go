@@ -26,7 +26,8 @@ func TestPlanHoldsItsInvariantsWhateverTenantsCreate(t *testing.T) {
 func FuzzPlan(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planHoldsItsInvariants)) }
 
 // planHoldsItsInvariants checks that a queue never exceeds its quota and releases only gated pods of admitted groups.
-// Groups in namespaces that the queue does not select must change nothing, and neither must the order of the objects.
+// Groups in namespaces that the queue does not select must not change the released pods, the expired pods or the
+// status of the queue. The order of the groups must not change the released pods.
 func planHoldsItsInvariants(t *rapid.T) {
 	view := drawView(t)
 	decide := func(groups ...groupView) decision {
@@ -36,7 +37,7 @@ func planHoldsItsInvariants(t *rapid.T) {
 	}
 	d := decide(view.Groups...)
 
-	used := usage(view.Groups, view.Orphans, mayHoldNode)
+	used := usage(view.Groups, view.Orphans, mayOccupyNode)
 	if over := lacking(quotaOf(view.Queue), used, sumOf(d.Release)); over != "" {
 		t.Errorf("the released pods exceed the quota of %s", over)
 	}
@@ -138,7 +139,7 @@ func drawView(t *rapid.T) queueView {
 		view.Groups = append(view.Groups, g)
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "orphans") {
-		if pod := draw(fmt.Sprint("orphan-", i)); mayHoldNode(pod) {
+		if pod := draw(fmt.Sprint("orphan-", i)); mayOccupyNode(pod) {
 			view.Orphans = append(view.Orphans, pod)
 		}
 	}

@@ -26,7 +26,7 @@ func needOf(spec v1beta1.PodGroupSpec) need {
 	return n
 }
 
-// without returns what is still needed in addition to the given pods.
+// without returns how many pods are needed in addition to the given pods.
 func (n need) without(pods []*corev1.Pod) need {
 	left := need{Min: max(0, n.Min-len(pods)), Roles: map[string]int{}}
 	there := map[string]int{}
@@ -49,11 +49,11 @@ func (n need) hasRoles() bool {
 	return false
 }
 
-// isMet reports whether no pods are needed.
+// isMet reports whether no more pods are needed.
 func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
-// pick returns the first pods that meet the need, and the other pods. If the pods cannot meet the need, pick returns
-// none and all pods as others.
+// pick divides pods into the first pods that meet the need (picked) and the others. If the pods cannot meet the need,
+// picked is nil, and others are all pods.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {
 	left := need{Min: n.Min, Roles: maps.Clone(n.Roles)}
 	taken := make([]bool, len(pods))

@@ -16,9 +16,9 @@ import (
 
 // States of groups in the metrics. docs/metrics.md documents them.
 const (
-	stateQueued     = "Queued"     // not admitted by its queue
-	stateScheduling = "Scheduling" // admitted, but waiting for its pods or for nodes
-	stateScheduled  = "Scheduled"  // the pods that it needs are on nodes
+	stateQueued     = "Queued"     // the queue has not admitted the group
+	stateScheduling = "Scheduling" // the group is admitted and waits for its pods or for nodes
+	stateScheduled  = "Scheduled"  // the pods that the group needs are on nodes
 )
 
 var (
@@ -35,7 +35,8 @@ var (
 // scrape.
 type collector struct {
 	reader client.Reader
-	// elected is closed once this process is the leader. Only the leader reports, so that sums over replicas are correct.
+	// elected is closed once this process is the leader. Only the leader reports, so that sums over replicas are
+	// correct.
 	elected <-chan struct{}
 }
 
@@ -80,7 +81,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for i := range groups.Items {
 		k := key{groups.Items[i].Spec.Queue, stateOf(&groups.Items[i])}
-		// Any tenant can name any queue. Without this, each name of a queue that does not exist would be a new time series.
+		// Any tenant can name any queue. If no queue selects the group, the group counts under the empty name, so that
+		// wrong names do not create new time series.
 		if _, known := count[key{k.queue, stateQueued}]; !known || !isSelected(&groups.Items[i]) {
 			k.queue = ""
 		}
@@ -98,7 +100,8 @@ func send(metrics chan<- prometheus.Metric, desc *prometheus.Desc, queue string,
 	}
 }
 
-// isSelected reports whether the queue of a group selects its namespace, as far as the group has been reconciled.
+// isSelected reports whether the queue of a group selects its namespace, according to the status of the group. It
+// also returns true if the status does not show this, for example before the first reconcile.
 func isSelected(group *v1beta1.PodGroup) bool {
 	admitted := meta.FindStatusCondition(group.Status.Conditions, v1beta1.ConditionAdmitted)
 	return admitted == nil || admitted.Reason != v1beta1.ReasonNamespaceNotSelected

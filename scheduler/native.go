@@ -1,84 +1,68 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
-	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 )
 
 // native is kube-scheduler with gang scheduling (feature gate GenericWorkload, Kubernetes 1.37).
-type native struct {
-	client client.Client
-	reader client.Reader
-	clock  clock.PassiveClock
+type native struct{}
+
+func (native) newGroup() object { return &schedulingv1beta1.PodGroup{} }
+
+func (native) newQueue() object { return nil }
+
+func (native) notServed() string {
+	return "the API server does not serve scheduling.k8s.io/v1beta1: " +
+		"enable the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true"
 }
 
 // reportDelay is how long kube-scheduler can take to report that a group is scheduled, after its first pod was bound.
 const reportDelay = 10 * time.Second
 
-// blockers also detects that the feature gate is off only in kube-scheduler. Then the API server has everything that
-// groups need, but kube-scheduler binds their pods one by one. The only sign is that kube-scheduler does not report a
-// group as scheduled although its pods are bound.
+// blockers implements engine. It detects that the feature gate is on in the API server but off in kube-scheduler.
+// Then groups exist, but kube-scheduler binds their pods one by one. The only sign is that kube-scheduler does not
+// report a group as scheduled although its pods are bound.
 //
 // Anybody can create a pod with spec.nodeName, which looks like a bound pod. So a group without a report affects only
 // the groups of its namespace. Only kube-scheduler can write the report, so a single report clears all namespaces.
-func (e *native) blockers(ctx context.Context, groups []groupView) (map[string]blocker, error) {
-	kind := schema.GroupKind{Group: schedulingv1beta1.GroupName, Kind: "PodGroup"}
-	_, err := e.client.RESTMapper().RESTMapping(kind, "v1beta1")
-	if meta.IsNoMatchError(err) {
-		return map[string]blocker{"": newBlocker("the API server does not serve scheduling.k8s.io/v1beta1: " +
-			"enable the feature gate GenericWorkload and --runtime-config=scheduling.k8s.io/v1beta1=true")}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
+func (native) blockers(groups []groupView, now time.Time) map[string]blocker {
 	silent := map[string]blocker{}
 	for _, g := range groups {
-		if boundSince(g.Pods).IsZero() {
-			continue
-		}
-		var group schedulingv1beta1.PodGroup
-		err := e.client.Get(ctx, client.ObjectKeyFromObject(g.Group), &group)
-		switch {
-		case client.IgnoreNotFound(err) != nil:
-			return nil, err
-		case err != nil:
-		case meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
-			return nil, nil
+		there, exists := g.There.(*schedulingv1beta1.PodGroup)
+		switch bound := boundSince(g.Pods); {
+		case !exists || bound.IsZero():
+		case meta.FindStatusCondition(there.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
+			return nil
 		case silent[g.Group.Namespace].Message == "":
-			meaning := e.blockerIfUnreported(boundSince(g.Pods))
+			meaning := ifUnreported(bound, now)
 			silent[g.Group.Namespace] = meaning
 		}
 	}
-	return silent, nil
+	return silent
 }
 
-// blockerIfUnreported returns what follows if kube-scheduler has not reported a group whose first pod was bound at the
-// given time.
-func (e *native) blockerIfUnreported(bound time.Time) blocker {
-	if left := bound.Add(reportDelay).Sub(e.clock.Now()); left > 0 {
-		return blocker{RequeueAfter: left}
+// ifUnreported returns the blocker for the case that kube-scheduler has not reported a group whose first pod was
+// bound at the given time. Until reportDelay has passed, the blocker has no message and only requeues the queue.
+func ifUnreported(bound, now time.Time) blocker {
+	if due := bound.Add(reportDelay); now.Before(due) {
+		return blocker{RequeueAt: due}
 	}
-	return newBlocker("kube-scheduler binds the pods of groups one by one: " +
-		"enable the feature gate GenericWorkload in kube-scheduler too, as in the API server")
+	return newBlocker("kube-scheduler binds the pods of groups one by one: "+
+		"enable the feature gate GenericWorkload in kube-scheduler too, as in the API server", now)
 }
 
-// boundSince returns when the first pod that is in a group of kube-scheduler was bound. Zero if no such pod is bound.
+// boundSince returns the time when the first of the pods was bound. Zero if none is bound. Pods count only if they
+// are in a group of kube-scheduler, name our scheduler, and have not ended.
 func boundSince(pods []*corev1.Pod) time.Time {
 	var first time.Time
 	for _, pod := range pods {
@@ -93,25 +77,26 @@ func boundSince(pods []*corev1.Pod) time.Time {
 	return first
 }
 
-// gates is part of engine. kube-scheduler supports neither quotas nor the nodes of queues.
-func (e *native) gates(queue *v1beta1.Queue) bool {
+// gates implements engine. Pods need the gate if their queue has a quota or selects nodes, since kube-scheduler
+// supports neither.
+func (native) gates(queue *v1beta1.Queue) bool {
 	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
 }
 
-// priorityClass is part of engine. A group of a queue with a higher priority goes first, whatever the priorities of the
-// groups. The class is fixed once kube-scheduler has the group.
-func (e *native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
-	const ofGroups = 101 // from 0 to 100
+// priorityClass implements engine. Groups of the queue with the higher priority go first, whatever the priorities of
+// the groups are. The class is fixed once kube-scheduler has the group.
+func (native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
+	const ofGroups = 101 // the priority of a group is from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)
 	name := fmt.Sprintf("%s%d", nativeClassPrefix, value)
 	return priorityClass{Name: name, Value: value, Preemption: corev1.PreemptNever}
 }
 
-// needsOneClass is part of engine. kube-scheduler tries no pod of a group while one of its pods has another priority
-// than the group.
-func (e *native) needsOneClass() bool { return true }
+// needsOneClass implements engine. kube-scheduler does not try to schedule a group while the priority of one of its
+// pods differs from the priority of the group.
+func (native) needsOneClass() bool { return true }
 
-func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
+func (native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	limits := []metav1.Condition{notSupported(
 		v1beta1.ConditionFairShareHonoured,
 		"kube-scheduler does not support queues: groups of queues with the same priority are ordered by the priority and "+
@@ -128,9 +113,9 @@ func (e *native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	return limits
 }
 
-// groupLimits is part of engine. A group that was created by hand can have more pods in kube-scheduler's group than it
-// needs. The groups of jobs never do.
-func (e *native) groupLimits(g groupView) []metav1.Condition {
+// groupLimits implements engine. kube-scheduler ignores roles. That matters only if its group has more pods than are
+// needed, which is possible for a group that a user created by hand, but not for a group of a job.
+func (native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(
 			v1beta1.ConditionRolesHonoured,
@@ -141,7 +126,8 @@ func (e *native) groupLimits(g groupView) []metav1.Condition {
 	return nil
 }
 
-func (e *native) syncQueue(context.Context, queueView) error { return nil }
+// queue implements engine. kube-scheduler has no queues.
+func (native) queue(queueView) (spec, status change, err error) { return change{}, change{}, nil }
 
 // countGrouped counts the pods in a group of kube-scheduler that have not ended.
 func countGrouped(pods []*corev1.Pod) int {
@@ -154,12 +140,12 @@ func countGrouped(pods []*corev1.Pod) int {
 	return grouped
 }
 
-// minCount returns the minCount of kube-scheduler's group. It is lower than minMember in two cases:
+// minCount returns the minCount of kube-scheduler's group. It is lower than the number of needed pods in two cases:
 //
-//   - Pods have succeeded. kube-scheduler counts only active pods. The groups of jobs are an exception, because the job
-//     controller lowers minMember itself.
-//   - The group has too few pods, and extra pods are on nodes. Extra pods are not in kube-scheduler's group. They
-//     replace pods that the job no longer has, for example after it was scaled down.
+//   - Pods of a group without a controller have succeeded. kube-scheduler counts only pods that have not ended. For
+//     the group of a job, the job controller lowers minMember itself.
+//   - Extra pods are on nodes, and the group has too few other pods, for example after the job was scaled down. The
+//     extra pods then count as needed pods, but they are not in kube-scheduler's group.
 func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	needed := needOf(group.Spec).Min
 	if metav1.GetControllerOf(group) == nil {
@@ -171,14 +157,12 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 			extras++
 		}
 	}
-	if missing := needed - countGrouped(pods); missing > 0 {
-		needed -= min(missing, extras)
-	}
+	needed -= min(max(0, needed-countGrouped(pods)), extras)
 	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
 }
 
-// dropped returns a pod that was created with a group of kube-scheduler and does not have it. Nil if there is none. The
-// API server drops the field without an error while its feature gate is off.
+// dropped returns a pod that was created with spec.schedulingGroup but lacks the field. Nil if there is none. The API
+// server drops the field without an error while the feature gate GenericWorkload is off.
 func dropped(pods []*corev1.Pod) *corev1.Pod {
 	for _, pod := range activeByAge(pods) {
 		if pod.Annotations[gang.AnnotationGroup] != "" && !isGrouped(pod) && !isExtra(pod) {
@@ -188,61 +172,46 @@ func dropped(pods []*corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// syncGroup is part of engine.
-func (e *native) syncGroup(
-	ctx context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
-) (string, error) {
-	if pod := dropped(pods); pod != nil {
-		return "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
+// group implements engine.
+func (native) group(g groupView, class string) (c change, classInForce string, err error) {
+	if pod := dropped(g.Pods); pod != nil {
+		return change{}, "", &report.RefusedError{Reason: v1beta1.ReasonNotSupportedByEngine, Err: fmt.Errorf(
 			"the API server dropped spec.schedulingGroup of pod %s: its feature gate GenericWorkload was off", pod.Name)}
 	}
-	want := &schedulingv1beta1.PodGroup{
-		ObjectMeta: engineMeta(group),
-		Spec: schedulingv1beta1.PodGroupSpec{
-			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount(group, pods)},
-			},
-		},
+	wanted := schedulingv1beta1.PodGroupSchedulingPolicy{
+		Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount(g.Group, g.Pods)},
 	}
-	var there schedulingv1beta1.PodGroup
-	err := e.client.Get(ctx, client.ObjectKeyFromObject(want), &there)
+	there, exists := g.There.(*schedulingv1beta1.PodGroup)
 	switch {
-	case apierrors.IsNotFound(err):
-		if want.Spec.PriorityClassName, err = classOf(pods, class); err != nil {
-			return "", err
+	case !exists:
+		if classInForce, err = classOf(g.Pods, class); err != nil {
+			return change{}, "", err
 		}
-		return want.Spec.PriorityClassName, owned.Create(ctx, e.client, e.reader, group, "the PodGroup", want)
-	case err != nil:
-		return "", err
-	case metav1.IsControlledBy(&there, group):
+		return change{After: &schedulingv1beta1.PodGroup{
+			ObjectMeta: engineMeta(g.Group),
+			Spec:       schedulingv1beta1.PodGroupSpec{SchedulingPolicy: wanted, PriorityClassName: classInForce},
+		}}, classInForce, nil
+	case metav1.IsControlledBy(there, g.Group):
 	case !there.DeletionTimestamp.IsZero():
-		return "", &report.RefusedError{Reason: v1beta1.ReasonEarlierGroup, Err: fmt.Errorf(
+		return change{}, "", &report.RefusedError{Reason: v1beta1.ReasonEarlierGroup, Err: fmt.Errorf(
 			"some pods of an earlier PodGroup %s have not ended, and kube-scheduler keeps that group until then", there.Name)}
 	default:
-		return "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", &there)
+		return change{}, "", report.NameConflict("the PodGroup", "podgroup "+there.Name+" of scheduling.k8s.io", there)
 	}
-	if err := checkClass(group, there.Spec.PriorityClassName, class); err != nil {
-		return "", err
+	classInForce = there.Spec.PriorityClassName
+	if err := checkClass(g.Group, classInForce, class); err != nil {
+		return change{}, "", err
 	}
-	if gangOf(&there).MinCount == gangOf(want).MinCount {
-		return there.Spec.PriorityClassName, nil
+	if has := there.Spec.SchedulingPolicy.Gang; has != nil && has.MinCount == wanted.Gang.MinCount {
+		return change{}, classInForce, nil
 	}
 	changed := there.DeepCopy()
-	changed.Spec.SchedulingPolicy = want.Spec.SchedulingPolicy
-	if err := control.Patch(ctx, e.client, &there, changed); err != nil {
-		return "", fmt.Errorf("updating podgroup %s of kube-scheduler: %w", want.Name, err)
-	}
-	return there.Spec.PriorityClassName, nil
+	changed.Spec.SchedulingPolicy = wanted
+	return change{Before: there, After: changed}, classInForce, nil
 }
 
-func gangOf(group *schedulingv1beta1.PodGroup) schedulingv1beta1.GangSchedulingPolicy {
-	if group.Spec.SchedulingPolicy.Gang == nil {
-		return schedulingv1beta1.GangSchedulingPolicy{}
-	}
-	return *group.Spec.SchedulingPolicy.Gang
-}
-
-// engineMeta returns the metadata of an engine's group. The group has the name of ours, which owns it.
+// engineMeta returns the metadata of the engine's group for a PodGroup. The engine's group has the same name, and the
+// PodGroup owns it.
 func engineMeta(group *v1beta1.PodGroup) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: group.Name, Namespace: group.Namespace,

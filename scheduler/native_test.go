@@ -3,16 +3,10 @@ package scheduler
 import (
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	testclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
@@ -48,6 +42,15 @@ func TestMinCount(t *testing.T) {
 		"extra pods without a node replace no pods": {
 			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(gated, extra)}, want: 3,
 		},
+		"extra pods on nodes replace pods that have ended": {
+			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, done, newPod(running, extra), newPod(running, extra)}, want: 1,
+		},
+		"extra pods that have ended replace no pods": {
+			min: 3, ofJob: true, pods: []*corev1.Pod{onNode, inGroup, newPod(succeeded, extra)}, want: 3,
+		},
+		"minCount is minMember if there are more pods": {
+			min: 1, ofJob: true, pods: []*corev1.Pod{inGroup, inGroup, inGroup}, want: 1,
+		},
 		"minCount is minMember while the pods of a gang are being created": {
 			min: 4, ofJob: true, pods: []*corev1.Pod{inGroup}, want: 4,
 		},
@@ -65,7 +68,8 @@ func TestMinCount(t *testing.T) {
 	}
 }
 
-// If the feature gate was turned off again, the API server drops the group of a pod without an error.
+// If the feature gate GenericWorkload is turned off again, the API server drops spec.schedulingGroup of new pods
+// without an error.
 func TestPodsWithADroppedGroupAreDetected(t *testing.T) {
 	t.Parallel()
 	ofJob := func(pod *corev1.Pod) {
@@ -89,11 +93,11 @@ func TestPodsWithADroppedGroupAreDetected(t *testing.T) {
 	}
 }
 
-// All pods of a group must have the same class. Pods that exist before the group decide the class, and it never
-// changes.
+// All pods of a group must have the same class. Pods that exist before the group decide the class, and the class
+// never changes.
 func TestPriorityClassOfAGroupStays(t *testing.T) {
 	t.Parallel()
-	e := &native{client: newTestClient(t)}
+	e, c := native{}, newTestClient(t)
 	queue := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = 2 })
 	byHand := newPod(grouped)
 	ofClass := func(class string) []*corev1.Pod {
@@ -102,7 +106,7 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 	for _, step := range []struct {
 		name     string
 		priority int32
-		recorded string // in the status of the group
+		recorded string // the class in the status of the group
 		pods     []*corev1.Pod
 		want     string
 		wantErr  bool
@@ -121,94 +125,12 @@ func TestPriorityClassOfAGroupStays(t *testing.T) {
 	} {
 		group := newGroup(step.name, 1).withPriority(step.priority).Group
 		group.UID, group.Status.PriorityClassName = types.UID(step.name), step.recorded
-		got, err := e.syncGroup(t.Context(), group, step.pods, e.priorityClass(queue, group).Name)
+		view := queueView{Queue: queue, Groups: []groupView{{Group: group, Pods: step.pods, Selected: true}}}
+		ensured := ensureEngine(t, c, e, view).Groups[0]
+		got, err := ensured.ClassInForce, ensured.Err
 		_, isRefused := errors.AsType[*report.RefusedError](err)
 		if isRefused != step.wantErr || !isRefused && err != nil || got != step.want {
 			t.Errorf("group %s with priority %d: got class %q (%v), want %q", step.name, step.priority, got, err, step.want)
 		}
-	}
-}
-
-// That kube-scheduler does not support groups shows only in that it does not report them.
-func TestGroupsThatKubeSchedulerDoesNotReport(t *testing.T) {
-	t.Parallel()
-	boundFor := func(age time.Duration) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			running(pod)
-			pod.Spec.SchedulerName = v1beta1.SchedulerName
-			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-age))
-		}
-	}
-	in := func(namespace string, age time.Duration) groupView {
-		g := newGroup(namespace, 1, newPod(grouped, boundFor(age)))
-		g.Group.Namespace = namespace
-		return g
-	}
-	known := func(namespace string, conditions ...string) *schedulingv1beta1.PodGroup {
-		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}}
-		for _, c := range conditions {
-			group.Status.Conditions = append(group.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
-		}
-		return group
-	}
-	const scheduled = schedulingv1beta1.PodGroupInitiallyScheduled
-	for name, tc := range map[string]struct {
-		groups  []groupView
-		objects []client.Object
-		want    map[string]time.Duration // after how long to check again
-	}{
-		"a group without bound pods need not be reported": {
-			groups: []groupView{newGroup("a", 1, newPod(grouped))}, objects: []client.Object{known("a")},
-		},
-		"kube-scheduler has ten seconds to report a group": {
-			groups: []groupView{in("a", 4*time.Second)}, objects: []client.Object{known("a")},
-			want: map[string]time.Duration{"a": 6 * time.Second},
-		},
-		"a group that is not reported blocks only the groups of its namespace": {
-			groups:  []groupView{in("a", time.Minute), newGroup("b", 1, newPod(grouped))},
-			objects: []client.Object{known("a"), known("b")},
-			want:    map[string]time.Duration{"a": 30 * time.Second},
-		},
-		"no namespace is blocked once kube-scheduler has reported any group": {
-			groups:  []groupView{in("a", time.Minute), in("b", time.Minute)},
-			objects: []client.Object{known("a"), known("b", scheduled)},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := &native{client: newTestClient(t, tc.objects...), clock: testclock.NewFakePassiveClock(now)}
-			blockers, err := e.blockers(t.Context(), tc.groups)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := map[string]time.Duration{}
-			for namespace, b := range blockers {
-				got[namespace] = b.RequeueAfter
-				if isFound := b.RequeueAfter == 30*time.Second; isFound != (b.Message != "") {
-					t.Errorf("unexpected message for namespace %s: %q", namespace, b.Message)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("unexpected blockers (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// kube-scheduler keeps a group that is deleted until its pods have ended. A job that is deleted and created again waits
-// for that.
-func TestAGroupWaitsForTheEndOfAnEarlierGroupWithItsName(t *testing.T) {
-	t.Parallel()
-	group := newGroup("a", 1).Group
-	group.UID = "new"
-	earlier := &schedulingv1beta1.PodGroup{ObjectMeta: engineMeta(newGroup("a", 1).Group)}
-	earlier.OwnerReferences[0].UID = "old"
-	earlier.DeletionTimestamp = new(metav1.NewTime(now))
-	earlier.Finalizers = []string{"scheduling.k8s.io/podgroup-protection"}
-	e := &native{client: newTestClient(t, earlier)}
-	_, err := e.syncGroup(t.Context(), group, []*corev1.Pod{newPod(grouped, running)}, "t9k-native-10")
-	refused, ok := errors.AsType[*report.RefusedError](err)
-	if !ok || refused.Reason != v1beta1.ReasonEarlierGroup {
-		t.Errorf("got error %v, want one with the reason %s", err, v1beta1.ReasonEarlierGroup)
 	}
 }

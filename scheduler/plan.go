@@ -15,55 +15,23 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// queueView is a snapshot of a queue and its PodGroups.
-type queueView struct {
-	// Queue is nil if no Queue has the name, or the Queue is being deleted.
-	Queue  *v1beta1.Queue
-	Groups []groupView
-	// Orphans are pods of the queue that hold a node and whose group is gone or belongs to another queue. They count until
-	// they end.
-	Orphans []*corev1.Pod
-	// Blocker is why the engine cannot schedule any group. Empty if it can.
-	Blocker blocker
-	// RequeueAfter is after how long to requeue the queue. 0 means never.
-	RequeueAfter time.Duration
-}
+const (
+	// refusedDelay is how long the controller waits before it tries again to create or update a refused group of the
+	// engine. It waits for goneDelay instead if the cause is likely to disappear soon by itself.
+	refusedDelay = 30 * time.Second
+	goneDelay    = time.Second
+	// waitingDelay is how often a waiting group is compared with the engine's group, since changes of the engine's
+	// group do not requeue the queue.
+	waitingDelay = time.Minute
+)
 
-// groupView is a snapshot of a PodGroup and its pods.
-type groupView struct {
-	Group *v1beta1.PodGroup
-	// Pods of the group, including those that are being deleted.
-	Pods []*corev1.Pod
-	// Selected reports whether the queue selects the namespace of the group.
-	Selected bool
-	// Limits are conditions about the parts of the group's spec that the engine does not support.
-	Limits []metav1.Condition
-	// Class is the PriorityClass that stands for the group's priority in the engine.
-	Class priorityClass
-	// ClassInForce is the PriorityClass that the engine's group has. New pods of the group must have it.
-	ClassInForce string
-	// NeedsOneClass reports whether the engine schedules only pods with the class in force.
-	NeedsOneClass bool
-	// Blocker is why the engine cannot schedule the group. Empty if it can.
-	Blocker string
-	// WaitsForEarlier reports whether the blocker is an earlier group with the name, whose pods have not ended.
-	WaitsForEarlier bool
-	// Unknown reports whether syncing the group with the engine failed, so that the state of the engine is not known.
-	Unknown bool
-	// Admission is the condition Admitted. It is set by plan.
-	Admission metav1.Condition
-}
-
-// isAdmitted reports whether the group may have pods.
-func (g groupView) isAdmitted() bool {
-	return g.Admission.Status == metav1.ConditionTrue && !g.Unknown
-}
-
-func (g groupView) key() string { return g.Group.Namespace + "/" + g.Group.Name }
-
-// decision is the statuses to write and the pods to change, for a queue and its groups.
+// decision has the statuses to write, and the pods to release and to delete, for a queue and its groups.
 type decision struct {
-	// Groups are the new statuses of the groups, by key.
+	// Ensure are the changes to write in the engine first. If it is set, nothing else is decided yet.
+	Ensure *engineChanges
+	// Failed is why the state of the engine is not known for some groups. The queue is retried.
+	Failed error
+	// Groups are the new statuses of the groups, by key. A group has none if its state in the engine is not known.
 	Groups map[string]v1beta1.PodGroupStatus
 	// Queue is the new status of the queue. It is unset if there is no queue.
 	Queue v1beta1.QueueStatus
@@ -71,11 +39,48 @@ type decision struct {
 	Release []*corev1.Pod
 	// Expired are the pods to delete because maxDuration of the queue is exceeded.
 	Expired []*corev1.Pod
-	// RequeueAfter is after how long the next pod expires. 0 means never.
-	RequeueAfter time.Duration
+	// RequeueAt is when to reconcile the queue again even if nothing happens. Zero means never.
+	RequeueAt time.Time
 }
 
-// plan returns what to do about a queue. It is a pure function.
+// decide returns the decision about a queue. If something must be written in the engine first, the decision has only
+// these changes (Ensure). After the writes, view.Ensured has their errors, and a second call returns the complete
+// decision. decide is a pure function.
+func decide(e engine, view queueView, now time.Time) decision {
+	ensured := view.Ensured
+	if ensured == nil {
+		if ensured = ensure(e, view, now); ensured.isNeeded() {
+			return decision{Ensure: ensured}
+		}
+	}
+	view.Groups = slices.Clone(view.Groups)
+	failed := view.settle(ensured, now)
+	for i := range view.Groups {
+		g := &view.Groups[i]
+		g.Limits, g.NeedsOneClass = e.groupLimits(*g), e.needsOneClass()
+	}
+	var limits []metav1.Condition
+	if view.Queue != nil {
+		limits = e.queueLimits(view.Queue)
+	}
+	d := plan(view, e.gates(view.Queue), limits, now)
+	d.Failed = failed
+	d.requeueAt(view.RequeueAt)
+	d.requeueAt(view.Blocker.RequeueAt)
+	for _, g := range view.Groups {
+		if !meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionGroupScheduled) {
+			d.requeueAt(now.Add(waitingDelay))
+		}
+		if g.Unknown {
+			delete(d.Groups, g.key())
+		}
+	}
+	return d
+}
+
+// plan returns the decision about a queue after its groups were written in the engine. gated reports whether pods of
+// the queue need the gate. limits are conditions about the parts of the queue's spec that the engine does not
+// support. plan is a pure function.
 func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
 	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
 	view.Groups = slices.Clone(view.Groups)
@@ -83,7 +88,7 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 		g := &view.Groups[i]
 		g.Admission = view.admission(*g)
 	}
-	var waiting map[string]held
+	var waiting map[string]shortage
 	var quota corev1.ResourceList
 	if view.Queue != nil {
 		quota = quotaOf(view.Queue)
@@ -104,20 +109,6 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 		d.Queue = queueStatus(view, limits, now)
 	}
 	return d
-}
-
-// selected returns the groups in namespaces that the queue selects. Groups in other namespaces can name the queue too.
-func (view queueView) selected() []groupView {
-	return slices.DeleteFunc(slices.Clone(view.Groups), func(g groupView) bool { return !g.Selected })
-}
-
-// pods returns all pods of the queue: orphans and the pods of selected groups.
-func (view queueView) pods() []*corev1.Pod {
-	pods := slices.Clone(view.Orphans)
-	for _, g := range view.selected() {
-		pods = append(pods, g.Pods...)
-	}
-	return pods
 }
 
 // admission returns the condition Admitted of a group.
@@ -152,7 +143,7 @@ func (view queueView) admission(g groupView) metav1.Condition {
 
 // groupStatus returns the new status of a group.
 func groupStatus(
-	g groupView, waiting map[string]held, maxDuration *v1beta1.Duration, now time.Time,
+	g groupView, waiting map[string]shortage, maxDuration *v1beta1.Duration, now time.Time,
 ) v1beta1.PodGroupStatus {
 	scheduled := scheduled(g, waiting)
 	scheduledTime := g.scheduledTime(scheduled, maxDuration, now)
@@ -191,7 +182,7 @@ func sufficient(g groupView) metav1.Condition {
 
 // scheduled returns the condition GroupScheduled, which is True if as many pods as the group needs are on nodes or have
 // succeeded.
-func scheduled(g groupView, waiting map[string]held) metav1.Condition {
+func scheduled(g groupView, waiting map[string]shortage) metav1.Condition {
 	n := needOf(g.Group.Spec)
 	var placed []*corev1.Pod
 	var foreign *corev1.Pod
@@ -260,8 +251,8 @@ func (n need) roles() string {
 	return text.String()
 }
 
-// queueStatus returns the new status of a queue. Limits are conditions about the parts of its spec that the engine does
-// not support.
+// queueStatus returns the new status of a queue. limits are conditions about the parts of the queue's spec that the
+// engine does not support.
 func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
 	pods := view.pods()
 	active := metav1.Condition{
@@ -284,8 +275,8 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 }
 
 // since truncates the messages of conditions, and sets their generation and transition time. The transition time is
-// kept if the status is the same as before. A condition that exists only in before is dropped: the spec has changed,
-// and the engine supports it now.
+// kept if the status is the same as before. A condition that exists only in before is dropped, for example because
+// the spec has changed and the engine supports it now.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

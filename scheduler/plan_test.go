@@ -51,7 +51,7 @@ func TestConditionsOfGroup(t *testing.T) {
 			wantMessage: `0 of 1 pods are on nodes: the namespaceSelector of Queue "lab" does not select namespace "team"`,
 		},
 		"the engine cannot schedule groups": {
-			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker("no gates"),
+			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker("no gates", now),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: no gates",
 		},
@@ -65,7 +65,7 @@ func TestConditionsOfGroup(t *testing.T) {
 			wantMessage: "0 of 1 pods are on nodes: kube-scheduler still has a",
 		},
 		"a long message is truncated": {
-			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker(strings.Repeat("x", 100_000)),
+			queue: newQueue(nil), group: newGroup("a", 1), blocker: newBlocker(strings.Repeat("x", 100_000), now),
 			want:        conditions{"EngineNotReady", "TooFewPods", "EngineNotReady"},
 			wantMessage: "0 of 1 pods are on nodes: " + strings.Repeat("x", 8192-29) + "...",
 		},
@@ -218,7 +218,8 @@ func TestStatusOfQueue(t *testing.T) {
 	}
 }
 
-// A condition reports what the engine does not support, for as long as the spec asks for it.
+// A condition reports each part of the spec that the engine does not support, until the part is removed from the
+// spec.
 func TestUnsupportedSpecsOfGroups(t *testing.T) {
 	t.Parallel()
 	led := func(pods ...*corev1.Pod) groupView {
@@ -233,14 +234,17 @@ func TestUnsupportedSpecsOfGroups(t *testing.T) {
 		want   []string
 	}{
 		"kube-scheduler ignores roles if there are more pods than needed": {
-			&native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"},
+			native{}, led(grouped, grouped, grouped), []string{"RolesHonoured"},
 		},
-		"kube-scheduler honors roles if there are no more pods than needed": {&native{}, led(grouped, grouped), nil},
+		"a group without roles has none that kube-scheduler could ignore": {
+			native{}, newGroup("a", 2, grouped, grouped, grouped), nil,
+		},
+		"kube-scheduler honors roles if there are no more pods than needed": {native{}, led(grouped, grouped), nil},
 		"kube-scheduler honors roles if the other pods are extra": {
-			&native{}, led(grouped, grouped, newPod(gated, extra)), nil,
+			native{}, led(grouped, grouped, newPod(gated, extra)), nil,
 		},
-		"Volcano honors roles": {&volcano{}, led(newPod(), newPod(), newPod()), nil},
-		"no engine honors a topologyPolicy": {&volcano{}, func() groupView {
+		"Volcano honors roles": {volcano{}, led(newPod(), newPod(), newPod()), nil},
+		"no engine honors a topologyPolicy": {volcano{}, func() groupView {
 			g := newGroup("a", 1)
 			g.Group.Spec.TopologyPolicy = "rack"
 			return g

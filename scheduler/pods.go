@@ -20,24 +20,26 @@ func isGated(pod *corev1.Pod) bool {
 		func(g corev1.PodSchedulingGate) bool { return g.Name == v1beta1.QueueGate })
 }
 
-// wasReleased reports whether the controller has removed the gate of the pod. A pod that never had the gate is not
-// marked as released. It counts against the quota when it has a node.
+// wasReleased reports whether the controller has removed the gate of the pod. A pod that never had the gate was not
+// released. Such a pod counts against the quota only while it is on a node.
 func wasReleased(pod *corev1.Pod) bool {
 	return !isGated(pod) && pod.Annotations[v1beta1.AnnotationReleased] != ""
 }
 
-// holdsNode reports whether a pod holds resources of a node. spec.nodeName alone does not prove it: anybody can name a
-// node in a new pod, even one that does not exist. The condition PodScheduled is set when a scheduler binds the pod or
-// when a kubelet accepts it, and tenants cannot set it.
-func holdsNode(pod *corev1.Pod) bool {
+// occupiesNode reports whether a pod holds resources of a node. spec.nodeName alone does not prove it: anybody can name
+// a node in a new pod, even one that does not exist. The condition PodScheduled is set when a scheduler binds the pod
+// or when a kubelet accepts it, and tenants cannot set it.
+func occupiesNode(pod *corev1.Pod) bool {
 	isScheduled := func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
 	}
 	return pod.Spec.NodeName != "" && !isDone(pod) && slices.ContainsFunc(pod.Status.Conditions, isScheduled)
 }
 
-// mayHoldNode reports whether a pod holds resources of a node, or was released and can be bound at any time.
-func mayHoldNode(pod *corev1.Pod) bool { return holdsNode(pod) || wasReleased(pod) && !isDone(pod) }
+// mayOccupyNode reports whether a pod holds resources of a node, or was released and can be bound at any time.
+func mayOccupyNode(pod *corev1.Pod) bool {
+	return occupiesNode(pod) || wasReleased(pod) && !isDone(pod)
+}
 
 // isDone reports whether a pod has ended and holds no resources.
 func isDone(pod *corev1.Pod) bool {
@@ -66,8 +68,9 @@ func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 // isExtra reports whether the controller of the pod marked it as extra: its group does not need it.
 func isExtra(pod *corev1.Pod) bool { return pod.Annotations[v1beta1.AnnotationExtra] != "" }
 
-// requestsOf returns the resources that a pod requests, as the scheduler counts them, and one pod. A pod can also
-// request the devices of a DeviceClass as a resource with the name of the class. They count like devices of a claim.
+// requestsOf returns the resources that a pod requests, as the scheduler counts them, and 1 for the resource pods. A
+// pod can request devices of a DeviceClass without a claim, as an extended resource with the name of the class. These
+// devices count like the devices of a claim.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for name, quantity := range requests {
@@ -80,7 +83,7 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	return requests
 }
 
-// sumOf returns the sum of what pods request.
+// sumOf returns the sum of the requests of pods.
 func sumOf(pods []*corev1.Pod) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
@@ -142,13 +145,13 @@ func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
 	return counts
 }
 
-// allocatedTo returns the resources that pods hold on nodes, at most maxResources of them. The names of resources come
-// from tenants, and the API server rejects a status that is too large. The resources of the quota come first, and then
-// those of Kubernetes itself.
+// allocatedTo returns the resources that pods hold on nodes. It returns at most maxResources of them, because tenants
+// can use any names of resources and the API server rejects a status that is too large. It prefers the resources of
+// the quota, and then the resources of Kubernetes itself.
 func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, pod := range pods {
-		if holdsNode(pod) {
+		if occupiesNode(pod) {
 			sum = add(sum, requestsOf(pod))
 		}
 	}
@@ -157,7 +160,7 @@ func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceL
 		if _, isLimited := quota[name]; isLimited {
 			return 0
 		}
-		return 1 + strings.Count(string(name), "/") // a name without a domain is one of Kubernetes
+		return 1 + strings.Count(string(name), "/") // resources of Kubernetes have no domain
 	}
 	names := slices.SortedFunc(maps.Keys(sum), func(a, b corev1.ResourceName) int {
 		return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b))

@@ -55,7 +55,7 @@ func TestStateOfPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := state{isGated(tc.pod), holdsNode(tc.pod), mayHoldNode(tc.pod), isDone(tc.pod), isPlaced(tc.pod)}
+			got := state{isGated(tc.pod), occupiesNode(tc.pod), mayOccupyNode(tc.pod), isDone(tc.pod), isPlaced(tc.pod)}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected state (-want +got):\n%s", diff)
 			}
@@ -92,7 +92,8 @@ func TestActivePodsAreSortedByAgeAndName(t *testing.T) {
 	}
 }
 
-// Tenants choose the names of resources. The API server rejects a status that is too large.
+// Tenants choose the names of resources, and the API server rejects a status that is too large. So the number of
+// resources in the status is limited.
 func TestAllocatedResourcesAreLimited(t *testing.T) {
 	t.Parallel()
 	of := func(names ...corev1.ResourceName) corev1.ResourceList {

@@ -2,14 +2,13 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/report"
 )
@@ -73,32 +72,56 @@ func TestClassOfTheEnginesGroup(t *testing.T) {
 	}
 }
 
-func TestClassWithAnotherValueOrPolicyIsRejected(t *testing.T) {
+func TestPriorityClassThatAGroupNeeds(t *testing.T) {
 	t.Parallel()
 	class := priorityClass{Name: "t9k-native-7", Value: 7, Preemption: corev1.PreemptNever}
-	there := func(value int32, policy *corev1.PreemptionPolicy) client.Object {
+	type result struct {
+		Create *schedulingv1.PriorityClass
+		IsNew  bool
+		Err    error
+	}
+	there := func(value int32, policy *corev1.PreemptionPolicy, age time.Duration) *schedulingv1.PriorityClass {
 		return &schedulingv1.PriorityClass{
-			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Value: value, PreemptionPolicy: policy,
+			ObjectMeta: metav1.ObjectMeta{Name: class.Name, CreationTimestamp: ago(age)},
+			Value:      value, PreemptionPolicy: policy,
 		}
 	}
-	const message = "PriorityClass t9k-native-7 has the value %d and preemptionPolicy %s, want 7 and Never: delete it"
 	for name, tc := range map[string]struct {
-		there       client.Object
-		wantRefused string
+		there *schedulingv1.PriorityClass
+		want  result
 	}{
-		"the class of the controller": {there: there(7, new(corev1.PreemptNever))},
-		"another value": {
-			there: there(8, new(corev1.PreemptNever)), wantRefused: fmt.Sprintf(message, 8, corev1.PreemptNever),
+		"a class that does not exist is created": {want: result{IsNew: true, Create: &schedulingv1.PriorityClass{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "t9k-native-7", Labels: map[string]string{"app.kubernetes.io/managed-by": "tensorstack-jobs"},
+			},
+			Value: 7, PreemptionPolicy: new(corev1.PreemptNever),
+			Description: "For pods of PodGroups. The value is made from the priority of the group and, if the engine does not " +
+				"support queues, the priority of its queue.",
+		}}},
+		"an API server might not have seen a class that is younger than half a minute": {
+			there: there(7, new(corev1.PreemptNever), 29*time.Second), want: result{IsNew: true},
 		},
-		"another policy": {
-			there:       there(7, new(corev1.PreemptLowerPriority)),
-			wantRefused: fmt.Sprintf(message, 7, corev1.PreemptLowerPriority),
+		"all API servers have seen a class that is half a minute old": {
+			there: there(7, new(corev1.PreemptNever), 30*time.Second),
+		},
+		"a class with another value is refused": {
+			there: there(8, new(corev1.PreemptNever), time.Second),
+			want: result{Err: refusedByEngine(
+				"PriorityClass t9k-native-7 has the value 8 and preemptionPolicy Never, want 7 and Never: delete it")},
+		},
+		"a class with another policy is refused": {
+			there: there(7, new(corev1.PreemptLowerPriority), time.Second),
+			want: result{Err: refusedByEngine("PriorityClass t9k-native-7 has the value 7 and preemptionPolicy " +
+				"PreemptLowerPriority, want 7 and Never: delete it")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := class.ensure(t.Context(), newTestClient(t, tc.there), now)
-			expectRefusal(t, err, tc.wantRefused)
+			var got result
+			got.Create, got.IsNew, got.Err = class.check(tc.there, now)
+			if diff := cmp.Diff(tc.want, got, described); diff != "" {
+				t.Errorf("unexpected result (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

@@ -27,7 +27,8 @@ import (
 type Options struct {
 	// Engine is the scheduler that places the pods: native or volcano.
 	Engine string
-	// ExtenderBindAddress is the address at which Volcano's scheduler asks which pods it can evict. "0" turns that off.
+	// ExtenderBindAddress is the address of the extender. Volcano's scheduler asks the extender which pods it can evict.
+	// "0" turns the extender off.
 	ExtenderBindAddress string
 	// Workers is how many queues are reconciled concurrently.
 	Workers int
@@ -75,8 +76,8 @@ func Program(options Options) manager.Program {
 			if err != nil {
 				return err
 			}
-			if v, isVolcano := r.engine.(*volcano); isVolcano {
-				if err := v.setupWithManager(ctx, mgr, r.observe, options.ExtenderBindAddress); err != nil {
+			if _, isVolcano := r.engine.(volcano); isVolcano {
+				if err := setupVolcano(ctx, mgr, r.observe, options); err != nil {
 					return err
 				}
 			}

@@ -2,97 +2,54 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 )
 
-// reclaim is a controller that sets reclaimable on Volcano's queues. Volcano may reclaim resources from a queue only
-// while a queue with a higher priority needs them.
-//
-// If any queue is reclaimable, each session of Volcano asks the extender about every waiting pod and every node.
-// Without this controller, sessions would take seconds instead of milliseconds, even while all queues have the same
-// priority and nothing can be reclaimed.
-type reclaim struct{ *volcano }
-
-func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
-	})
-	return builder.ControllerManagedBy(mgr).
-		Named("reclaim").
-		Watches(&v1beta1.Queue{}, all).
-		Watches(&v1beta1.PodGroup{}, all).
-		WithOptions(control.Options(1)).
-		Complete(r)
+// reclaimView is a snapshot of all queues and groups.
+type reclaimView struct {
+	Queues []v1beta1.Queue
+	Groups []v1beta1.PodGroup
+	// There maps names to the queues of Volcano.
+	There map[string]*volcanov1beta1.Queue
+	// Nodes is the sum of the allocatable resources of all nodes. Nil if no queue has an unschedulable group.
+	Nodes corev1.ResourceList
+	// IsServed reports whether the API server serves the queues of Volcano.
+	IsServed bool
 }
 
-// Reconcile sets reclaimable on all queues of Volcano that belong to a Queue. It returns an error if it must be
-// retried.
-func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	var queues v1beta1.QueueList
-	var groups v1beta1.PodGroupList
-	for _, list := range []client.ObjectList{&queues, &groups} {
-		err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
+// decide returns the changes of the queues of Volcano, in the order in which they must be made.
+func (view reclaimView) decide() []change {
+	order, taker := view.Queues, neediest(view.Queues, view.Groups)
+	if taker != nil { // sort a copy, since taker points into view.Queues
+		order = slices.SortedFunc(slices.Values(order), firstToGive(view.Nodes))
 	}
-	order, taker := queues.Items, neediest(queues.Items, groups.Items)
-	if taker != nil {
-		total, err := r.resourcesOfNodes(ctx)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		order = slices.SortedFunc(slices.Values(order), firstToGive(total)) // a copy, since the taker is one of them
-	}
-	var errs []error
+	var changes []change
 	for i := range order {
 		queue := &order[i]
-		errs = append(errs, r.set(ctx, queue, taker != nil && givesWay(queue, taker)))
+		reclaimable := taker != nil && givesWay(queue, taker)
+		there, exists := view.There[queue.Name]
+		if !exists || !isOurs(there, queue) || ptr.Deref(there.Spec.Reclaimable, true) == reclaimable {
+			continue
+		}
+		changed := there.DeepCopy()
+		changed.Spec.Reclaimable = &reclaimable
+		changes = append(changes, change{Before: there, After: changed})
 	}
-	err := errors.Join(errs...)
-	if meta.IsNoMatchError(err) {
-		return reconcile.Result{RequeueAfter: pollInterval}, nil
-	}
-	return reconcile.Result{}, err
-}
-
-func (r *reclaim) set(ctx context.Context, queue *v1beta1.Queue, reclaimable bool) error {
-	var there volcanov1beta1.Queue
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(queue), &there); err != nil {
-		return client.IgnoreNotFound(err) // Volcano has no such queue yet; a change of its PodGroups causes a retry
-	}
-	if !isOurs(&there, queue) || ptr.Deref(there.Spec.Reclaimable, true) == reclaimable {
-		return nil
-	}
-	changed := there.DeepCopy()
-	changed.Spec.Reclaimable = &reclaimable
-	if err := r.client.Patch(ctx, changed, client.MergeFrom(&there)); err != nil {
-		return fmt.Errorf("updating queue %s of Volcano: %w", queue.Name, err)
-	}
-	return nil
+	return changes
 }
 
 // firstToGive returns a comparison that sorts queues in the order in which Volcano reclaims from them: the lowest
-// priority first, and then the greatest share. Queues are updated in this order, because a session of Volcano can start
-// after only some of the updates.
+// priority first, and then the greatest share. Queues are updated in this order, because a session of Volcano can
+// start between two updates. The session must not reclaim from a queue before the earlier queues of the order are
+// reclaimable.
 func firstToGive(total corev1.ResourceList) func(a, b v1beta1.Queue) int {
 	return func(a, b v1beta1.Queue) int {
 		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), -cmp.Compare(shareOf(&a, total), shareOf(&b, total)),
@@ -100,8 +57,9 @@ func firstToGive(total corev1.ResourceList) func(a, b v1beta1.Queue) int {
 	}
 }
 
-// shareOf returns the greatest share that a queue has of any resource. A share is the fraction of the quota, or of the
-// cluster if the queue has no quota for the resource or the quota is larger.
+// shareOf returns the greatest share that a queue has of any resource. A share is the allocated fraction of the
+// quota. If the queue has no quota for the resource, or a quota that exceeds the cluster, the share is the allocated
+// fraction of the cluster.
 func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	share := 0.0
 	for name, allocated := range queue.Status.Allocated {
@@ -116,8 +74,9 @@ func shareOf(queue *v1beta1.Queue, total corev1.ResourceList) float64 {
 	return share
 }
 
-// neediest returns the queue with the highest priority that has an unschedulable group. Nil if there is none. Groups
-// that wait for another reason, such as their quota, could not use reclaimed resources.
+// neediest returns, of the queues with an unschedulable group, the queue with the highest priority. Nil if no queue
+// has an unschedulable group. Groups that wait for another reason, such as their quota, do not matter: they could not
+// use reclaimed resources.
 func neediest(queues []v1beta1.Queue, groups []v1beta1.PodGroup) *v1beta1.Queue {
 	needy := map[string]bool{}
 	for i := range groups {

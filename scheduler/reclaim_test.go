@@ -4,9 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -131,6 +133,74 @@ func TestShareOfQueue(t *testing.T) {
 			queue.Status.Allocated = tc.allocated
 			if got := shareOf(queue, total); got != tc.want {
 				t.Errorf("the share is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestQueuesOfVolcanoAreReclaimableWhileAnotherQueueNeedsResources(t *testing.T) {
+	t.Parallel()
+	queue := func(name string, priority int32, allocated string) v1beta1.Queue {
+		q := newQueue(func(s *v1beta1.QueueSpec) { s.Priority = priority })
+		q.Name, q.UID, q.Status.Allocated = name, "uid", cpu(allocated)
+		return *q
+	}
+	there := func(name string, reclaimable *bool, changes ...func(*volcanov1beta1.Queue)) *volcanov1beta1.Queue {
+		changes = append(changes, func(q *volcanov1beta1.Queue) { q.Name, q.Spec.Reclaimable = name, reclaimable })
+		return volcanoQueue(changes...)
+	}
+	waiting := newGroup("a", 1).Group
+	waiting.Spec.Queue = "needy"
+	waiting.Status.Conditions = []metav1.Condition{
+		{Type: v1beta1.ConditionGroupScheduled, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonUnschedulable},
+	}
+	queues := []v1beta1.Queue{
+		queue("needy", 2, "1"), queue("first", 2, "1"), queue("small", 1, "1"), queue("great", 1, "3"), queue("low", 0, "1"),
+	}
+	changeTo := func(name string, before *bool, after bool) change {
+		return change{Before: there(name, before), After: there(name, &after)}
+	}
+	type found = []*volcanov1beta1.Queue
+	for name, tc := range map[string]struct {
+		groups []v1beta1.PodGroup
+		there  found
+		want   []change
+	}{
+		"the queues with a lower priority become reclaimable, in the order in which Volcano reclaims from them": {
+			groups: []v1beta1.PodGroup{*waiting},
+			there: found{
+				there("needy", new(false)), there("first", new(false)), there("small", new(false)), there("great", new(false)),
+				there("low", new(false)),
+			},
+			want: []change{
+				changeTo("low", new(false), true), changeTo("great", new(false), true), changeTo("small", new(false), true),
+			},
+		},
+		"nothing changes while the queues with a lower priority are reclaimable": {
+			groups: []v1beta1.PodGroup{*waiting},
+			there:  found{there("needy", new(false)), there("small", new(true)), there("low", nil)},
+		},
+		"no queue is reclaimable once no queue needs resources, so the order is that of the list": {
+			there: found{
+				there("needy", new(true)), there("first", nil), there("small", new(false)), there("low", new(true)),
+			},
+			want: []change{
+				changeTo("needy", new(true), false), changeTo("first", nil, false), changeTo("low", new(true), false),
+			},
+		},
+		"Volcano does not have the queues yet": {groups: []v1beta1.PodGroup{*waiting}},
+		"queues that belong to others are left alone": {
+			groups: []v1beta1.PodGroup{*waiting}, there: found{there("low", new(false), controlledBy("other"))},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			view := reclaimView{Queues: queues, Groups: tc.groups, There: map[string]*volcanov1beta1.Queue{}, Nodes: cpu("10")}
+			for _, queue := range tc.there {
+				view.There[queue.Name] = queue
+			}
+			if diff := cmp.Diff(tc.want, view.decide()); diff != "" {
+				t.Errorf("unexpected changes (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -29,28 +29,7 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/report"
 )
-
-// brokenEngine is an engine that fails to sync some groups.
-type brokenEngine struct {
-	native
-
-	problems map[string]error
-}
-
-func (e *brokenEngine) blockers(context.Context, []groupView) (map[string]blocker, error) {
-	return nil, nil
-}
-
-func (e *brokenEngine) syncGroup(
-	_ context.Context, group *v1beta1.PodGroup, pods []*corev1.Pod, class string,
-) (string, error) {
-	if err := e.problems[group.Name]; err != nil {
-		return class, err
-	}
-	return classOf(pods, class)
-}
 
 // newTestClient returns a client with a queue "lab" that selects all namespaces, a namespace "team", and the given
 // objects.
@@ -75,25 +54,38 @@ func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 		Build()
 }
 
-// A group is admitted only after it was synced with the engine. A group that cannot be synced does not block others.
-func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
+// refuse returns a client that fails to create the named objects. problems maps the names of these objects to the
+// errors.
+func refuse(c client.Client, problems map[string]error) client.Client {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Create: func(
+			ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption,
+		) error {
+			if err := problems[object.GetName()]; err != nil {
+				return err
+			}
+			return c.Create(ctx, object, options...)
+		},
+	})
+}
+
+// A group is admitted only if the engine has its group. A problem with one group does not block others.
+func TestGroupsThatTheEngineLacksAreNotAdmitted(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	names := []string{"fine", "name-conflict", "earlier", "unknown"}
 	for _, name := range names {
 		objects = append(objects, newGroup(name, 1).Group)
 	}
-	c := newTestClient(t, objects...)
+	earlier := &schedulingv1beta1.PodGroup{ObjectMeta: engineMeta(newGroup("earlier", 1).Group)}
+	earlier.OwnerReferences[0].UID = "old"
+	earlier.DeletionTimestamp = new(metav1.NewTime(now))
+	earlier.Finalizers = []string{"scheduling.k8s.io/podgroup-protection"}
+	conflict := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "name-conflict"}}
 	later := errors.New("the API server is down")
-	problems := map[string]error{
-		"name-conflict": &report.RefusedError{Reason: "NameConflict", Err: errors.New("the name is in use")},
-		"earlier":       &report.RefusedError{Reason: "EarlierGroup", Err: errors.New("its pods have not ended")},
-		"unknown":       later,
-	}
-	r := &reconciler{
-		client: c, engine: &brokenEngine{problems: problems}, events: events.NewFakeRecorder(10),
-		clock: testclock.NewFakePassiveClock(now),
-	}
+	problems := map[string]error{"unknown": later}
+	c := newTestClient(t, append(objects, earlier, conflict)...)
+	r := newTestReconciler(refuse(c, problems), native{})
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}
 	if _, err := r.Reconcile(t.Context(), request); !errors.Is(err, later) {
 		t.Errorf("got error %v, want %v", err, later)
@@ -109,8 +101,11 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"fine": `Admitted: Queue "lab" takes the group`, "name-conflict": "EngineNotReady: the name is in use",
-		"earlier": "EarlierGroup: its pods have not ended",
+		"fine": `Admitted: Queue "lab" takes the group`,
+		"name-conflict": "EngineNotReady: the PodGroup needs podgroup name-conflict of scheduling.k8s.io, but one exists " +
+			"that is not the PodGroup's: delete it or rename the PodGroup",
+		"earlier": "EarlierGroup: some pods of an earlier PodGroup earlier have not ended, and kube-scheduler keeps that " +
+			"group until then",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected conditions Admitted (-want +got):\n%s", diff)
@@ -119,7 +114,12 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != goneDelay {
 		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, goneDelay)
 	}
-	delete(problems, "earlier")
+	withoutFinalizer := earlier.DeepCopy()
+	withoutFinalizer.Finalizers = nil
+	if err := c.Patch(t.Context(), withoutFinalizer, client.MergeFrom(earlier)); err != nil {
+		t.Fatal(err)
+	}
+	r.clock = testclock.NewFakePassiveClock(now.Add(newClassAge))
 	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != refusedDelay {
 		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
 	}
@@ -128,7 +128,7 @@ func TestGroupsThatCannotBeSyncedWithTheEngineAreNotAdmitted(t *testing.T) {
 // The API server rejects a group whose PriorityClass it has not seen yet, so a retry soon after helps.
 func TestRejectedGroupsAreRetried(t *testing.T) {
 	t.Parallel()
-	class := (&native{}).priorityClass(newQueue(nil), newGroup("training", 1).Group)
+	class := native{}.priorityClass(newQueue(nil), newGroup("training", 1).Group)
 	classOfAge := func(age time.Duration) []client.Object {
 		created := metav1.ObjectMeta{Name: class.Name, CreationTimestamp: metav1.NewTime(now.Add(-age))}
 		return []client.Object{&schedulingv1.PriorityClass{
@@ -137,25 +137,24 @@ func TestRejectedGroupsAreRetried(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		classes []client.Object
+		refused string // the name of the object that the API server rejects
 		want    time.Duration
 	}{
-		"a rejected group is retried soon if its PriorityClass was just created": {want: goneDelay},
+		"a rejected group is retried soon if its PriorityClass was just created": {refused: "training", want: goneDelay},
 		"a rejected group is retried soon while its PriorityClass is new": {
-			classes: classOfAge(time.Second), want: goneDelay,
+			classes: classOfAge(time.Second), refused: "training", want: goneDelay,
 		},
 		"a rejected group is retried later if its PriorityClass is old": {
-			classes: classOfAge(newClassAge), want: refusedDelay,
+			classes: classOfAge(newClassAge), refused: "training", want: refusedDelay,
 		},
+		"a group whose PriorityClass is rejected is retried later": {refused: class.Name, want: refusedDelay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			noClass := errors.New("no PriorityClass was found")
 			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "training", noClass)
-			r := &reconciler{
-				client: newTestClient(t, append(test.classes, newGroup("training", 1).Group)...),
-				engine: &brokenEngine{problems: map[string]error{"training": forbidden}},
-				events: events.NewFakeRecorder(1), clock: testclock.NewFakePassiveClock(now),
-			}
+			c := newTestClient(t, append(test.classes, newGroup("training", 1).Group)...)
+			r := newTestReconciler(refuse(c, map[string]error{test.refused: forbidden}), native{})
 			result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}})
 			if err != nil || result.RequeueAfter != test.want {
 				t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, test.want)
@@ -164,7 +163,68 @@ func TestRejectedGroupsAreRetried(t *testing.T) {
 	}
 }
 
-// Every tenant can create groups that name a queue. The groups that the queue serves do not wait for them.
+// The delay before a retry begins after the writes, so that many slow writes do not use up the delay.
+func TestADelayBeginsAfterTheWrites(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakeClock(now)
+	c := interceptor.NewClient(newTestClient(t, newGroup("training", 1).Group).(client.WithWatch), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			clock.Step(time.Minute)
+			return apierrors.NewForbidden(schema.GroupResource{}, "any", errors.New("not now"))
+		},
+	})
+	r := newTestReconciler(c, native{})
+	r.clock = clock
+	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}})
+	if err != nil || result.RequeueAfter != refusedDelay {
+		t.Errorf("the queue is requeued after %s (%v), want %s", result.RequeueAfter, err, refusedDelay)
+	}
+}
+
+// Any tenant can create groups that name a queue, and pods that look bound. If the queue does not select such a
+// group, the controller must not read its objects in the engine.
+func TestObjectsOfTheEngineAreReadOnlyForGroupsThatCanBeAdmitted(t *testing.T) {
+	t.Parallel()
+	foreign := newGroup("foreign", 1, newPod(grouped, running))
+	foreign.Group.Namespace, foreign.Pods[0].Namespace = "elsewhere", "elsewhere"
+	foreign.Pods[0].Labels[v1beta1.LabelGroupName] = "foreign"
+	for name, tc := range map[string]struct {
+		closed bool
+		want   []string
+	}{
+		"groups in namespaces that the queue does not select are not read": {want: []string{"ours", "t9k-native-10"}},
+		"no group of a closed queue is read":                               {closed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			base := newTestClient(t, newGroup("ours", 1).Group, foreign.Group.DeepCopy(), foreign.Pods[0].DeepCopy())
+			c := interceptor.NewClient(base.(client.WithWatch), interceptor.Funcs{Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption,
+			) error {
+				switch into.(type) {
+				case *schedulingv1beta1.PodGroup, *schedulingv1.PriorityClass:
+					got = append(got, key.Name)
+				}
+				return c.Get(ctx, key, into, options...)
+			}})
+			r := newTestReconciler(c, native{})
+			view, err := r.observe(t.Context(), "lab")
+			if err != nil {
+				t.Fatal(err)
+			}
+			view.Queue.Spec.Closed = tc.closed
+			if err := r.observeEngine(t.Context(), &view); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected reads (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Any tenant can create groups that name a queue. The groups that the queue selects must not wait for the others.
 func TestTheStatusesOfForeignGroupsAreWrittenLast(t *testing.T) {
 	t.Parallel()
 	const foreign = 2*maxForeign + 1
@@ -195,9 +255,7 @@ func TestTheStatusesOfForeignGroupsAreWrittenLast(t *testing.T) {
 			return c.SubResource(name).Patch(ctx, object, patch, options...)
 		},
 	})
-	r := &reconciler{
-		client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
-	}
+	r := newTestReconciler(c, native{})
 	lab := reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}}
 	result, err := r.Reconcile(t.Context(), lab)
 	if err != nil {
@@ -210,7 +268,7 @@ func TestTheStatusesOfForeignGroupsAreWrittenLast(t *testing.T) {
 	if result.RequeueAfter != cacheDelay {
 		t.Errorf("the queue is requeued after %s, want %s", result.RequeueAfter, cacheDelay)
 	}
-	for range 2 { // the other statuses follow
+	for range 2 { // two more reconciles write the other statuses
 		if _, err := r.Reconcile(t.Context(), lab); err != nil {
 			t.Fatal(err)
 		}
@@ -226,9 +284,7 @@ func TestLog(t *testing.T) {
 	const needed = 2
 	group := newGroup("training", needed).Group
 	c := newTestClient(t, group)
-	r := &reconciler{
-		client: c, engine: &brokenEngine{}, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
-	}
+	r := newTestReconciler(c, native{})
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 	reconcileLab := func() {
@@ -289,11 +345,11 @@ func TestPodsWhoseGroupIsGoneAreOrphans(t *testing.T) {
 	other.Name = "other"
 	moved := newGroup("moved", 1).Group
 	moved.Spec.Queue = "other"
-	r := &reconciler{engine: &brokenEngine{}, client: newTestClient(t, newGroup("there", 1).Group, other, moved,
+	r := newTestReconciler(newTestClient(t, newGroup("there", 1).Group, other, moved,
 		pod("team", "released", "moved", running, released), pod("team", "of-another-queue", "moved", running),
 		pod("team", "left", "gone", running), pod("team", "ended", "gone", succeeded), pod("team", "waits", "gone"),
 		pod("team", "not-bound", "gone", released),
-		pod("team", "member", "there", running), pod("elsewhere", "not-selected", "gone", running))}
+		pod("team", "member", "there", running), pod("elsewhere", "not-selected", "gone", running)), native{})
 	for queue, want := range map[string][]string{"lab": {"left", "not-bound", "released"}, "other": nil} {
 		view, err := r.observe(t.Context(), queue)
 		if err != nil {

@@ -8,27 +8,28 @@ import (
 	"tensorstack.dev/jobs/common/gang"
 )
 
-// held is why the pods of a group wait for the quota of their queue.
-type held struct {
+// shortage is why the pods of a group wait for the quota of their queue.
+type shortage struct {
 	// Resource is the first resource, by name, whose quota does not suffice.
 	Resource corev1.ResourceName
-	// Pod and Claim are the names of a pod whose devices are not known, and of its ResourceClaim. Empty if all are known.
+	// Pod is the name of a pod whose number of devices is not known, and Claim is the name of the ResourceClaim that
+	// causes it. Both are empty if the devices of all pods are known.
 	Pod, Claim string
 }
 
 // release returns the gated pods of a queue that can be scheduled now. The pods that a group needs are released
-// together. When they are on nodes, the other pods of the group are released one by one.
+// together. When the needed pods are on nodes, the other pods of the group are released one by one.
 //
-// A queue never exceeds its quota: released pods count even if they are not on nodes yet. Groups with a higher priority
-// go first, and among groups with the same priority the oldest. A group that does not fit does not block other groups.
-// A pod with the PriorityClass of another group is never released.
+// A queue never exceeds its quota: released pods count against it even before they are on nodes. Groups with a higher
+// priority go first. Among groups with the same priority, older groups go first. A group that does not fit does not
+// block other groups. A pod with a foreign PriorityClass is never released, see hasForeignClass.
 //
 // release also returns the groups that wait for the quota, by key.
 func release(
 	quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod,
-) (released []*corev1.Pod, waiting map[string]held) {
-	waiting = map[string]held{}
-	used := usage(groups, orphans, mayHoldNode)
+) (released []*corev1.Pod, waiting map[string]shortage) {
+	waiting = map[string]shortage{}
+	used := usage(groups, orphans, mayOccupyNode)
 	fits := func(pods []*corev1.Pod) corev1.ResourceName {
 		requested := sumOf(pods)
 		if over := lacking(quota, used, requested); over != "" {
@@ -45,7 +46,7 @@ func release(
 		}
 		gated, through := g.split()
 		gated = slices.DeleteFunc(gated, g.hasForeignClass)
-		// Extra pods count only when they are on nodes.
+		// An extra pod counts as one of the needed pods only when it is placed.
 		left := needOf(g.Group.Spec).without(slices.DeleteFunc(slices.Clone(through),
 			func(pod *corev1.Pod) bool { return isExtra(pod) && !isPlaced(pod) }))
 		needed, more := left.pick(slices.DeleteFunc(slices.Clone(gated), isExtra))
@@ -58,11 +59,11 @@ func release(
 			}
 		}
 		if pod, claim := uncounted(needed); pod != nil {
-			waiting[g.key()] = held{Pod: pod.Name, Claim: claim}
+			waiting[g.key()] = shortage{Pod: pod.Name, Claim: claim}
 			continue
 		}
 		if over := fits(needed); over != "" {
-			waiting[g.key()] = held{Resource: over}
+			waiting[g.key()] = shortage{Resource: over}
 			continue
 		}
 		if !needOf(g.Group.Spec).without(placedOf(through)).isMet() {
@@ -80,8 +81,9 @@ func release(
 	return released, waiting
 }
 
-// usage returns the resources that count against the quota of a queue: those of the orphans and, in selected groups,
-// those of the pods that count. Groups in namespaces that the queue does not select can name it too.
+// usage returns the resources that count against the quota of a queue: the requests of the orphans, and the requests
+// of each pod of a selected group if counts(pod) is true. Other groups name the queue, but are in namespaces that it
+// does not select.
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {
@@ -97,24 +99,24 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 	return used
 }
 
-// overQuota returns the groups whose ungated pods wait because the quota does not suffice. An engine that enforces
-// quotas itself does not report that reason.
-func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]held {
-	waiting := map[string]held{}
-	used := usage(groups, orphans, holdsNode)
+// overQuota returns the groups whose ungated pods wait because the quota does not suffice, by key. The controller
+// computes this itself, because an engine that enforces quotas does not report the reason.
+func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]shortage {
+	waiting := map[string]shortage{}
+	used := usage(groups, orphans, occupiesNode)
 	for _, g := range groups {
 		_, through := g.split()
 		others := slices.DeleteFunc(slices.Clone(through), isPlaced)
 		needed, _ := needOf(g.Group.Spec).without(placedOf(through)).pick(others)
 		if over := lacking(quota, used, sumOf(needed)); over != "" {
-			waiting[g.key()] = held{Resource: over}
+			waiting[g.key()] = shortage{Resource: over}
 		}
 	}
 	return waiting
 }
 
-// split returns the pods of the group with the gate and those without it. Pods that failed or are being deleted are in
-// neither list.
+// split returns the gated and the ungated pods of the group, the oldest first. Pods that failed or are being deleted
+// are in neither list.
 func (g groupView) split() (gated, through []*corev1.Pod) {
 	for _, pod := range slices.SortedFunc(slices.Values(g.Pods), byAge) {
 		switch {

@@ -23,7 +23,7 @@ func TestRelease(t *testing.T) {
 		groups      []groupView
 		orphans     []*corev1.Pod
 		want        []string
-		wantWaiting map[string]held
+		wantWaiting map[string]shortage
 	}{
 		"without a quota all needed pods are released": {
 			groups: []groupView{newGroup("a", 2, waiting, waiting)},
@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 		"no pod in a group of kube-scheduler is released if not all fit": {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("a", 2, newPod(gated, grouped), newPod(gated, grouped), newPod(gated, grouped))},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"a gated extra pod does not replace a needed pod that does not exist yet": {
 			groups: []groupView{newGroup("a", 2, newPod(grouped), newPod(gated, extra))},
@@ -85,12 +85,12 @@ func TestRelease(t *testing.T) {
 		"no needed pod is released if not all of them fit the quota": {
 			quota:       cpu("1"),
 			groups:      []groupView{newGroup("a", 2, waiting, waiting)},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"pods of other groups count if they are on nodes or were released": {
 			quota:       cpu("3"),
 			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(released)), newGroup("b", 2, waiting, waiting)},
-			wantWaiting: map[string]held{"team/b": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/b": {Resource: corev1.ResourceCPU}},
 		},
 		"pods that were created without the gate do not count before they have a node": {
 			quota:  cpu("2"),
@@ -113,7 +113,7 @@ func TestRelease(t *testing.T) {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("b", 2, waiting, waiting)},
 			orphans:     []*corev1.Pod{newPod(running)},
-			wantWaiting: map[string]held{"team/b": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/b": {Resource: corev1.ResourceCPU}},
 		},
 		"pods that have ended do not count": {
 			quota:  cpu("2"),
@@ -127,7 +127,7 @@ func TestRelease(t *testing.T) {
 				newGroup("c", 1, newPod(gated, withGPU)),
 			},
 			want:        []string{"b-0"},
-			wantWaiting: map[string]held{"team/c": {Resource: "nvidia.com/gpu"}},
+			wantWaiting: map[string]shortage{"team/c": {Resource: "nvidia.com/gpu"}},
 		},
 		"the group with the higher priority goes first": {
 			quota: cpu("2"),
@@ -135,13 +135,13 @@ func TestRelease(t *testing.T) {
 				newGroup("a", 2, waiting, waiting).withPriority(10), newGroup("b", 2, waiting, waiting).withPriority(90),
 			},
 			want:        []string{"b-0", "b-1"},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"the older of two groups with the same priority goes first": {
 			quota:       cpu("2"),
 			groups:      []groupView{newGroup("a", 2, waiting, waiting).after(time.Second), newGroup("b", 2, waiting, waiting)},
 			want:        []string{"b-0", "b-1"},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"a group that does not fit does not block other groups": {
 			quota: cpu("2"),
@@ -149,7 +149,7 @@ func TestRelease(t *testing.T) {
 				newGroup("a", 3, waiting, waiting, waiting).withPriority(90), newGroup("b", 2, waiting, waiting),
 			},
 			want:        []string{"b-0", "b-1"},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"the replacement of a pod is released while its peers run": {
 			groups: []groupView{newGroup("a", 2, newPod(running), waiting)},
@@ -174,7 +174,7 @@ func TestRelease(t *testing.T) {
 			quota: cpu("2"),
 			groups: []groupView{newGroup("a", 1,
 				newPod(running, grouped), newPod(gated, grouped), newPod(gated, grouped), newPod(gated, extra))},
-			wantWaiting: map[string]held{"team/a": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/a": {Resource: corev1.ResourceCPU}},
 		},
 		"an additional pod that does not fit blocks the younger additional pods of its group": {
 			quota:  cpu("3"),
@@ -207,13 +207,13 @@ func TestRelease(t *testing.T) {
 		"a quota can limit the number of pods": {
 			quota:       corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")},
 			groups:      []groupView{newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 1, waiting)},
-			wantWaiting: map[string]held{"team/b": {Resource: corev1.ResourcePods}},
+			wantWaiting: map[string]shortage{"team/b": {Resource: corev1.ResourcePods}},
 		},
 		"of two groups with the same age and priority the first by name goes first": {
 			quota:       cpu("1"),
 			groups:      []groupView{newGroup("b", 1, waiting), newGroup("a", 1, waiting)},
 			want:        []string{"a-0"},
-			wantWaiting: map[string]held{"team/b": {Resource: corev1.ResourceCPU}},
+			wantWaiting: map[string]shortage{"team/b": {Resource: corev1.ResourceCPU}},
 		},
 		"no pod is released while the engine may lack its group": {
 			groups: []groupView{func() groupView { g := newGroup("a", 1, waiting); g.Unknown = true; return g }()},
@@ -239,7 +239,7 @@ func TestRelease(t *testing.T) {
 				t.Errorf("unexpected released pods (-want +got):\n%s", diff)
 			}
 			if tc.wantWaiting == nil {
-				tc.wantWaiting = map[string]held{}
+				tc.wantWaiting = map[string]shortage{}
 			}
 			if diff := cmp.Diff(tc.wantWaiting, waiting); diff != "" {
 				t.Errorf("unexpected waiting groups (-want +got):\n%s", diff)
@@ -249,7 +249,7 @@ func TestRelease(t *testing.T) {
 }
 
 // TestReleaseKeepsQuotasAndGroups draws random groups and checks that release never exceeds the quota, and that it
-// releases pods of a group only if at least as many pods as the group needs are then ungated.
+// releases pods of a group only if the group then has at least as many ungated pods as it needs.
 func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// annotationAbridged marks a pod in the cache that cannot be released without the rest of its spec.
+	// annotationAbridged marks a gated pod in the cache that lacks fields that its release needs: its other scheduling
+	// gates or its required node affinity.
 	annotationAbridged = "scheduler.tensorstack.dev/abridged"
-	// maxResources is more than the number of resources of any node, and the limit of status.allocated. maxRoles is the
-	// maximum of spec.roles of a PodGroup.
+	// maxResources is more than the number of resources of any node. It is also the maximum number of resources in
+	// status.allocated. maxRoles is the maximum number of roles in the spec of a PodGroup.
 	maxResources = 64
 	maxRoles     = 64
 	// maxConditions is more than the number of conditions of a PodGroup.
@@ -31,8 +32,8 @@ const (
 	maxKey = 512
 )
 
-// strip removes what the controller does not read from an object, before it is cached. Patches are computed from cached
-// objects, so they can change only fields that strip keeps completely.
+// strip removes from an object the fields that the controller does not read, before the object is cached. Patches are
+// computed from cached objects, so they can change only fields that strip keeps completely.
 func strip(object client.Object) {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -54,7 +55,8 @@ func strip(object client.Object) {
 	}
 }
 
-// stripGroupStatus removes what the controller does not write from the status of a PodGroup. Tenants cannot write it.
+// stripGroupStatus limits the status of a PodGroup to the sizes that the controller writes. Only an administrator can
+// have written a larger status, since tenants cannot write it.
 func stripGroupStatus(status *v1beta1.PodGroupStatus) {
 	status.PriorityClassName = manager.Short(status.PriorityClassName)
 	if !fits(status.Allocated, maxResources) {
@@ -69,9 +71,10 @@ func stripGroupStatus(status *v1beta1.PodGroupStatus) {
 	status.Conditions = kept
 }
 
-// stripPod keeps the requests and the state of a pod. Anybody can create a pod with the label of a group. If it
-// requests more different resources than any node has, stripPod also removes the label, so that the pod belongs to no
-// group. Such a pod is never released, and no scheduler can place it.
+// stripPod keeps only the fields of a pod that the controller reads, such as the requests and the state. Anybody can
+// create a pod with the label of a group. If the pod requests more different resources than any node has, stripPod
+// also removes the label, so that the pod belongs to no group. Such a pod is never released, and no scheduler can
+// place it.
 func stripPod(pod *corev1.Pod) {
 	requests := requestsOf(pod)
 	delete(requests, corev1.ResourcePods)
@@ -116,7 +119,8 @@ func stripPod(pod *corev1.Pod) {
 	pod.Spec, pod.Status = spec, status
 }
 
-// hasNodeTerms reports whether a pod has required node affinity terms, which the controller would add to.
+// hasNodeTerms reports whether a pod has a required node affinity. When the pod is released, the terms get the
+// requirements of the queue.
 func hasNodeTerms(pod *corev1.PodSpec) bool {
 	return pod.Affinity != nil && pod.Affinity.NodeAffinity != nil &&
 		pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
@@ -127,7 +131,9 @@ func isOfGroup(object client.Object) bool {
 	return manager.HasController(object, v1beta1.GroupVersion.WithKind("PodGroup").GroupKind())
 }
 
-// stripNativeGroup keeps the needs of a group of kube-scheduler, and whether it has been scheduled.
+// stripNativeGroup keeps the scheduling policy and the PriorityClass of a group of kube-scheduler, and the condition
+// that reports whether the group has been scheduled. Of a group that no PodGroup of ours controls, it keeps only
+// minimal metadata.
 func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 	if !isOfGroup(group) {
 		manager.StripForeignMeta(&group.ObjectMeta)
@@ -145,8 +151,8 @@ func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 	group.Status = status
 }
 
-// stripVolcanoGroup keeps the needs of a group of Volcano. A group that is larger than ours can be is treated as not
-// ours.
+// stripVolcanoGroup keeps the fields of a group of Volcano that the controller sets. A group that is larger than any
+// group of the controller is stripped like a group of another owner.
 func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	spec := group.Spec
 	isPlausible := len(spec.PriorityClassName) <= maxKey && len(spec.Queue) <= maxKey &&

@@ -27,7 +27,8 @@ import (
 // long is a text that is too long for the cache to keep.
 var long = strings.Repeat("long ", 100_000)
 
-// cached returns what the cache keeps of an object. The object is stripped twice, which must make no difference.
+// cached returns an object as the cache keeps it, and checks its size. cached strips the object twice, because
+// stripping a stripped object must not change it.
 func cached[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	var got any = object.DeepCopyObject()
@@ -62,7 +63,7 @@ func throughCache(t *testing.T, c client.Client) client.Client {
 	})
 }
 
-// bulky adds fields to a pod that the controller does not read.
+// bulky adds fields to a pod. The controller does not read most of these fields.
 func bulky(pod *corev1.Pod) {
 	pod.Namespace, pod.Name, pod.UID = "team", "pod", "uid"
 	pod.Labels["app"] = "training"
@@ -122,7 +123,7 @@ func TestCachedPodsKeepWhatTheControllerReads(t *testing.T) {
 			pod.Labels[v1beta1.LabelRole] + pod.Labels[v1beta1.LabelGroupName] + pod.Labels[v1beta1.LabelQueue],
 			pod.Spec.PriorityClassName,
 			isGated(pod), isDone(pod), isPlaced(pod), isGrouped(pod), isExtra(pod), dropped([]*corev1.Pod{pod}) != nil,
-			wasReleased(pod), holdsNode(pod),
+			wasReleased(pod), occupiesNode(pod),
 			requestsOf(pod), whyUnschedulable(pod), metav1.NewTime(
 				boundSince([]*corev1.Pod{pod}),
 			), pod.CreationTimestamp, pod.DeletionTimestamp,
@@ -178,7 +179,7 @@ func TestPodsThatRequestTooManyResourcesBelongToNoGroup(t *testing.T) {
 	); diff != "" {
 		t.Errorf("unexpected pod (-want +got):\n%s", diff)
 	}
-	// A scheduler ignores requests of 0. The pod can be placed, so it must count.
+	// A scheduler ignores requests of 0. The pod can be placed, so its other requests must count.
 	if got, want := cached(
 		t, newPod(withLabel, bulky, request("0")),
 	), newPod(withLabel, bulky); !cmp.Equal(requestsOf(want), requestsOf(got)) {
@@ -186,7 +187,7 @@ func TestPodsThatRequestTooManyResourcesBelongToNoGroup(t *testing.T) {
 	}
 }
 
-// The fields that the cache lacks must not change when a pod is released.
+// The release of a pod must not change the fields that the cache lacks.
 func TestReleaseChangesOnlyTheGateAndTheNodes(t *testing.T) {
 	t.Parallel()
 	pool := newQueue(func(spec *v1beta1.QueueSpec) {
@@ -317,11 +318,9 @@ func TestUpdatesOfKubeSchedulerGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	if conditions := cached(t, there).Status.Conditions; len(conditions) != 1 {
 		t.Errorf("the cache keeps the conditions %v, want one condition", conditions)
 	}
-	e := &native{client: throughCache(t, c), reader: c}
-	class, err := e.syncGroup(t.Context(), group, nil, "other")
-	if err != nil || class != "class" {
-		t.Fatalf("syncGroup returned class %q and error %v, want \"class\"", class, err)
-	}
+	expectClass(t, ensureEngine(t, throughCache(t, c), native{}, queueView{
+		Queue: newQueue(nil), Groups: []groupView{{Group: group, Selected: true}},
+	}))
 	want, got := there.DeepCopy(), &schedulingv1beta1.PodGroup{}
 	want.Spec.SchedulingPolicy.Gang.MinCount = 3
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(there), got); err != nil {
@@ -348,11 +347,9 @@ func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 		Status: volcanov1beta1.PodGroupStatus{Conditions: []volcanov1beta1.PodGroupCondition{{Message: long}}},
 	}
 	c := newTestClient(t, there)
-	e := &volcano{client: throughCache(t, c), reader: c}
-	class, err := e.syncGroup(t.Context(), group, nil, "other")
-	if err != nil || class != "class" {
-		t.Fatalf("syncGroup returned class %q and error %v, want \"class\"", class, err)
-	}
+	expectClass(t, ensureEngine(t, throughCache(t, c), volcano{}, queueView{
+		Queue: newQueue(nil), Groups: []groupView{{Group: group, Selected: true}},
+	}))
 	want, got := there.DeepCopy(), &volcanov1beta1.PodGroup{}
 	want.Spec.MinMember, want.Spec.MinTaskMember = 3, map[string]int32{"worker": 3}
 	want.Spec.Queue = "lab" // a tenant can create the group first, with another queue
@@ -361,6 +358,16 @@ func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, ignoreVersion); diff != "" {
 		t.Errorf("unexpected group (-want +got):\n%s", diff)
+	}
+}
+
+// expectClass checks that the existing group of the engine keeps the PriorityClass "class".
+func expectClass(t *testing.T, ensured *engineChanges) {
+	t.Helper()
+	got := ensured.Groups[0]
+	if ensured.QueueErr != nil || got.Err != nil || got.ClassInForce != "class" {
+		t.Fatalf("the group has the class %q and the errors %v and %v, want \"class\" and no error",
+			got.ClassInForce, ensured.QueueErr, got.Err)
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -67,11 +69,10 @@ func TestCapacityOfVolcanoQueues(t *testing.T) {
 				pod.Spec.Containers[0].Resources.Requests = quotaOf("example.org/poison", "1")
 			}))
 			c := newTestClient(t, tc.nodes...)
-			e := &volcano{client: c, reader: c}
-			if err := e.syncQueue(t.Context(), queueView{
+			if ensured := ensureEngine(t, c, volcano{}, queueView{
 				Queue: queue, Groups: []groupView{requests}, Orphans: tc.orphans,
-			}); err != nil {
-				t.Fatal(err)
+			}); ensured.QueueErr != nil {
+				t.Fatal(ensured.QueueErr)
 			}
 			var there volcanov1beta1.Queue
 			if err := c.Get(t.Context(), client.ObjectKey{Name: queue.Name}, &there); err != nil {
@@ -115,11 +116,18 @@ func TestOnlyOwnQueuesOfVolcanoAreChanged(t *testing.T) {
 				}
 			}
 			c := newTestClient(t, there)
-			err := (&volcano{client: c, reader: c}).syncQueue(t.Context(), queueView{Queue: queue})
+			err := ensureEngine(t, c, volcano{}, queueView{Queue: queue}).QueueErr
 			if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused == tc.want || !isRefused && err != nil {
-				t.Errorf("syncQueue returned %v, want a RefusedError: %t", err, !tc.want)
+				t.Errorf("the queue has the error %v, want a RefusedError: %t", err, !tc.want)
 			}
-			if err := (&reclaim{&volcano{client: c}}).set(t.Context(), queue, false); err != nil {
+			if err := c.Delete(t.Context(), newQueue(nil)); err != nil { // the existing Queue has another UID
+				t.Fatal(err)
+			}
+			if err := c.Create(t.Context(), queue); err != nil {
+				t.Fatal(err)
+			}
+			r := &reclaim{client: c, clock: testclock.NewFakePassiveClock(now)}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {

@@ -7,9 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writes records which versions of PodGroups and pods the controller has replaced, by queue. A queue must not be
-// planned while the cache has one of these versions, or it could exceed its quota. A queue does not wait for the writes
-// of other queues, unlike the lists of controller-runtime's client.
+// writes records, for each queue, the versions of PodGroups and pods that the controller has replaced. While the
+// cache still has one of these versions, the controller must not decide about the queue: the queue could exceed its
+// quota. By default, controller-runtime's client waits in each list for the writes of all queues. With writes, a
+// queue waits only for its own.
 type writes struct {
 	mu       sync.Mutex
 	replaced map[string][]version
@@ -22,8 +23,8 @@ type version struct {
 	resourceVersion string
 }
 
-// note records the version of an object of the queue that a write has replaced. The empty object must have the same
-// kind. A write that changes nothing replaces no version.
+// note records, for a queue, that a write has replaced the version before of an object with the version after. empty
+// is an empty object of the same kind. A write that changes nothing replaces no version.
 func (w *writes) note(queue string, empty, before, after client.Object) {
 	if before.GetResourceVersion() == after.GetResourceVersion() {
 		return
@@ -38,9 +39,9 @@ func (w *writes) note(queue string, empty, before, after client.Object) {
 	})
 }
 
-// areShown reports whether the cache shows all writes of the queue, which means that it has none of the replaced
-// versions. An object that is gone from the cache counts as shown. There must be only one call at a time for each
-// queue, which holds because a queue is reconciled by one worker at a time.
+// areShown reports whether the cache shows all writes of the queue: it has none of the replaced versions. An object
+// that is gone from the cache counts as shown. Calls for the same queue must not overlap. They do not, because only
+// one worker at a time reconciles a queue.
 func (w *writes) areShown(ctx context.Context, cache client.Reader, queue string) (bool, error) {
 	w.mu.Lock()
 	pending := w.replaced[queue]

@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -53,7 +51,7 @@ func TestWritesAreShownOnceTheCacheHasNoReplacedVersion(t *testing.T) {
 					return nil
 				},
 			})
-			for range 2 { // a second call must return the same
+			for range 2 { // a second call must return the same result
 				got, err := w.areShown(t.Context(), cache, tc.queue)
 				if got != tc.want || (err != nil) != tc.fails {
 					t.Errorf("areShown returned %v and error %v, want %v and an error: %v", got, err, tc.want, tc.fails)
@@ -123,10 +121,7 @@ func TestAQueueKeepsItsQuotaWhileTheCacheIsStale(t *testing.T) {
 			return err
 		},
 	})
-	r := &reconciler{
-		client: cached, engine: &brokenEngine{}, events: events.NewFakeRecorder(10),
-		clock: testclock.NewFakePassiveClock(now),
-	}
+	r := newTestReconciler(cached, native{})
 	reconcile := func() reconcile.Result {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "lab"}})

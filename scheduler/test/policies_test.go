@@ -101,7 +101,8 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		}, ""),
 	)
 
-	// With the values for its Helm chart, Volcano's controllers use the name of the scheduler, too.
+	// With the values in scheduler/README.md for Volcano's Helm chart, Volcano's controllers also handle pods whose
+	// schedulerName is t9k-scheduler.
 	It("allow Volcano's controllers to use the annotation for their own pods", func(ctx context.Context) {
 		user := "system:serviceaccount:volcano-system:volcano-controllers"
 		bind(ctx, namespace, user, rbacv1.RoleRef{
@@ -112,7 +113,7 @@ var _ = Describe("The admission policies for pods", Ordered, func() {
 		byJob.Labels, byJob.Spec.SchedulingGates = map[string]string{"volcano.sh/job-name": "job"}, nil
 		annotated(gang.AnnotationGroup, "job-1")(byJob)
 		annotated(preemptable, "false")(byJob)
-		Eventually(func() error { return volcano.Create(ctx, byJob) }).Should(Succeed()) // once the role is known
+		Eventually(func() error { return volcano.Create(ctx, byJob) }).Should(Succeed()) // once the API server sees the role
 		byDeployment := member(namespace)
 		byDeployment.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, GenerateName: "pod-"}
 		Expect(tenant.Create(ctx, byDeployment)).To(Succeed())
@@ -273,8 +274,8 @@ func member(namespace string) *corev1.Pod {
 	}
 }
 
-// createMember creates a pod of a group with a change. It expects success, or an error with the text why if that is not
-// empty.
+// createMember creates a pod of a group with a change. It expects success if why is empty. Otherwise it expects an
+// error that contains the text why.
 func createMember(ctx context.Context, tenant client.Client, namespace string, change func(*corev1.Pod), why string) {
 	GinkgoHelper()
 	pod := member(namespace)
@@ -286,7 +287,7 @@ func createMember(ctx context.Context, tenant client.Client, namespace string, c
 	}
 }
 
-// taskSpec and preemptable are annotations of Volcano. The second can also be a label.
+// taskSpec and preemptable are annotations of Volcano. preemptable can also be a label.
 const (
 	taskSpec    = "volcano.sh/task-spec"
 	preemptable = "volcano.sh/preemptable"
@@ -317,12 +318,12 @@ func annotated(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value) }
 }
 
-// newTenant creates a namespace. It returns its name and the client of a user who has the rights of the role edit
-// there.
+// newTenant creates a namespace. It returns the name of the namespace, and the client of a user who has the rights of
+// the role edit in the namespace.
 func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx, "tenants")
-	// No controller runs here that would aggregate the ClusterRole edit.
+	// The ClusterRole edit has no rules in this cluster, because no controller aggregates them.
 	bind(ctx, namespace, namespace, rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
 	})
@@ -363,7 +364,7 @@ func awaitPolicies(ctx context.Context, tenant client.Client, namespace string) 
 	GinkgoHelper()
 	for _, class := range []string{"t9k-native-10", "t9k-volcano-10", "t9k-system"} {
 		object := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 10}
-		// The controller creates some of them too.
+		// The scheduler-controller might already have created some of these classes.
 		Expect(client.IgnoreAlreadyExists(plane.Client.Create(ctx, object))).To(Succeed())
 	}
 	released := member(namespace)

@@ -1,5 +1,5 @@
-// Package test runs the scheduler-controller against a real API server, with the CRDs and the RBAC that are shipped.
-// There is no engine here. test/scheduling tests the engines.
+// Package test runs the scheduler-controller against a real API server, with the shipped CRDs and RBAC. No engine
+// runs in these tests. The tests in test/scheduling run with the engines.
 package test
 
 import (
