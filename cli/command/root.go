@@ -30,7 +30,8 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 		SilenceErrors: true,
 	}
 	e.flags.AddFlags(root.PersistentFlags())
-	// The generated scripts complete the command kubectl-train, which nobody types. See kubectl_complete-train.
+	// Hide the command completion: its scripts complete the command kubectl-train, which nobody types. The script
+	// kubectl_complete-train completes kubectl train.
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -60,8 +61,9 @@ type cluster struct {
 	config *rest.Config
 	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
 	namespace string
-	// flags are the flags that select the cluster and the namespace, as the user has typed them.
-	flags string
+	// flags are the flags that select the cluster and the namespace, as the user has typed them. clusterFlags are those
+	// that select the cluster.
+	flags, clusterFlags string
 }
 
 // connect returns the cluster. It does not send a request.
@@ -71,7 +73,7 @@ func (e *environment) connect() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A job can have hundreds of replicas. The default of client-go is 5 requests in a second.
+	// A command can send a request for each of hundreds of replicas. By default, client-go allows 5 requests per second.
 	config.QPS, config.Burst = 50, 300
 	config.WarningHandler = rest.NewWarningWriter(e.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
@@ -90,10 +92,12 @@ func (e *environment) connect() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{WithWatch: c, config: config, namespace: namespace, flags: e.typedFlags()}, nil
+	ofCluster, all := e.typedFlags()
+	return &cluster{WithWatch: c, config: config, namespace: namespace, flags: all, clusterFlags: ofCluster}, nil
 }
 
-// connectTo returns the cluster, and the job with a name in the namespace of the user.
+// connectTo returns the cluster, and the job with the given name in the namespace of the user. The name can have the
+// kind as a prefix, as in ptjob/digits.
 func (e *environment) connectTo(ctx context.Context, name string) (*cluster, jobs.Job, error) {
 	c, err := e.connect()
 	if err != nil {
@@ -103,7 +107,8 @@ func (e *environment) connectTo(ctx context.Context, name string) (*cluster, job
 	return c, job, err
 }
 
-// find returns the job with a name in the namespace of the user.
+// find returns the job with the given name in the namespace of the user. The name can have the kind as a prefix, as
+// in ptjob/digits.
 func (c *cluster) find(ctx context.Context, name string) (jobs.Job, error) {
 	job, err := jobs.Find(ctx, c, c.namespace, name)
 	job.Flags = c.flags
@@ -125,7 +130,8 @@ const (
 	exitError = 1
 	// exitJobFailed means that the command has worked, and that the job that it waited for has failed.
 	exitJobFailed = 2
-	// exitInterrupted means that the user has interrupted the command, as of a program that SIGINT ends.
+	// exitInterrupted means that a signal has interrupted the command. A shell reports the same code for a program that
+	// SIGINT has ended.
 	exitInterrupted = 130
 )
 

@@ -19,7 +19,7 @@ func newRun(e *environment) *cobra.Command {
 		Short: "Train with the code of a folder, without building an image",
 		Long: `Train with the code of a folder, without building an image.
 
-The command creates a job whose pods have the folder at /code, read-only, as their working directory. PROGRAM is a Python
+The command creates a job. Each of its pods has a copy of the folder at /code as its working directory. PROGRAM is a Python
 file of the folder, or -m and a module. ARGS are its arguments. Then the command prints the log of the leader until the job
 ends. If another replica fails, it also prints the last output of that replica. Messages go to stderr, and the log goes to
 stdout.
@@ -30,7 +30,8 @@ may read the namespace can read the code. Put them into a Secret, and use --env-
 Code with more than 900 KiB or 1000 files goes into a PersistentVolumeClaim, so the cluster must have storage. With several
 nodes, the storage must support ReadWriteMany. The ConfigMap or claim is deleted with the job.
 
-Results: /code is read-only, and everything else in a container is lost with its pod. Write results to a claim (--claim).
+Results: everything that a program writes into a container, also into /code, is lost with the pod. Write results to a claim
+(--claim).
 
 Processes: a PyTorchTrainingJob with several nodes or processes starts them with torchrun, and a DeepSpeedJob with the
 launcher of DeepSpeed. TensorFlow has one process on each node.
@@ -130,7 +131,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 		return err
 	}
 	if f.detach && f.output != "" {
-		objects.Upload = nil // the pod is deleted
+		objects.Upload = nil // the pod of the upload has been deleted
 		return e.printRunObjects(objects, f.output)
 	}
 	if f.detach {
@@ -140,7 +141,7 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	return e.follow(cmd.Context(), c, s, objects.Job)
 }
 
-// reportLeftOut prints the files that are left out without an ignore file that names them.
+// reportLeftOut prints the files and folders that are left out although no ignore file names them.
 func reportLeftOut(s *console, folder *code.Folder) {
 	hasSecrets := false
 	for _, left := range folder.LeftOut {
@@ -153,7 +154,7 @@ func reportLeftOut(s *console, folder *code.Folder) {
 	}
 }
 
-// pack returns the code of a folder. It has the contents of the files if they fit into a ConfigMap.
+// pack returns the code of a folder. The result has the contents of the files only if they fit into a ConfigMap.
 func pack(folder *code.Folder) (run.Code, error) {
 	digest, err := folder.Digest()
 	if err != nil {

@@ -60,7 +60,7 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 			if err != nil {
 				return err
 			}
-			facts.Flags = c.flags
+			facts.Flags, facts.ClusterFlags = c.flags, c.clusterFlags
 			return e.printExplanation(why.Explain(facts), output)
 		},
 	}
@@ -88,36 +88,40 @@ func (e *environment) printExplanation(explanation why.Explanation, output strin
 	return err
 }
 
-// typedFlags returns the flags that select the cluster and the namespace, as the user has typed them. Commands that the
-// user types next need them, too.
-func (e *environment) typedFlags() string {
-	var typed []string
-	for _, flag := range []struct {
+// typedFlags returns the flags with which the user has selected the cluster, and those together with the flag for the
+// namespace. Commands that a message suggests to the user need the same flags.
+func (e *environment) typedFlags() (ofCluster, all string) {
+	type flag struct {
 		name  string
 		value *string
-	}{
-		{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}, {"-n", e.flags.Namespace},
-	} {
-		if flag.value != nil && *flag.value != "" {
-			typed = append(typed, flag.name+" "+shell.Quote(*flag.value))
-		}
 	}
-	return strings.Join(typed, " ")
+	join := func(flags ...flag) string {
+		var typed []string
+		for _, f := range flags {
+			if f.value != nil && *f.value != "" {
+				typed = append(typed, f.name+" "+shell.Quote(*f.value))
+			}
+		}
+		return strings.Join(typed, " ")
+	}
+	cluster := []flag{{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}}
+	return join(cluster...), join(append(cluster, flag{"-n", e.flags.Namespace})...)
 }
 
 // Limits of the lists that are read about a job.
 const (
 	maxPods   = 500
 	maxEvents = 500
-	// maxNodes is how many nodes are compared with the requests of a pod. In a larger cluster, none are.
+	// maxNodes limits how many nodes are compared with the requests of a pod. In a cluster with more nodes, none are
+	// compared.
 	maxNodes = 1000
-	// maxPodsOfStatus is how many pods are read by name that the list of pods does not have.
+	// maxPodsOfStatus limits how many pods of pending replicas are read by name if the list of pods is truncated.
 	maxPodsOfStatus = 3
-	// maxPodsWithEvents is how many pods have their events read.
+	// maxPodsWithEvents limits how many pending pods have their events read.
 	maxPodsWithEvents = 3
 )
 
-// collector reads the facts about a job. It notes what cannot be read.
+// collector reads the facts about a job. It records which of them cannot be read.
 type collector struct {
 	*cluster
 
@@ -148,8 +152,8 @@ func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.
 	return r.facts, ctx.Err()
 }
 
-// ok reports whether a read has succeeded. If it failed for another reason than that the object or its kind does not
-// exist, the explanation names what is missing.
+// ok reports whether a read has succeeded. If the read failed, the explanation names the part that could not be read,
+// unless the object or its kind does not exist.
 func (r *collector) ok(err error, what string) bool {
 	if err == nil {
 		return true
@@ -165,7 +169,8 @@ func (r *collector) inNamespace(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.facts.Job.GetNamespace(), Name: name}
 }
 
-// readPods reads the pods of the job, and the pods of replicas that wait if there are more pods than the limit.
+// readPods reads the pods of the job. If the job has more than maxPods, readPods also reads some pods of pending
+// replicas by name.
 func (r *collector) readPods(ctx context.Context) {
 	job := r.facts.Job
 	var list corev1.PodList
@@ -196,7 +201,7 @@ func (r *collector) readPods(ctx context.Context) {
 	}
 }
 
-// readEvents reads the events of the job and of some of its pods that do not run.
+// readEvents reads the events of the job and of some of its pending pods.
 func (r *collector) readEvents(ctx context.Context) {
 	job := r.facts.Job
 	uids := []types.UID{job.GetUID()}
@@ -216,7 +221,8 @@ func (r *collector) readEvents(ctx context.Context) {
 	}
 }
 
-// readQueue reads the PodGroup of the job, its Queue, and the other PodGroups of the Queue.
+// readQueue reads the PodGroup of the job and the Queue with the given name. If the job has a PodGroup, readQueue
+// also reads the PodGroups of the Queue, as far as ReadGroups finds them.
 func (r *collector) readQueue(ctx context.Context, name string) {
 	var group schedulerv1beta1.PodGroup
 	if r.ok(r.Get(ctx, r.inNamespace(r.facts.Job.GetName()), &group), "its PodGroup") &&
@@ -239,7 +245,7 @@ func (r *collector) readQueue(ctx context.Context, name string) {
 		func(g schedulerv1beta1.PodGroup) bool { return g.Spec.Queue != name })
 }
 
-// readKueue reads the Workload of the job and its queues.
+// readKueue reads the Workload of the job, the LocalQueue with the given name, and its ClusterQueue.
 func (r *collector) readKueue(ctx context.Context, name string) {
 	var workload kueuev1beta2.Workload
 	key := r.inNamespace(cmp.Or(kueue.Prebuilt(r.facts.Job), r.facts.Job.GetName()))
@@ -254,8 +260,8 @@ func (r *collector) readKueue(ctx context.Context, name string) {
 	}
 }
 
-// kueueQueue reads a queue of Kueue, and the name of the ClusterQueue behind a LocalQueue. The queue is nil if it
-// cannot be read.
+// kueueQueue reads a LocalQueue or a ClusterQueue of Kueue. For a LocalQueue, it also returns the name of its
+// ClusterQueue. The queue is nil if it cannot be read.
 func (r *collector) kueueQueue(
 	ctx context.Context, kind string, key client.ObjectKey,
 ) (queue *why.KueueQueue, clusterQueue string) {
@@ -276,8 +282,8 @@ func (r *collector) kueueQueue(
 	return queue, clusterQueue
 }
 
-// readNodes reads the nodes if a pod fits on none of them. It notes nothing if they cannot be read, since most users
-// may not read them.
+// readNodes reads the nodes if a pod is unschedulable and the cluster has at most maxNodes. It ignores errors, since
+// most users may not read nodes.
 func (r *collector) readNodes(ctx context.Context) {
 	isUnschedulable := slices.ContainsFunc(r.facts.Pods, func(pod corev1.Pod) bool {
 		reason, _ := policy.WhyPending(&pod)

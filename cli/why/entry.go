@@ -9,31 +9,34 @@ import (
 	"tensorstack.dev/jobs/common/shell"
 )
 
-// entry is how a reason is explained. Texts and commands can have placeholders in braces: see view.allNames. The
-// placeholder {message} is the message of the condition, and {when} is how long ago it occurred.
+// entry explains a reason that a condition, an event or another part of a status has. Its texts and commands can have
+// placeholders in braces. Texts can have {message}, the message of the condition, and {when}, how long ago the
+// condition began. view.allNames has the other placeholders.
 type entry struct {
-	// cause are sentences that name the cause, and do is what the user can do about it.
+	// cause has sentences that name the cause, and do has sentences about what the user can do.
 	cause, do string
 	// next are commands to type next. A command with a placeholder that has no value is left out.
 	next []step
-	// fix is what the user must change in the template, such as "correct the image". The command for that follows
-	// the others.
+	// fix is the change of the template that the user must make, such as "correct the image". The command for this
+	// change follows the other commands.
 	fix string
 	// see is a section of the documentation.
 	see string
-	// choose returns the entry to use instead. It is set if the text depends on the facts.
+	// choose returns the entry to use instead of this one, if the text depends on the facts. Nil means that this entry
+	// is used.
 	choose func(v view, c condition) entry
 }
 
 // step is a command of an entry.
 type step struct {
 	purpose, line string
-	// ofCluster reports whether the command is about no namespace, or about all of them.
+	// ofCluster reports whether the command is about objects without a namespace, or about all namespaces. Facts.Flags
+	// is not added to such a command.
 	ofCluster bool
 }
 
-// finding returns the finding about a condition. The entry comes from the first table that has the reason. If none has
-// it, the text repeats what the condition reports.
+// finding returns the finding about a condition. The entry comes from the first table that has the reason of the
+// condition. If no table has the reason, the text of the finding repeats what the condition reports.
 func (v view) finding(c condition, weight weight, tables ...map[string]entry) Finding {
 	e := entry{
 		cause: "The reason of the condition " + c.name + " is " + c.reason + ": {message}.",
@@ -67,10 +70,11 @@ func (v view) text(text string, c condition) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// maxMessage is how many characters of a message a text quotes.
+// maxMessage is the maximum number of characters of a message that a text quotes.
 const maxMessage = 400
 
-// quote returns a message in the form in which a sentence can end with it. [...] stands for the end of a long message.
+// quote returns a message without the full stop at its end, so that a sentence can end with the message. [...]
+// replaces the end of a long message.
 func quote(message string) string {
 	message = strings.TrimRight(clean(message), ".: ")
 	if short := printable.Shortened(message, maxMessage); short != message {
@@ -81,7 +85,7 @@ func quote(message string) string {
 
 // commands returns the commands of an entry.
 func (v view) commands(e entry) []Command {
-	pairs := []string{"{flags}", v.Flags}
+	var pairs []string
 	for name, value := range v.names {
 		pairs = append(pairs, "{"+name+"}", shell.Quote(value))
 	}
@@ -92,11 +96,17 @@ func (v view) commands(e entry) []Command {
 		if slices.ContainsFunc(placeholder.FindAllString(s.line, -1), hasNoValue) {
 			continue
 		}
-		line := s.line
-		if !s.ofCluster && v.Flags != "" { // before a name that contains && can be in the line
-			line = strings.ReplaceAll(line, " && ", " {flags} && ") + " {flags}"
+		flags := v.Flags
+		if s.ofCluster {
+			flags = v.ClusterFlags
 		}
-		commands = append(commands, Command{Purpose: v.text(s.purpose, condition{}), Line: replacer.Replace(line)})
+		parts := strings.Split(s.line, " && ") // before the values replace the placeholders, since a value can contain &&
+		for i, part := range parts {
+			parts[i] = strings.TrimSpace(replacer.Replace(part) + " " + flags)
+		}
+		commands = append(commands, Command{
+			Purpose: v.text(s.purpose, condition{}), Line: strings.Join(parts, " && "),
+		})
 	}
 	return commands
 }

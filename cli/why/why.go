@@ -34,9 +34,9 @@ type Facts struct {
 	// PodGroup is the PodGroup of the job, and Queue is its Queue.
 	PodGroup *schedulerv1beta1.PodGroup
 	Queue    *schedulerv1beta1.Queue
-	// Rivals are the PodGroups of the same Queue, with or without the one of the job.
+	// Rivals are the PodGroups of the same Queue. They can include the PodGroup of the job.
 	Rivals []schedulerv1beta1.PodGroup
-	// HasAllRivals reports whether Rivals has the PodGroups of all namespaces.
+	// HasAllRivals reports whether Rivals has all PodGroups of the Queue, in all namespaces.
 	HasAllRivals bool
 
 	// Workload is the Workload by which Kueue admits the job. LocalQueue and ClusterQueue are its queues.
@@ -50,7 +50,8 @@ type Facts struct {
 	// NotRead are the objects that cannot be read, such as "the events".
 	NotRead []string
 	// Flags are the flags that the user must add to each command to reach the namespace, such as "-n team-a".
-	Flags string
+	// ClusterFlags are those of them that a command about the whole cluster needs, such as "--context prod".
+	Flags, ClusterFlags string
 }
 
 // KueueQueue is a LocalQueue or a ClusterQueue of Kueue.
@@ -63,12 +64,12 @@ type KueueQueue struct {
 	Pending int64
 }
 
-// Explanation is why a job is in its state. Its texts have no control characters.
+// Explanation explains why a job is in its state. Its texts have no control characters.
 type Explanation struct {
 	// Job is the job as the user types it, such as ptjob/digits, and Namespace is its namespace.
 	Job       string `json:"job"`
 	Namespace string `json:"namespace"`
-	// Phase and Reason are those of the status.
+	// Phase and Reason are the phase and the reason in the status of the job.
 	Phase  string `json:"phase,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Text is a paragraph of plain sentences.
@@ -91,9 +92,10 @@ type Command struct {
 	Line string `json:"command"`
 }
 
-// Finding explains a reason.
+// Finding explains a reason that an object reports.
 type Finding struct {
-	// Object has the reason, such as ptjob/digits. Condition is the condition with the reason, or Event or Failure.
+	// Object is the object with the reason, such as ptjob/digits. Condition is the type of the condition with the
+	// reason, or the name of another source of the reason, such as Event or Failure.
 	Object    string `json:"object"`
 	Condition string `json:"condition"`
 	Reason    string `json:"reason"`
@@ -110,20 +112,20 @@ type Finding struct {
 type weight int
 
 const (
-	// root is the cause of what the main finding reports, such as the failure that ended the job.
+	// root is the cause of the main finding, such as the failure that ended the job.
 	root weight = iota
-	// main is why the job is in its state.
+	// main explains the state of the job.
 	main
-	// note is worth a sentence in any case.
+	// note is mentioned in Explanation.Text, unless it comes after maxNotes other notes.
 	note
-	// quiet is only part of the findings.
+	// quiet is in Explanation.Findings, but is not mentioned in Explanation.Text.
 	quiet
 )
 
-// maxNext is how many commands an explanation has at most. A user reads a few.
+// maxNext is the maximum number of commands of an explanation. A user reads only a few.
 const maxNext = 5
 
-// maxNotes is how many notes the paragraph has at most.
+// maxNotes is the maximum number of notes in Explanation.Text.
 const maxNotes = 3
 
 // Explain explains the state of a job.

@@ -255,7 +255,7 @@ func TestMeaningOfCode(t *testing.T) {
 		135: " (SIGBUS): often the shared memory /dev/shm was too small for the workers of a data loader",
 		139: " (SIGSEGV): a segmentation fault, which is an error in native code",
 		143: " (SIGTERM): something outside asked it to end",
-		3:   "", // only the program knows
+		3:   "", // only the program knows the meaning
 	} {
 		if diff := cmp.Diff(want, meaningOfCode(code)); diff != "" {
 			t.Errorf("exit code %d (-want +got):\n%s", code, diff)
@@ -360,6 +360,17 @@ func TestCommandsKeepQuotedNames(t *testing.T) {
 	want := "kubectl get 'a && b' " + facts.Flags + " && kubectl get ptjob/digits " + facts.Flags
 	commands := newView(facts).commands(entry{next: []step{{line: line}, {line: "kubectl get {none}"}}})
 	if len(commands) != 1 || commands[0].Line != want {
+		t.Errorf("the commands are %+v, want only %q", commands, want)
+	}
+}
+
+// The namespace of the user says nothing about the nodes, but they must be those of the selected cluster.
+func TestCommandsAboutTheClusterHaveOnlyTheFlagsOfTheCluster(t *testing.T) {
+	t.Parallel()
+	facts := factsAbout(t, "", "")
+	facts.ClusterFlags, facts.Flags = "--context prod", "--context prod -n vision"
+	commands := newView(facts).commands(entry{next: []step{{line: "kubectl describe nodes", ofCluster: true}}})
+	if want := "kubectl describe nodes --context prod"; len(commands) != 1 || commands[0].Line != want {
 		t.Errorf("the commands are %+v, want only %q", commands, want)
 	}
 }
