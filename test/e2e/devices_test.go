@@ -50,7 +50,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			Expect(now(n.replicas(ctx))).To(Equal(before), "no pod is replaced")
 
 			By("turning a device unhealthy that a worker has")
-			// Running processes have already read the number of epochs. Only new processes read this one.
+			// Running processes have already read the former number of epochs. Only new processes read the new number.
 			n.kubectl(ctx, "patch", "configmap", "schedule", "-p",
 				fmt.Sprintf(`{"data": {"epochs": "%d"}}`, now(n.epoch(ctx))+40))
 			bad := had["digits-progress-worker-1"]
@@ -94,7 +94,8 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/alone", timeout)
 
 			Eventually(ctx, n.ofAlone(ctx, "0{.status.backoffCount}")).Should(MatchRegexp("^0+$"))
-			// If the kubelet reports late that it has no device, it also rejects a pod.
+			// Until the kubelet reports that the node has no healthy device, the scheduler can place new pods on the node. The
+			// kubelet rejects them, and these failures do not count.
 			Eventually(ctx, n.failures(ctx, "ptjob/alone")).Should(And(
 				ContainElement("alone-worker-0 DeviceUnhealthy counted=false on "+before.node),
 				HaveEach(ContainSubstring("counted=false"))))
@@ -122,13 +123,16 @@ func (n namespace) trainsAfter(ctx context.Context, epoch int) {
 	Eventually(ctx, n.epoch(ctx)).Should(BeNumerically(">", epoch), "the job trains")
 }
 
-// devices returns a function that returns the device of each pod of the namespace, by the name of the pod, as the
-// kubelet reports it. The pods have one device each.
+// devices returns a function that maps the name of each pod in the namespace to the ID of its device, as the kubelet
+// reports it. The function fails if a pod does not have exactly one device, or if two pods share a device.
 func (n namespace) devices(ctx context.Context) func() (map[string]string, error) {
 	return func() (map[string]string, error) {
 		devices := map[string]string{}
 		output, err := n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} `+
 			`{.status.containerStatuses[*].allocatedResourcesStatus[*].resources[*].resourceID}{"\n"}{end}`)()
+		if err != nil {
+			return nil, err
+		}
 		for line := range strings.Lines(output) {
 			fields := strings.Fields(line)
 			if len(fields) != 2 {
@@ -139,11 +143,12 @@ func (n namespace) devices(ctx context.Context) func() (map[string]string, error
 		if ids := slices.Sorted(maps.Values(devices)); len(slices.Compact(ids)) != len(devices) {
 			return nil, fmt.Errorf("pods share a device: %v", devices)
 		}
-		return devices, err
+		return devices, nil
 	}
 }
 
-// knownDevices returns the device of each pod of the namespace as soon as the kubelet has reported all of them.
+// knownDevices waits until the kubelet has reported a device for each pod in the namespace. It maps the name of each
+// pod to the ID of its device.
 func (n namespace) knownDevices(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	var devices map[string]string
@@ -154,7 +159,7 @@ func (n namespace) knownDevices(ctx context.Context) map[string]string {
 	return devices
 }
 
-// offered returns a function that returns how much of a resource a node offers to pods.
+// offered returns a function that returns the allocatable amount of a resource on a node.
 func offered(ctx context.Context, node, resource string) func() (string, error) {
 	return func() (string, error) {
 		name := strings.ReplaceAll(resource, ".", `\.`)
@@ -162,7 +167,7 @@ func offered(ctx context.Context, node, resource string) func() (string, error) 
 	}
 }
 
-// controllerMetrics returns a function that returns the metrics of the controller.
+// controllerMetrics returns a function that returns the metrics of the PyTorch controller.
 func controllerMetrics(ctx context.Context) func() (string, error) {
 	return func() (string, error) {
 		pod, err := controllersNamespace.output(ctx, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")()

@@ -14,7 +14,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 	// seconds, so either agent can fail first.
 	DescribeTable("restarts all its replicas once and completes",
 		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
-			waitLonger(2) // it trains twice
+			waitLonger(2) // the job trains twice
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
@@ -24,7 +24,8 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 				fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
 			Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")).
 				Should(MatchRegexp(`epoch +\d+  loss`), "the job trains")
-			// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
+			// Running processes have already read the former number of epochs. New processes read the new number, so they end
+			// soon.
 			n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 			lost := now(n.replicas(ctx))
 			Expect(lost).To(HaveLen(2))
@@ -136,8 +137,8 @@ spec:
 		Entry("by exceeding its memory limit", "memory: 128Mi",
 			"b'x' * 2**30",
 			"greedy-worker-0 OOMKilled 137 counted=true"),
-		// The file is not in an emptyDir, because the kubelet measures that only once a minute. On a busy node, the kubelet
-		// reports that the pod has failed before it reports the exit code of the container.
+		// The file is not in an emptyDir, because the kubelet measures an emptyDir only once a minute. On a busy node, the
+		// kubelet reports that the pod has failed before it reports the exit code of the container.
 		Entry("by exceeding its limit of ephemeral storage", "ephemeral-storage: 1Mi",
 			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
 			"greedy-worker-0 Evicted( 137)? counted=true"),
@@ -161,12 +162,16 @@ func (n namespace) failures(ctx context.Context, job string) func() ([]string, e
 // replica is the pod of a replica.
 type replica struct{ uid, node string }
 
-// replicas returns a function that returns the pods of the namespace by name. It fails if one has no node yet.
+// replicas returns a function that returns the pods of the namespace by name. The function fails if a pod has no node
+// yet.
 func (n namespace) replicas(ctx context.Context) func() (map[string]replica, error) {
 	return func() (map[string]replica, error) {
 		replicas := map[string]replica{}
 		output, err := n.output(ctx, "get", "pods", "-o",
 			`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.spec.nodeName}{"\n"}{end}`)()
+		if err != nil {
+			return nil, err
+		}
 		for line := range strings.Lines(output) {
 			fields := strings.Fields(line)
 			if len(fields) != 3 {
@@ -174,6 +179,6 @@ func (n namespace) replicas(ctx context.Context) func() (map[string]replica, err
 			}
 			replicas[fields[0]] = replica{uid: fields[1], node: fields[2]}
 		}
-		return replicas, err
+		return replicas, nil
 	}
 }

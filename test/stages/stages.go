@@ -1,6 +1,7 @@
-// Package stages runs the checks of the repository in stages. Some stages run for every change. The other stages run
-// within a time limit: first those that test a file of the change, then pending ones, and then some that the hash of
-// the files selects. stages.yaml lists the stages, and which files each of them tests.
+// Package stages runs the checks of the repository in stages. Some stages run for every change. Other stages take
+// turns within a time limit: first those that test a file of the change and those that are pending from earlier
+// changes, and then some that the hash of the files selects. Stages that take very long only run on request, or after
+// they have failed. stages.yaml lists the stages, and which files each of them tests.
 package stages
 
 import (
@@ -41,21 +42,21 @@ type List struct {
 	Always []Stage `json:"always"`
 	// TurnSeconds is the time for stages of InTurn in one run.
 	TurnSeconds int `json:"turnSeconds"`
-	// LimitSeconds is the time for a whole run. If a run takes longer than usual, the stages of InTurn that would exceed
-	// it are left for later runs. 0 means no limit.
+	// LimitSeconds is the time for a whole run. If a run takes longer than usual, optional stages that would exceed the
+	// limit are left for later runs. Due.IsOptional defines which stages are optional. 0 means no limit.
 	LimitSeconds int `json:"limitSeconds"`
-	// InTurn lists the stages that run if a change touches what they test, and otherwise in turn.
+	// InTurn lists the stages that run if a change touches a file that they test, and otherwise in turn.
 	InTurn []Stage `json:"inTurn"`
-	// Exhaustive lists stages that take too long for a change. They run only with all stages, or after they have
+	// Exhaustive lists stages that take too long for a change. They run only in a run of all stages, or after they have
 	// failed.
 	Exhaustive []Stage `json:"exhaustive"`
 	// Areas lists the parts of the repository. A file can belong to several of them.
 	Areas []Area `json:"areas"`
 }
 
-// Read reads a list from a file, and repeats stages for the modules of their role. It returns an error if a name is
-// empty or not unique, if a stage does not have either a command or a filter, or if a pattern of an area is invalid or
-// matches no stage that takes turns.
+// Read reads a list from a file, and repeats stages and areas for the modules of their role. It returns an error if a
+// name is empty or not unique, if a stage has no command and no filter, or both, or if a stage of InTurn has no
+// duration. Patterns of areas must be valid, and a pattern of stages must match a stage of InTurn.
 func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
@@ -117,7 +118,9 @@ type repeated[T any] interface {
 func (s Stage) role() string { return s.Each }
 
 func (s Stage) replace(module *strings.Replacer) Stage {
-	return Stage{Name: module.Replace(s.Name), Run: module.Replace(s.Run), Seconds: s.Seconds}
+	return Stage{
+		Name: module.Replace(s.Name), Run: module.Replace(s.Run), E2E: module.Replace(s.E2E), Seconds: s.Seconds,
+	}
 }
 
 // each replaces every stage or area that has a role with one for each module of the role.
@@ -138,7 +141,7 @@ func each[T repeated[T]](items []T, registry modules.File) []T {
 // All returns all stages. The stages of each run come first.
 func (l List) All() []Stage { return slices.Concat(l.Always, l.InTurn, l.Exhaustive) }
 
-// stage returns the stage of InTurn with a name.
+// stage returns the stage of InTurn with a name, and whether there is such a stage.
 func (l List) stage(name string) (Stage, bool) {
 	i := slices.IndexFunc(l.InTurn, func(s Stage) bool { return s.Name == name })
 	if i < 0 {
@@ -150,9 +153,9 @@ func (l List) stage(name string) (Stage, bool) {
 // Due is a stage of a run.
 type Due struct {
 	Stage
-	// Why is the reason: the stage and Why are a sentence.
+	// Why is the reason why the stage runs. The name of the stage and Why form a sentence.
 	Why string
-	// IsOptional reports whether the stage is left for a later run if this run would exceed List.LimitSeconds.
+	// IsOptional is true if the stage is left for a later run when this run would exceed List.LimitSeconds.
 	IsOptional bool
 }
 
@@ -165,10 +168,11 @@ const (
 	isSelected = "is selected by the hash of the files"
 )
 
-// Due returns the stages of a run: the stages of each run, stages of Pending.Next as far as there is time, and other
-// stages that have failed and not passed since. If time is left, the hash of all files selects more stages. The hash
-// also selects the first one of the pending stages. So the same files do not get other stages when they are committed
-// again. Commands come before end-to-end specs.
+// Due returns the stages of a run: the stages of Always, stages of Pending.Next, and stages that have failed and not
+// passed since. Of the touched stages and of the remembered stages, the first is always due, and the others are due if
+// there is time for them. If time is left, the hash of all files selects more stages. The hash also selects which
+// remembered stage is the first. So the same files get the same stages when they are committed again. Commands come
+// before end-to-end specs.
 func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	hash, err := hex.DecodeString(tree.Hash)
 	if err != nil || len(hash) < 8 {
@@ -186,7 +190,7 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	}
 	touched, remembered := pending.Next(l, tree, records)
 	remembered = fromAnywhere(remembered, hash)
-	for i := range max(len(touched), len(remembered)) { // neither list waits for the other
+	for i := range max(len(touched), len(remembered)) { // the stages of both lists are added alternately
 		if i < len(touched) {
 			add(touched[i], isTouched, i == 0)
 		}
@@ -216,8 +220,8 @@ func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	return due, nil
 }
 
-// fromAnywhere returns the stages in their order, but beginning with one that the hash selects. So runs on machines
-// without records of earlier runs do not all begin with the same stage.
+// fromAnywhere returns the stages in their order, but rotated, so that they begin with a stage that the hash selects.
+// Otherwise, all runs on machines without records of earlier runs would begin with the same stage.
 func fromAnywhere(stages []Stage, hash []byte) []Stage {
 	if len(stages) == 0 {
 		return nil
@@ -226,8 +230,9 @@ func fromAnywhere(stages []Stage, hash []byte) []Stage {
 	return slices.Concat(stages[first:], stages[:first])
 }
 
-// fitting returns the stages of a group that run after a run has taken the given time, and those that are left for
-// later runs. Each stage that is not optional runs, also in the groups that follow, and the time for it is reserved.
+// fitting returns the stages of a group that fit into the rest of a run, and those that are left for later runs. The
+// run has taken the elapsed time so far. Stages that are not optional always run. Time is reserved for them, including
+// those in the groups that follow.
 func (l List) fitting(
 	group []Stage, following [][]Stage, isOptional map[string]bool, elapsed time.Duration,
 ) (fit, left []Stage) {

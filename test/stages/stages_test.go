@@ -111,7 +111,8 @@ func TestReadRejectsInvalidStages(t *testing.T) {
 	}
 }
 
-// list is a list with three areas: code is tested by three stages, docs by one, and the file named all by all.
+// list has three areas. Three stages test the area code, one stage tests the area docs, and all stages of InTurn test
+// the area all.
 var list = List{
 	Always:      []Stage{{Name: "test", Run: "true"}, {Name: "e2e-always", E2E: "always"}},
 	TurnSeconds: 10,
@@ -130,8 +131,8 @@ var list = List{
 	},
 }
 
-// treeOf returns a tree with files of one line each, "path content". Its hash selects the stage with the number as the
-// first one in turn.
+// treeOf returns a tree with files that are given as "path content". number is the index of the stage of InTurn that
+// the hash of the tree selects first.
 func treeOf(number int, files ...string) Tree {
 	tree := Tree{Hash: fmt.Sprintf("%016x%024x", number, 0), Files: map[string]string{}}
 	for _, file := range files {
@@ -230,7 +231,7 @@ func TestStagesThatTestTheChangeRunFirst(t *testing.T) {
 	}
 }
 
-// dueNames returns the names of stages, without commas.
+// dueNames returns the names of stages, separated by spaces.
 func dueNames(due []Due) string {
 	var names []string
 	for _, d := range due {
@@ -240,7 +241,7 @@ func dueNames(due []Due) string {
 }
 
 // TestAStageThatTheLimitLeavesOutRunsNext makes one change that three stages test, and then changes of another area.
-// Each stage of the first change runs after it, in turn.
+// The stage that does not fit into the first run must run with the next change.
 func TestAStageThatTheLimitLeavesOutRunsNext(t *testing.T) {
 	t.Parallel()
 	pending := Pending{Areas: list.digests(treeOf(0, "code/main.go 1", "docs/a.md 1"))}
@@ -373,7 +374,7 @@ func TestTheTreeChangesWithFilesButNotWithCommits(t *testing.T) {
 	}
 	write(PendingFile, "stages: []")
 	if again := hash(); again != third {
-		t.Errorf("the hash is %s with the file of owed stages, want %s, the hash without it", again, third)
+		t.Errorf("the hash is %s with the file of pending stages, want %s, the hash without it", again, third)
 	}
 	if err := os.Remove(filepath.Join(root, "another")); err != nil {
 		t.Fatal(err)
@@ -405,7 +406,8 @@ func TestAFailedStageRunsAgainUntilItPasses(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "wants-good failed") {
 		t.Fatalf("error %v, want an error that begins with %q", err, "wants-good failed")
 	}
-	// The failed stage runs with every tree, whichever turn the tree selects.
+	// The hash of the files decides which stages take their turn. A stage that has failed runs in addition, with all
+	// files, until it passes.
 	for _, content := range []string{"bad 1", "bad 2", "bad 3"} {
 		if err := os.WriteFile(filepath.Join(root, "file"), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
