@@ -2,9 +2,9 @@
 // launches the training of a DeepSpeedJob on all workers.
 //
 // Every worker runs the agent, which is the same program as the controller. The agent is an ssh server whose sessions
-// have the environment of their container. On worker 0, the agent also runs the launcher. DeepSpeed reaches the workers
-// with pdsh and the ssh client of the agent. So an image needs neither an ssh server nor an ssh client, and no user
-// with the permission to start a server.
+// have the environment of their container. On worker 0, the agent also runs the launcher. DeepSpeed reaches the
+// workers with pdsh and the ssh client of the agent. So an image needs neither an ssh server nor an ssh client, and
+// its container can run as any user.
 package deepspeed
 
 import (
@@ -29,7 +29,8 @@ const (
 	keyVolume        = "t9k-ssh"
 )
 
-// reserved is what the controller adds to a pod. The CRD refuses reserved paths, too, but not in every spelling.
+// reserved are the paths and the names of volumes that a template cannot use, because the controller adds them to
+// pods. The CRD also refuses these paths, but not in every spelling.
 var reserved = framework.Reserved{
 	Paths:   []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)},
 	Volumes: []string{agentVolume, keyVolume},
@@ -100,8 +101,8 @@ func (d deepspeed) Wire(
 	return gang.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
 }
 
-// command returns the command of the main container of a member. It runs the agent, which runs the launcher on the
-// leader.
+// command returns the command of the main container of a member. The command runs the agent. On the leader, the agent
+// also runs the launcher, unless the job is in debug mode.
 func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, main corev1.Container) []string {
 	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode, the user launches the training
 	subcommand := "serve"
@@ -128,7 +129,8 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 		return command
 	}
 	for _, variable := range main.Env {
-		// DeepSpeed prints the variables of its runner whose names begin with PYTHON.
+		// DeepSpeed's launcher prints the variables in its environment whose names begin with PYTHON. So it must not have
+		// variables from Secrets with such names.
 		if strings.HasPrefix(variable.Name, "PYTHON") && variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
 			command = append(command, "--secret-env="+variable.Name)
 		}
@@ -153,7 +155,7 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		return slices.Concat([]string{"--", "/bin/sh", "-c", config.CustomCommand, "sh"}, resume.Args)
 	}
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
-	// Without --force_multi, the runner would start the processes of a single host itself, in another environment.
+	// Without --force_multi, the launcher would start the processes of a single host itself, in another environment.
 	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile}
 	if first := gang.FQDN(gang.Leader()); !canLeaveOut(config.OtherArgs, first) {
 		command = append(command, "--master_addr="+first)
@@ -166,7 +168,7 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 		command = append(command, "--no_local_rank")
 	}
 	if config.Autotune != "" && config.Autotune != v1beta1.AutotuneNone {
-		flags = append(flags, "--trust-launcher") // experiments can fail
+		flags = append(flags, "--trust-launcher") // a failed experiment of the autotuner is not a failure of the training
 		command = append(command, "--autotuning="+string(config.Autotune))
 	}
 	run := ptr.Deref(config.Run, v1beta1.RunType{})
@@ -183,15 +185,16 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
 }
 
-// canLeaveOut reports whether arguments of the launcher can leave out a host, by --include or --exclude. Without
-// worker 0, rank 0 runs on another worker, whose address DeepSpeed finds.
+// canLeaveOut reports whether arguments of the launcher can leave out a host, by --include or --exclude. If they
+// leave out worker 0, rank 0 runs on another worker, and DeepSpeed itself finds the address of this worker.
 func canLeaveOut(args []string, host string) bool {
 	for i, arg := range args {
 		name, value, isOneWord := strings.Cut(arg, "=")
 		if !isOneWord && i+1 < len(args) {
 			value = args[i+1]
 		}
-		// A value is like host-1@host-2:0,2, where a host can have the numbers of its slots.
+		// A value is like host-1@host-2:0,2, where the numbers are slots of host-2. has reports whether the value names the
+		// host. If slots is false, a host with numbers of slots does not count.
 		has := func(slots bool) bool {
 			return slices.ContainsFunc(strings.Split(value, "@"), func(chosen string) bool {
 				name, _, hasSlots := strings.Cut(chosen, ":")
@@ -212,8 +215,8 @@ func canLeaveOut(args []string, host string) bool {
 	return false
 }
 
-// programOf returns the training program and its arguments. It returns nil if the user launches the training, or if
-// another command than DeepSpeed's launcher does.
+// programOf returns the training program and its arguments. It returns nil in debug mode, in which the user launches
+// the training, and if the training is launched by a command from customCommand or resumeSpecs.
 func programOf(job *v1beta1.DeepSpeedJob) []string {
 	config, resume := ptr.Deref(job.Spec.Config, v1beta1.Config{}), resumeSpecOf(job)
 	if job.Spec.RunMode.Debugging() || len(resume.Command) > 0 || config.CustomCommand != "" {

@@ -52,7 +52,7 @@ func debugging(job *v1beta1.DeepSpeedJob) {
 	job.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
 }
 
-// resumed returns a change after which the job was paused and has been resumed with the given spec.
+// resumed returns a change that turns a job into one that was paused and then resumed with the given spec.
 func resumed(spec batchv1beta1.ResumeSpec) func(*v1beta1.DeepSpeedJob) {
 	return func(job *v1beta1.DeepSpeedJob) {
 		spec.Type = v1beta1.WorkerType
@@ -101,7 +101,7 @@ func TestCommand(t *testing.T) {
 	launches := func(words ...string) []string {
 		return append([]string{"/t9k/agent/agent", "launch", hosts, "--workers=2", "--slots=1"}, words...)
 	}
-	// launcher returns the command line of the launcher, followed by the given words.
+	// launcher returns the flags about the launcher and its command line, which ends with the given words.
 	launcher := func(words ...string) []string {
 		return append([]string{
 			"--need=deepspeed", "--need=pdsh", "--",
@@ -114,7 +114,7 @@ func TestCommand(t *testing.T) {
 		config.OtherArgs = args
 		return config
 	}
-	// filtered is launcher without the address of worker 0.
+	// filtered is like launcher, but omits the option --master_addr.
 	filtered := func(words ...string) []string {
 		return slices.DeleteFunc(launcher(words...), func(word string) bool { return word == "--master_addr="+host0 })
 	}

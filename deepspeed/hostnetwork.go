@@ -12,7 +12,8 @@ import (
 // envMasterPort is the variable with the port of worker 0 at which the training processes of all workers meet.
 const envMasterPort = "MASTER_PORT"
 
-// sshPort returns the port of the agent's ssh server on a worker with hostNetwork. Port 0 of the job is MASTER_PORT.
+// sshPort returns the port of the agent's ssh server on a worker with hostNetwork. The ports of the ssh servers begin
+// with HostPort(1), because HostPort(0) is MASTER_PORT.
 func sshPort(gang framework.Gang, worker int32) int32 { return gang.HostPort(1 + worker) }
 
 // hostNetworkEnv returns the environment variables with the ports of the job. They are set in the main container, so

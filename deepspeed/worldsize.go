@@ -10,12 +10,13 @@ import (
 const (
 	// maxArgument is the maximum size of an argument of a program in Linux, in bytes.
 	maxArgument = 128<<10 - 1
-	// otherWords is an upper limit for the other words of the command that DeepSpeed's launcher runs on each host.
+	// otherWords is the size, in bytes, that checkSize assumes for one part of the command that DeepSpeed's launcher
+	// runs on each host: all words except the list of workers and the program.
 	otherWords = 8 << 10
 )
 
-// checkSize returns an error if the command line that the launcher of DeepSpeed passes to each host is too long. It is
-// one argument of ssh and of a shell, and has the names and the slots of all workers, in base64.
+// checkSize returns an error if the command line that the launcher of DeepSpeed passes to each host is too long. This
+// line is one argument of ssh and of a shell. It has the names and the slots of all workers, in base64.
 func checkSize(gang framework.Gang, slots int, program []string) error {
 	list := 0 // bytes of a list of slots in JSON, such as [0, 1]
 	for slot := range slots {

@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// starter is a program that starts the processes of a replica. Without one of the options, it starts a training that
-// the other replicas have no part in.
+// starter is a program that starts the processes of a replica. Without any of the options, it starts a training in
+// which the other replicas do not take part.
 type starter struct {
 	name    string
 	command *regexp.Regexp
@@ -20,7 +20,7 @@ type starter struct {
 	advice  string
 }
 
-// commandStart matches what precedes the name of a program that a command line runs.
+// commandStart matches the text before the name of a program that a command line runs.
 const commandStart = `(?:^|[;&|(\n]\s*|\s-\w*c\s+|\bexec\s+)(?:\w+=\S*\s+)*(?:\S*/)?`
 
 var starters = []starter{
@@ -40,14 +40,16 @@ var starters = []starter{
 	},
 }
 
-// variableWord matches a word of a command line that is a variable of a shell, and can have any option.
+// variableWord matches a shell variable at the beginning of a word of a command line. The value of the variable can
+// be any option.
 var variableWord = regexp.MustCompile(`[ "']\$`)
 
-// maxCommand is the longest command line that is searched, in bytes. It is searched whenever the job is reconciled.
+// maxCommand is the maximum size of a command line that is searched, in bytes. The limit matters because each
+// reconcile of a job searches its command lines.
 const maxCommand = 4 << 10
 
-// noticeAlone returns a notice if the replicas of a job without torchrunConfig train alone, as far as their commands
-// show it. Otherwise, it is empty.
+// noticeAlone returns a notice about a job without torchrunConfig if a command shows that each replica trains alone.
+// Otherwise, the notice is empty.
 func noticeAlone(roles []framework.Role) string {
 	var replicas int32
 	for _, role := range roles {

@@ -17,28 +17,29 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// Environment variables of the main container that torch.distributed's env:// initialization reads.
+// Environment variables of the main container. torch.distributed's env:// initialization reads the first four.
 const (
 	envMasterAddr = "MASTER_ADDR"
 	envMasterPort = "MASTER_PORT"
 	envWorldSize  = "WORLD_SIZE"
 	envRank       = "RANK"
-	// torch.distributed does not read these variables. Accelerate, DeepSpeed and most programs for torchrun read the first
-	// one. PyTorch Lightning reads both: with the first one alone, each replica would be node 0.
+	// Accelerate, DeepSpeed and most programs for torchrun read LOCAL_RANK. PyTorch Lightning reads LOCAL_RANK and
+	// NODE_RANK: without NODE_RANK, each replica would be node 0.
 	envLocalRank  = "LOCAL_RANK"
 	envNodeRank   = "NODE_RANK"
 	envUnbuffered = "PYTHONUNBUFFERED"
-	// envLocalAddr is the default of torchrun's --local_addr, from torch 2.0. Other replicas reach the processes of this
-	// replica at this address, and torchrun uses it to tell replicas apart. A torchrun in the user's command also reads
-	// it.
+	// envLocalAddr is the variable from which torchrun, since torch 2.0, takes the default of its option --local_addr.
+	// Other replicas reach the processes of this replica at this address, and torchrun uses it to tell replicas apart.
+	// The variable also applies if the user's command runs torchrun.
 	envLocalAddr = "PET_LOCAL_ADDR"
-	// envUnsharedStore lets each round of the rendezvous announce its own address, as before torch 2.4. Later versions
-	// announce an address only in the first round, so that a replica that joins in a later round would wait for it, fail
-	// after a minute, and make all replicas restart. Versions before 2.4 ignore the variable.
+	// envUnsharedStore makes each round of the rendezvous announce its own address. By default, torch since 2.4
+	// announces an address only in the first round. A replica that joins in a later round would wait for the address,
+	// fail after a minute, and make all replicas restart. Versions before 2.4 announce an address in each round, and
+	// ignore the variable.
 	envUnsharedStore = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 )
 
-// defaultPort is the port of the leader. It is also the default of torchrun.
+// defaultPort is the port of a leader without hostNetwork. It is also the default of torchrun.
 const defaultPort = 29500
 
 // Controller describes the pytorch-controller.
@@ -82,8 +83,9 @@ func (p pytorch) Wire(
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else if len(gang.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
-		// torchrun sets these variables itself, for each of its processes. Without them, a program in a single replica can
-		// start a process for each device: PyTorch Lightning would otherwise use the first device only.
+		// With torchrunConfig, torchrun sets these variables for each of its processes. A single replica with several
+		// devices does not get them either, so that its program can start a process for each device: with the variables,
+		// PyTorch Lightning would use only the first device.
 		env = append(env,
 			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
@@ -103,7 +105,8 @@ func (p pytorch) Wire(
 	return nil
 }
 
-// canHaveSeveralDevices reports whether a container has several devices, or claims devices, which can be several.
+// canHaveSeveralDevices reports whether a container has several devices, or a ResourceClaim, which can be for
+// several.
 func canHaveSeveralDevices(resources corev1.ResourceRequirements) bool {
 	for name, quantity := range resources.Limits {
 		if framework.IsDevice(name) && quantity.Value() > 1 {
@@ -124,8 +127,9 @@ func leaderPort(gang framework.Gang) int32 {
 // torchrun returns the command line that launches the processes of one member.
 //
 // The endpoint refers to the environment variables, so a MASTER_ADDR or MASTER_PORT that the user sets applies to it,
-// too. The c10d backend must know which member hosts its store. torch compares names to find out, which does not
-// work with every name service, so the command line sets is_host. The id keeps members of an earlier attempt out.
+// too. The c10d backend must know which member hosts its store. torch compares names to find out, which does not work
+// with every name service, so the command line sets is_host. The id contains the attempt, so that members of an
+// earlier attempt cannot join the rendezvous.
 func torchrun(
 	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member,
 ) []string {

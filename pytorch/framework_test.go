@@ -38,7 +38,7 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 	return job
 }
 
-// wire returns the member with the given rank, and its template after Wire has changed it in the given attempt.
+// wire returns the member with the given rank, and its template after Wire has changed it for the given attempt.
 func wire(
 	t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32,
 ) (framework.Member, *corev1.PodTemplateSpec) {
@@ -311,7 +311,7 @@ func TestWireWithElasticTorchrun(t *testing.T) {
 	}
 }
 
-// The endpoint refers to the environment variables, so an address that the user sets applies to it, too.
+// The endpoint refers to the environment variables, so an address that the user sets also applies to the endpoint.
 func TestWireWithTorchrunUsesTheAddressThatTheUserSets(t *testing.T) {
 	t.Parallel()
 	mine := env("MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "4242")

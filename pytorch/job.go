@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// leaderType is the replica type that leads every job that has it.
+// leaderType is the type of the leader in every job that has replicas of this type.
 const leaderType = "master"
 
 // elasticOf returns the elastic configuration of the job, or nil if the job is not elastic. Elastic training needs
@@ -21,8 +21,8 @@ func elasticOf(job *v1beta1.PyTorchTrainingJob) *batchv1beta1.ElasticConfig {
 	return nil
 }
 
-// firstProcess returns where the process of rank 0 runs. Without torchrunConfig, the command of the user might still
-// run torchrun, whose default is the backend c10d.
+// firstProcess returns where the process of rank 0 can run. The result for a job without torchrunConfig is the same
+// as for the backend c10d, because the command of the user might run torchrun, and c10d is the usual backend.
 func firstProcess(job *v1beta1.PyTorchTrainingJob) framework.FirstProcess {
 	if job.RunsTorchrun() && rendezvousBackend(*job.Spec.TorchrunConfig) != c10d {
 		return framework.FirstProcessAnywhere
@@ -58,7 +58,8 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	case spec.Elastic != nil:
 		roles = policy.Scale(leaderType, roles, spec.Elastic.Expected())
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
-		// The leader hosts the rendezvous. A torchrun agent that gives up closes the rendezvous for all later agents.
+		// The leader hosts the rendezvous, and a torchrun agent that gives up closes it for all later agents. So both
+		// kinds of failures must restart all replicas: a failure of the leader, and the failure of such an agent.
 		spec.Rendezvous = true
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"

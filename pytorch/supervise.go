@@ -18,12 +18,13 @@ const (
 	supervisorVolume    = "t9k-supervisor"
 )
 
-// supervision returns the command that runs the torchrun of the member, without torchrun itself. It is empty if no
-// supervisor is needed.
+// supervision returns the command of the supervisor for the torchrun of the member. The command line of torchrun
+// follows this command. The result is empty if no supervisor is needed.
 //
-// torchrun must leave the rendezvous open when the member is stopped, if the other members continue without it. They
-// never continue without the leader. If the member can report the progress of the training, the supervisor reports when
-// torchrun starts the training again.
+// There are two reasons for a supervisor. If the other members continue when the member is stopped, torchrun must
+// leave the rendezvous open. This reason does not apply to the leader, because the other members never continue
+// without it. If the member can report the progress of the training, the supervisor must report when torchrun starts
+// the training again.
 func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member) []string {
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
@@ -37,8 +38,9 @@ func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member fr
 	return nil
 }
 
-// supervise makes the main container run its command with the command of a supervisor, which an init container
-// installs. It returns an error if the template uses a path or a name that is reserved for the controller.
+// supervise puts the command of a supervisor before the command of the main container, and adds an init container
+// that installs the supervisor. It returns an error if the template uses a path or a name that is reserved for the
+// controller.
 func supervise(
 	with []string, gang framework.Gang, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
 ) error {

@@ -12,7 +12,8 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// unsupervised returns the template without the supervisor. It fails the test if the template lacks a part of it.
+// unsupervised returns the template without the supervisor. It fails the test if the template lacks a part of the
+// supervisor.
 func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t.Helper()
 	template = template.DeepCopy()

@@ -21,7 +21,8 @@ type outcome struct {
 	// Queue and Groups are the types and reasons of the conditions in the order of the status, such as "Active=Open".
 	Queue  []string
 	Groups map[string][]string
-	// Gated are the keys of the groups whose new status has gated. Release and Expired are the names of the pods.
+	// Gated are the keys of the groups whose pods need the gate according to the new status. Release and Expired are the
+	// names of the pods to release and to delete.
 	Gated, Release, Expired []string
 	RequeueIn               time.Duration
 }

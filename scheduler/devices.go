@@ -122,8 +122,8 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// devicesOf returns the largest number of devices that a claim can get of each DeviceClass. A ResourceQuota counts
-// the same number. Here, it is at most maxDevices, so that sums do not overflow.
+// devicesOf returns the largest number of devices that a claim can get of each DeviceClass, as a ResourceQuota counts
+// them. It returns maxDevices for a larger number, so that sums do not overflow.
 func devicesOf(claim *resourcev1.ResourceClaim) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, request := range claim.Spec.Devices.Requests {
@@ -160,8 +160,9 @@ func uncounted(pods []*corev1.Pod) (pod *corev1.Pod, claim string) {
 	return nil, ""
 }
 
-// stripClaim replaces the spec of a claim with one request for each DeviceClass, which has the number of its devices.
-// If the claim has too many classes, stripClaim keeps none and sets annotationUncounted.
+// stripClaim replaces the spec of a claim with one request for each DeviceClass. The count of a request is the number
+// that devicesOf returns for the class. If the claim has too many classes, stripClaim keeps no requests and sets
+// annotationUncounted.
 func stripClaim(claim *resourcev1.ResourceClaim) {
 	isUncounted := claim.Annotations[annotationUncounted] != ""
 	devices := devicesOf(claim)

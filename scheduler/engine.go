@@ -18,9 +18,9 @@ type engine interface {
 	newQueue() object
 	// notServed returns the message for the case that the API server does not serve the kind of the engine's groups.
 	notServed() string
-	// blockers maps each namespace to the reason why the engine cannot schedule the given groups of this namespace.
-	// Objects of one tenant must not affect the groups of another tenant. So an object that indicates a problem blocks
-	// only the groups of its own namespace.
+	// blockers returns why the engine cannot schedule some of the given groups. The keys are the namespaces of these
+	// groups. Objects of one tenant must not affect the groups of another tenant. So an object that indicates a problem
+	// blocks only the groups of its own namespace.
 	blockers(groups []groupView, now time.Time) map[string]blocker
 	// gates reports whether the pods of a queue need the scheduling gate, so that the controller decides when or where
 	// they are scheduled. A nil queue means that the queue does not exist.
@@ -37,10 +37,10 @@ type engine interface {
 	// queue returns the changes of the engine's queue and of its status. The view must have a queue. err is a
 	// *report.RefusedError if the engine's queue belongs to somebody else.
 	queue(view queueView) (spec, status change, err error)
-	// group returns the change of the engine's group for a PodGroup. A new group gets the given PriorityClass, or the
-	// class of its pods if it already has pods. classInForce is the PriorityClass of the engine's group. err is a
-	// *report.RefusedError if the engine cannot have the group, for example because an object of somebody else has its
-	// name.
+	// group returns the change of the engine's group for a PodGroup. If the engine's group must be created, it gets the
+	// PriorityClass of the PodGroup's pods, or the given class if the PodGroup has no active pods. classInForce is the
+	// PriorityClass of the engine's group. err is a *report.RefusedError if the engine cannot have the group, for
+	// example because an object of somebody else has its name.
 	group(g groupView, class string) (c change, classInForce string, err error)
 }
 

@@ -165,7 +165,8 @@ func TestPodsOfAQueueThatDoesNotExistNeedNoGates(t *testing.T) {
 // ofScheduler sets schedulerName of a pod to the name that all pods of queues have.
 func ofScheduler(pod *corev1.Pod) { pod.Spec.SchedulerName = v1beta1.SchedulerName }
 
-// The only sign that kube-scheduler does not support groups is that it does not report them.
+// If kube-scheduler does not support groups, the only sign is that a group with bound pods lacks the condition
+// PodGroupInitiallyScheduled.
 func TestGroupsThatKubeSchedulerDoesNotReport(t *testing.T) {
 	t.Parallel()
 	in := func(namespace string, pods ...*corev1.Pod) groupView {

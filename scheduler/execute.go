@@ -17,8 +17,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// ensure writes the changes in the engine, if the decision has any. Then it records the changes and their errors in
-// the view, and returns true.
+// ensure reports whether the decision has changes to write in the engine. If so, ensure writes them, and records the
+// changes and the errors of the writes in the view.
 func (r *reconciler) ensure(ctx context.Context, view *queueView, d decision) (bool, error) {
 	if d.Ensure == nil {
 		return false, nil

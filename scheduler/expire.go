@@ -30,7 +30,7 @@ func (view queueView) maxDuration() *v1beta1.Duration {
 }
 
 // isOfJob reports whether a job controls the group. Groups of other owners, such as TensorBoards, do not get the
-// condition MaxDurationExceeded, because these owners cannot end.
+// condition MaxDurationExceeded, because only the controllers of jobs act on it.
 func (g groupView) isOfJob() bool {
 	owner := metav1.GetControllerOf(g.Group)
 	if owner == nil {
@@ -40,10 +40,10 @@ func (g groupView) isOfJob() bool {
 	return err == nil && version.Group == groupOfJobs
 }
 
-// scheduledTime returns when the group was scheduled for the first time. It returns the time in the status if there
-// is one. Otherwise, it returns nil if the group is not scheduled or the queue has no maxDuration, and the time when
-// the first pod was bound in all other cases. That can be before the group was created, because a tenant can delete a
-// group and create it again.
+// scheduledTime returns when the group was scheduled for the first time. If the status already has this time,
+// scheduledTime returns it. Otherwise it returns the time when the first pod was bound, or nil if the group is not
+// scheduled or the queue has no maxDuration. The first pod can have been bound before the group was created, because
+// a tenant can delete a group and create it again.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
@@ -71,8 +71,8 @@ func (g groupView) exceeded(scheduled *metav1.Time, most *v1beta1.Duration, now 
 	}
 }
 
-// expire adds to the decision the pods to delete because they exceed maxDuration of the queue. It requeues the queue
-// at the time when the next pods will exceed it.
+// expire adds to d.Expired the pods that must be deleted because they exceed maxDuration of the queue. It requeues
+// the queue at the time when the next pods will exceed maxDuration.
 func (d *decision) expire(view queueView, now time.Time) {
 	most := view.maxDuration()
 	if most == nil {
@@ -88,8 +88,8 @@ func (d *decision) expire(view queueView, now time.Time) {
 	}
 }
 
-// expirePods adds the active pods that are at least as old as the given length. It requeues the queue at the time
-// when the next pod reaches that age.
+// expirePods adds to d.Expired the active ones of the given pods that were created at least length ago. It requeues
+// the queue at the time when the next pod reaches that age.
 func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time.Time) {
 	for _, pod := range pods {
 		switch left := pod.CreationTimestamp.Add(length).Sub(now); {
@@ -102,8 +102,9 @@ func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time
 	}
 }
 
-// expireGroup adds the pods of a job that exceeded maxDuration, if the job controller does not end the job within
-// endDelay. The delay starts when the condition is written, since the job controller cannot see it earlier.
+// expireGroup adds the active pods of a job to d.Expired if they still exist after endDelay. end is the time when the
+// group exceeds maxDuration. endDelay starts when the group gets the condition MaxDurationExceeded, since the job
+// controller ends the job because of this condition.
 func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	recorded := meta.FindStatusCondition(g.Group.Status.Conditions, v1beta1.ConditionMaxDurationExceeded)
 	switch {

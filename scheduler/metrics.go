@@ -35,8 +35,8 @@ var (
 // scrape.
 type collector struct {
 	reader client.Reader
-	// elected is closed once this process is the leader. Only the leader reports, so that sums over replicas are
-	// correct.
+	// elected is closed once this process is the leader. Only the leader exposes the metrics. Otherwise, a sum over the
+	// pods of the controller would count each group several times.
 	elected <-chan struct{}
 }
 
@@ -100,8 +100,8 @@ func send(metrics chan<- prometheus.Metric, desc *prometheus.Desc, queue string,
 	}
 }
 
-// isSelected reports whether the queue of a group selects its namespace, according to the status of the group. It
-// also returns true if the status does not show this, for example before the first reconcile.
+// isSelected reports whether the queue of a group selects the namespace of the group, according to the status of the
+// group. While the status has no condition Admitted, for example before the first reconcile, isSelected returns true.
 func isSelected(group *v1beta1.PodGroup) bool {
 	admitted := meta.FindStatusCondition(group.Status.Conditions, v1beta1.ConditionAdmitted)
 	return admitted == nil || admitted.Reason != v1beta1.ReasonNamespaceNotSelected

@@ -29,12 +29,13 @@ func (native) notServed() string {
 // reportDelay is how long kube-scheduler can take to report that a group is scheduled, after its first pod was bound.
 const reportDelay = 10 * time.Second
 
-// blockers implements engine. It detects that the feature gate is on in the API server but off in kube-scheduler.
-// Then groups exist, but kube-scheduler binds their pods one by one. The only sign is that kube-scheduler does not
-// report a group as scheduled although its pods are bound.
+// blockers implements engine. It detects that the feature gate GenericWorkload is on in the API server but off in
+// kube-scheduler. Then groups exist, but kube-scheduler binds their pods one by one. The only sign is a group with
+// bound pods that lacks the condition PodGroupInitiallyScheduled.
 //
-// Anybody can create a pod with spec.nodeName, which looks like a bound pod. So a group without a report affects only
-// the groups of its namespace. Only kube-scheduler can write the report, so a single report clears all namespaces.
+// Anybody can create a pod with spec.nodeName, which looks like a bound pod. So a group without the condition affects
+// only the groups of its namespace. Only kube-scheduler can write the condition. So if any group has the condition,
+// kube-scheduler supports groups, and no namespace is blocked.
 func (native) blockers(groups []groupView, now time.Time) map[string]blocker {
 	silent := map[string]blocker{}
 	for _, g := range groups {
@@ -51,8 +52,9 @@ func (native) blockers(groups []groupView, now time.Time) map[string]blocker {
 	return silent
 }
 
-// ifUnreported returns the blocker for the case that kube-scheduler has not reported a group whose first pod was
-// bound at the given time. Until reportDelay has passed, the blocker has no message and only requeues the queue.
+// ifUnreported returns the blocker for the case that kube-scheduler has not reported a group as scheduled, although
+// its first pod was bound at the given time. Until reportDelay has passed, the blocker has no message and only
+// requeues the queue.
 func ifUnreported(bound, now time.Time) blocker {
 	if due := bound.Add(reportDelay); now.Before(due) {
 		return blocker{RequeueAt: due}
@@ -113,8 +115,8 @@ func (native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 	return limits
 }
 
-// groupLimits implements engine. kube-scheduler ignores roles. That matters only if its group has more pods than are
-// needed, which is possible for a group that a user created by hand, but not for a group of a job.
+// groupLimits implements engine. kube-scheduler ignores roles. That matters only if the group of kube-scheduler has
+// more pods than are needed. A group that a user created by hand can have more pods, but not a group of a job.
 func (native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(

@@ -93,8 +93,8 @@ func TestPodsWithADroppedGroupAreDetected(t *testing.T) {
 	}
 }
 
-// All pods of a group must have the same class. Pods that exist before the group decide the class, and the class
-// never changes.
+// All pods of a group must have the same class. Pods that were created before the group determine the class, and the
+// class never changes.
 func TestPriorityClassOfAGroupStays(t *testing.T) {
 	t.Parallel()
 	e, c := native{}, newTestClient(t)

@@ -274,9 +274,9 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 	}
 }
 
-// since truncates the messages of conditions, and sets their generation and transition time. The transition time is
-// kept if the status is the same as before. A condition that exists only in before is dropped, for example because
-// the spec has changed and the engine supports it now.
+// since truncates the messages of conditions, and sets their generation and transition time. The transition time does
+// not change if the status of the condition is the same as before. A condition that exists only in before is dropped,
+// for example a condition about a part of the spec that has been removed.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

@@ -68,9 +68,9 @@ func isGrouped(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }
 // isExtra reports whether the controller of the pod marked it as extra: its group does not need it.
 func isExtra(pod *corev1.Pod) bool { return pod.Annotations[v1beta1.AnnotationExtra] != "" }
 
-// requestsOf returns the resources that a pod requests, as the scheduler counts them, and 1 for the resource pods. A
-// pod can request devices of a DeviceClass without a claim, as an extended resource with the name of the class. These
-// devices count like the devices of a claim.
+// requestsOf returns the resources that a pod requests, as the scheduler counts them. The result has the resource
+// "pods" with the quantity 1. A pod can request devices of a DeviceClass without a claim, as an extended resource
+// with the name of the class. These devices count like the devices of a claim.
 func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for name, quantity := range requests {

@@ -39,8 +39,8 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// check compares the class with there, the existing PriorityClass of that name. If there is nil, check returns the
-// PriorityClass to create. isNew reports whether an API server might not have seen the class yet. check returns a
+// check compares the class with the existing PriorityClass of the same name, or returns the PriorityClass to create
+// if there is none (nil). isNew reports whether an API server might not have seen the class yet. check returns a
 // *report.RefusedError if the class exists with another value or policy.
 func (p priorityClass) check(
 	there *schedulingv1.PriorityClass, now time.Time,

@@ -81,7 +81,7 @@ func (r *reclaim) observe(ctx context.Context) (reclaimView, error) {
 		}
 	}
 	if neediest(view.Queues, view.Groups) == nil {
-		return view, nil // Nodes only affects the order of the changes, which does not matter now
+		return view, nil // Nodes affects only the order in which queues become reclaimable, and now none does
 	}
 	var err error
 	view.Nodes, err = resourcesOfNodes(ctx, r.client)

@@ -82,8 +82,8 @@ func release(
 }
 
 // usage returns the resources that count against the quota of a queue: the requests of the orphans, and the requests
-// of each pod of a selected group if counts(pod) is true. Other groups name the queue, but are in namespaces that it
-// does not select.
+// of each pod of a selected group if counts(pod) is true. Groups in namespaces that the queue does not select are
+// ignored.
 func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) bool) corev1.ResourceList {
 	used := sumOf(orphans)
 	for _, g := range groups {

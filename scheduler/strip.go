@@ -151,8 +151,8 @@ func stripNativeGroup(group *schedulingv1beta1.PodGroup) {
 	group.Status = status
 }
 
-// stripVolcanoGroup keeps the fields of a group of Volcano that the controller sets. A group that is larger than any
-// group of the controller is stripped like a group of another owner.
+// stripVolcanoGroup keeps the fields of a group of Volcano that the controller sets. It keeps only minimal metadata
+// if no PodGroup of ours controls the group, or if the group is larger than any group that the controller creates.
 func stripVolcanoGroup(group *volcanov1beta1.PodGroup) {
 	spec := group.Spec
 	isPlausible := len(spec.PriorityClassName) <= maxKey && len(spec.Queue) <= maxKey &&

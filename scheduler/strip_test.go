@@ -179,7 +179,8 @@ func TestPodsThatRequestTooManyResourcesBelongToNoGroup(t *testing.T) {
 	); diff != "" {
 		t.Errorf("unexpected pod (-want +got):\n%s", diff)
 	}
-	// A scheduler ignores requests of 0. The pod can be placed, so its other requests must count.
+	// Schedulers ignore requests of 0. So the pod can be placed despite its many requests of 0, and its other requests
+	// must count.
 	if got, want := cached(
 		t, newPod(withLabel, bulky, request("0")),
 	), newPod(withLabel, bulky); !cmp.Equal(requestsOf(want), requestsOf(got)) {

@@ -107,8 +107,8 @@ func inState(queue *volcanov1beta1.Queue, state volcanov1beta1.QueueState) chang
 	return change{Before: queue, After: changed}
 }
 
-// isOurs reports whether a queue of Volcano belongs to the given Queue. A Queue with the name of one of Volcano's own
-// queues takes that queue over, unless the queue has a controller.
+// isOurs reports whether a queue of Volcano belongs to the Queue of the same name: the Queue controls the queue, or
+// the queue is one of Volcano's own queues and has no controller.
 func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
 	return metav1.IsControlledBy(there, queue) ||
 		slices.Contains(volcanosOwn, there.Name) && metav1.GetControllerOf(there) == nil
@@ -123,10 +123,10 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
 }
 
-// capacityOf returns the maximum of each resource that the pods of a queue can use in Volcano: the part of the quota
-// that the orphans do not use, or no limit if the quota does not have the resource. Volcano also computes the share
-// of the queue from these values. It reduces values that exceed the resources of the cluster to those resources.
-// Volcano does not count orphans, because their group is gone.
+// capacityOf returns the maximum of each resource that the pods of a queue can use in Volcano. For a resource in the
+// quota, it is the part that the orphans do not use, because Volcano does not count orphans: their group is gone. For
+// other resources, there is no limit. Volcano also computes the share of the queue from these values. It reduces
+// values that exceed the resources of the cluster to those resources.
 //
 // Volcano orders queues only by the resources in the result: CPU, memory, and the resources of nodes and of the
 // quota. Other resources that pods request must not be added, since a tenant can request any number of resources with

@@ -33,9 +33,10 @@ func newClaimReader(reader client.Reader) *claimReader {
 	return &claimReader{Reader: reader, pages: fair.NewPool(podPages)}
 }
 
-// observe returns the state of the claims of a TensorBoard. If only one node at a time can mount a claim, it also finds
-// another pod that uses the claim. A TensorBoard waits until its claims are bound, because the first pod that uses a
-// claim decides where the volume is, and so where the training has to run.
+// observe returns the state of the claims of a TensorBoard. If only one node at a time can mount a claim, observe
+// also looks for another pod that uses the claim. A TensorBoard waits until its claims are bound. Otherwise, its pod
+// could be the first pod that uses a claim. The node of that pod decides where the volume is created, and so where
+// the training must run.
 func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod *corev1.Pod) (claims, error) {
 	exclusive, seen, err := r.readClaims(ctx, tb)
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {

@@ -40,10 +40,14 @@ func checkClaim(name string, claim *corev1.PersistentVolumeClaim) (isExclusive b
 }
 
 // hasPrecedence reports whether the TensorBoard must run on the node of user, another pod that uses its claim. pod is
-// the pod of the TensorBoard. A user that is being deleted never has precedence. If pod is nil, any other user has
-// precedence. A training pod also has precedence over an existing pod, unless TensorBoard is ready and the training
-// pod already runs on another node. The pod of another TensorBoard has precedence only over a younger pod that is not
-// ready, so that two TensorBoards never give way to each other.
+// the pod of the TensorBoard. A user that is being deleted never has precedence. Any other user has precedence in
+// these cases:
+//
+//   - pod is nil.
+//   - The user is a training pod. The exception is a training pod that already runs on another node while TensorBoard
+//     is ready.
+//   - The user is the pod of another TensorBoard, and pod is younger and not ready. So two TensorBoards never give
+//     way to each other.
 func hasPrecedence(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
 	name, isTensorBoard := user.Labels[v1beta1.LabelName]
 	switch {

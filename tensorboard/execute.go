@@ -28,8 +28,8 @@ func (r *reconciler) execute(
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		d.refuse(tb, refused, now)
 	} else if _, ok := errors.AsType[*owned.NotCachedError](err); ok {
-		// The watch event of the object requeues the TensorBoard earlier, unless somebody removed our label from the
-		// object.
+		// The object exists, but is not in the cache yet. Its watch event will requeue the TensorBoard earlier, unless
+		// somebody removed our label from the object.
 		d.RequeueAt = now.Add(refusalDelay)
 	} else if err != nil {
 		return control.Requeue{}, err
@@ -110,8 +110,8 @@ func (r *reconciler) create(
 	return owned.Create(ctx, r.client, r.reader, tb, theTensorBoard, object, options...)
 }
 
-// suspend sets spec.suspend to true. It returns a conflict error if the TensorBoard has changed since it was read. The
-// status already has the reason.
+// suspend sets spec.suspend to true. The status with the reason has already been written. suspend returns a conflict
+// error if the TensorBoard has changed since it was read.
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true

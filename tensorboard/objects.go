@@ -36,12 +36,12 @@ const (
 // sidecar), plus space for replacing a file.
 var logsLimit = resource.MustParse("11Gi")
 
-// annotationSpecHash is the annotation of a pod with the hash of its inputs, see specHash. If the hash is the same in
-// another version of the controller, that version does not replace the pod.
+// annotationSpecHash is the annotation of a pod with the hash of its inputs, see specHash. A new version of the
+// controller that computes the same hash does not replace the pod.
 const annotationSpecHash = "tensorstack.dev/spec-hash"
 
-// annotationConfig is the annotation of a pod with the configuration of its sidecar, which reads it as a file. The
-// configuration contains no credentials. The sidecar reads them from Secrets.
+// annotationConfig is the annotation of a pod with the configuration of its sidecar. The sidecar reads the annotation
+// as a file. The configuration contains no credentials. The sidecar reads them from Secrets.
 const annotationConfig = "tensorstack.dev/sidecar-config"
 
 // maxConfig is the maximum size of the configuration of a sidecar in bytes. The API server allows 256 KiB of
@@ -142,7 +142,7 @@ func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// buildPod returns the pod of a TensorBoard. If a node is given, the pod can run only on that node.
+// buildPod returns the pod of a TensorBoard. If node is not empty, the pod can run only on that node.
 func buildPod(tb *v1beta1.TensorBoard, wanted server, node string, options Options) (*corev1.Pod, error) {
 	if len(wanted.Config) > maxConfig {
 		return nil, &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf(
@@ -185,7 +185,8 @@ func buildPod(tb *v1beta1.TensorBoard, wanted server, node string, options Optio
 				Env:             []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
 				Resources:       resources,
 				SecurityContext: restricted(),
-				// The sidecar requests a page that TensorBoard never returns if its data server was killed.
+				// To answer /readyz, the sidecar requests a page that TensorBoard cannot return without its data server. So these
+				// probes fail if the data server was killed.
 				StartupProbe: &corev1.Probe{
 					ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5, FailureThreshold: 150,
 				},
@@ -257,7 +258,7 @@ func nodeOf(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields { // the nodes of a queue are in matchExpressions
+		for _, field := range term.MatchFields { // the node selector of a queue is in matchExpressions
 			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
 				return field.Values[0]
 			}
@@ -300,7 +301,8 @@ func buildSidecar(options *Options, s sources) corev1.Container {
 	return container
 }
 
-// health returns a probe of the sidecar, which also responds for TensorBoard.
+// health returns a probe that requests a path of the sidecar. TensorBoard is probed in this way too, since only the
+// sidecar can connect to TensorBoard.
 func health(path string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(sidecar.HealthPort)}}
 }

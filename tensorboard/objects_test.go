@@ -39,7 +39,8 @@ func TestThePodOfAnEarlierVersionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A ResourceQuota that counts CPU or memory refuses a pod with a container that does not have the counted value.
+// If a ResourceQuota counts a request or limit of CPU or memory, the API server rejects pods with a container that
+// does not set this value.
 func TestTheContainersOfATensorBoardHaveAllValuesThatAQuotaCanRequire(t *testing.T) {
 	t.Parallel()
 	pod, err := buildPod(&v1beta1.TensorBoard{}, server{}, "", DefaultOptions())

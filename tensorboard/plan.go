@@ -55,8 +55,8 @@ const (
 	// replacementDelay is the minimum age of a pod that is replaced because it has ended. It limits the load on the
 	// cluster from a pod that is evicted repeatedly.
 	replacementDelay = time.Minute
-	// nodeLostDelay is how long after the end of its grace period a terminating pod is force-deleted. Its node is then
-	// considered lost. If the pod still runs, it does no harm, since it only reads.
+	// nodeLostDelay is the time between the end of the grace period of a terminating pod and its forced deletion. The
+	// node of the pod is then considered lost. If the pod still runs, it does no harm, since it only reads.
 	nodeLostDelay = time.Minute
 	// refusalDelay is the time between two attempts to create or change an object that the API server rejects.
 	refusalDelay = 30 * time.Second
@@ -144,7 +144,7 @@ func (d *decision) pod(
 	return phase, notReady(reason, message)
 }
 
-// isDue reports whether a time has come. If not, the TensorBoard is reconciled again at that time.
+// isDue reports whether a time has come. If not, it sets RequeueAt to that time.
 func (d *decision) isDue(at, now time.Time) bool {
 	if now.Before(at) {
 		d.RequeueAt = at
@@ -153,7 +153,8 @@ func (d *decision) isDue(at, now time.Time) bool {
 	return true
 }
 
-// refuse changes the decision because an object could not be created. A later attempt can succeed.
+// refuse changes the status to the phase Failed and the reason why an object could not be created. It requeues the
+// TensorBoard, because a later attempt can succeed.
 func (d *decision) refuse(tb *v1beta1.TensorBoard, refused *report.RefusedError, now time.Time) {
 	d.Status.Phase = v1beta1.TensorBoardFailed
 	ready := condition(d.Status.Conditions, v1beta1.ConditionReady)
@@ -162,9 +163,10 @@ func (d *decision) refuse(tb *v1beta1.TensorBoard, refused *report.RefusedError,
 	d.RequeueAt = now.Add(refusalDelay)
 }
 
-// isMisplaced reports whether a pod runs on another node than wantedOn, the node where another pod needs its claims.
-// wantedOn is empty if no other pod needs the claims. A pod that is on no node yet is misplaced unless its affinity
-// names exactly wantedOn, or no node if wantedOn is empty.
+// isMisplaced reports whether a pod must be replaced because of wantedOn, the node where another pod needs its
+// claims. wantedOn is empty if no other pod needs the claims. A pod on a node is misplaced if wantedOn is another
+// node. A pod without a node is misplaced if its affinity does not name wantedOn, or names a node although wantedOn
+// is empty.
 func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 	if pod.Spec.NodeName == "" {
 		return nodeOf(pod) != wantedOn

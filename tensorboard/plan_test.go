@@ -329,8 +329,8 @@ func until(at time.Time) time.Duration {
 	return at.Sub(now)
 }
 
-// after updates the status of a TensorBoard by the decisions about several observations. Each step returns an
-// observation and its time.
+// after sets the status of a TensorBoard to the result of plan, once for each step. A step returns an observation and
+// its time.
 func after(tb *v1beta1.TensorBoard, steps ...func() (observation, time.Time)) {
 	for _, step := range steps {
 		seen, at := step()

@@ -99,8 +99,9 @@ func FuzzRunNamesAreFolders(f *testing.F) {
 	})
 }
 
-// A pod is replaced if a run has another name, so an update of the controller must not change the names. A run has the
-// name of its location. If the name is taken, the first number from 2 that makes it unique follows.
+// The controller replaces a pod if the name of a run changes, so an update of the controller must not change the
+// names. A run is named after its location. If another run has this name already, the lowest number from 2 that makes
+// the name unique is appended.
 func TestRunsHaveTheFirstFreeNumber(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -23,7 +23,7 @@ type tfTask struct {
 	Index int32  `json:"index"`
 }
 
-// parse reads TF_CONFIG. It returns an error if TF_CONFIG has a field that TensorFlow does not have.
+// parse reads TF_CONFIG. It returns an error if TF_CONFIG has a field that tfConfig does not have.
 func parse(value string) (tfConfig, error) {
 	var config tfConfig
 	decoder := json.NewDecoder(strings.NewReader(value))

@@ -32,7 +32,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 			PeerGrace:     peerGrace[r.Type],
 		}
 		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
-			// Parameter servers keep the shared state when a worker fails.
+			// Parameter servers keep the shared state when a worker fails, so the others can continue.
 			spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
 		}
 		roles = append(roles, role)
@@ -42,8 +42,8 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	return spec
 }
 
-// peerGrace is how long replicas can go on after the leader has succeeded, if the job does not set it. An evaluator
-// evaluates the last checkpoint then.
+// peerGrace is how long replicas of a type can continue after the leader has succeeded, unless the job sets this
+// time. In this time, an evaluator evaluates the last checkpoint.
 var peerGrace = map[v1beta1.ReplicaType]time.Duration{v1beta1.ReplicaTypeEvaluator: 10 * time.Minute}
 
 // inCluster reports whether the replicas of the type are in the cluster map of TF_CONFIG, which other replicas use to

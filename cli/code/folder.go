@@ -1,4 +1,4 @@
-// Package code selects the files of a folder that a training needs, and packs them.
+// Package code selects those files of a folder that a training needs, and packs them.
 package code
 
 import (
@@ -25,13 +25,13 @@ type File struct {
 	Executable bool
 }
 
-// LeftOut is a file or folder that is not part of the code although no ignore file names it.
+// LeftOut is a file or folder that is not part of the code, although no pattern of an ignore file excludes it.
 type LeftOut struct {
 	// Path is relative to the folder, with slashes.
 	Path string
 	// Reason completes the sentence "<path> is left out: it ...".
 	Reason string
-	// IsSecret reports whether it probably has credentials.
+	// IsSecret reports whether the file or folder probably has credentials.
 	IsSecret bool
 }
 
@@ -47,27 +47,28 @@ type Folder struct {
 	content fs.FS
 }
 
-// Limits of the code. Data belongs into a claim, and not into the code.
+// The code has at most maxFiles files and maxSize bytes. Training data belongs on a PersistentVolumeClaim instead.
 const (
 	maxFiles = 10_000
 	maxSize  = 1 << 30
 )
 
-// Read selects the files of a folder. It never reads a file outside the folder, except ignore files in the folders
-// above it. The error names the largest parts of the folder if there is too much in it.
+// Read selects the files of a folder. It never reads a file outside the folder, except .gitignore files in the
+// folders above it. If the code has too many files or bytes, the error names the largest parts among those read so
+// far.
 func Read(dir string) (*Folder, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	// The real path shows where the folder is, whatever links lead to it.
+	// mayRead needs the real path, because a symbolic link can lead to a folder with credentials.
 	switch absolute, err = filepath.EvalSymlinks(absolute); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("there is no folder %s", dir)
 	case err != nil:
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // without a home directory, there is nothing to protect
+	home, _ := os.UserHomeDir() // if this fails, mayRead accepts a folder that contains the home directory
 	if err := mayRead(absolute, home); err != nil {
 		return nil, err
 	}
@@ -113,7 +114,8 @@ func mayRead(dir, home string) error {
 	return nil
 }
 
-// selectFiles selects the files of a file system.
+// selectFiles selects the files of the code from the content of a folder. The parameter rules has the patterns of the
+// ignore files above the folder. selectFiles also applies the ignore files within the folder.
 func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 	folder := &Folder{content: content}
 	links := map[string]bool{}
@@ -133,8 +135,9 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason})
 			return nil
 		}
-		// A pattern of .trainignore that begins with "!" includes a secret. Only kubectl train reads this file, so the user
-		// means it.
+		// A file that probably has credentials is part of the code only if a pattern that begins with "!" in .trainignore
+		// matches it. Only kubectl train reads .trainignore, so with such a pattern the user has decided to include the
+		// file.
 		if reason = folder.secret(name, file.Size); reason != "" && rules.match(name, false) != included {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason, IsSecret: true})
 			return nil
@@ -163,7 +166,7 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 var errTooLarge = fmt.Errorf("more than %d files or %d GiB: keep data on a claim (--claim), and name it in %s",
 	maxFiles, maxSize>>30, TrainIgnore)
 
-// enter decides about a folder, and reads its ignore files.
+// enter reads the ignore files of a folder. It returns fs.SkipDir if the folder is not part of the code.
 func (f *Folder) enter(name string, rules *ignored) error {
 	base := path.Base(name)
 	switch {
@@ -202,8 +205,8 @@ func (f *Folder) look(name string, entry fs.DirEntry) (File, string) {
 	return File{Path: name, Size: info.Size(), Executable: info.Mode()&0o100 != 0}, ""
 }
 
-// leaveOutLinks leaves out the symbolic links to files that are not part of the code. A link that others have put into
-// the folder can lead to the credentials of the user in the folder, or into .git.
+// leaveOutLinks leaves out the symbolic links to files that are not part of the code. Somebody other than the user
+// can have put such a link into the folder, for example to credentials in the folder or to a file in .git.
 func (f *Folder) leaveOutLinks(links map[string]bool) {
 	var code []fs.FileInfo
 	for _, file := range f.Files {
@@ -225,7 +228,7 @@ func (f *Folder) leaveOutLinks(links map[string]bool) {
 	slices.SortStableFunc(f.LeftOut, func(a, b LeftOut) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// largest returns the three largest files or folders at the top of the folder, for a message.
+// largest describes the three largest files or folders at the top level of the code, for a message.
 func (f *Folder) largest() string {
 	type part struct {
 		name string
@@ -260,7 +263,7 @@ func (f *Folder) Size() int64 {
 	return size
 }
 
-// Has reports whether the code has a file.
+// Has reports whether the code has a file with this path.
 func (f *Folder) Has(name string) bool {
 	return slices.ContainsFunc(f.Files, func(file File) bool { return file.Path == name })
 }

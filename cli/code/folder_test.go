@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// write writes files into a new folder and returns its path. A content that begins with "-> " makes a symbolic link.
+// write writes files into a new folder and returns its path. Content that begins with "-> " makes a symbolic link.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "digits")
@@ -33,7 +33,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// pathsOf returns the paths of the code of a folder, and the reasons why others are left out.
+// pathsOf returns the paths of the files of the code. leftOut maps each path that is left out to the reason.
 func pathsOf(t *testing.T, dir string) (paths []string, leftOut map[string]string) {
 	t.Helper()
 	folder, err := Read(dir)

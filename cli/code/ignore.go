@@ -19,34 +19,35 @@ const TrainIgnore = ".trainignore"
 
 const gitIgnore = ".gitignore"
 
-// maxIgnoreFile limits how much of an ignore file is read.
+// maxIgnoreFile is the maximum number of bytes to read from an ignore file.
 const maxIgnoreFile = 1 << 20
 
 // ignoredFolders are never part of the code.
 var ignoredFolders = []string{".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"}
 
-// alwaysIgnored reports whether a file is never part of the code.
+// alwaysIgnored reports whether a file with this name is never part of the code.
 func alwaysIgnored(base string) bool {
 	return base == TrainIgnore || base == gitIgnore || base == ".git" || base == ".DS_Store" || path.Ext(base) == ".pyc"
 }
 
-// verdict is the result of the patterns of the ignore files for a path.
+// verdict is the result of the ignore files for a path. The last pattern of .trainignore files that matches decides.
+// If none matches, the last pattern of .gitignore files that matches decides.
 type verdict int
 
 const (
-	// unmentioned: no pattern matches.
+	// unmentioned: no pattern matches, or the pattern that decides is from a .gitignore file and begins with "!".
 	unmentioned verdict = iota
-	// excluded: the last pattern that matches excludes the path.
+	// excluded: the pattern that decides excludes the path.
 	excluded
-	// included: the last pattern that matches is one of a .trainignore file that begins with "!".
+	// included: the pattern that decides is from a .trainignore file and begins with "!".
 	included
 )
 
 // ignored has the patterns of ignore files.
 type ignored struct {
-	// prefix leads from the top of the work tree to the folder.
+	// prefix has the names of the folders on the way from the top of the git work tree to the folder of the code.
 	prefix []string
-	// patterns of .gitignore files, and own patterns of .trainignore files. Later patterns have priority.
+	// patterns are from .gitignore files, and own are from .trainignore files. Later patterns have priority.
 	patterns, own []gitignore.Pattern
 }
 
@@ -74,7 +75,7 @@ func (r *ignored) match(name string, isDir bool) verdict {
 	return unmentioned
 }
 
-// read adds the patterns of the ignore files in a folder of the code.
+// read adds to the rules the patterns of the ignore files in a folder of the code.
 func (r *ignored) read(content fs.FS, dir string) error {
 	domain := slices.Clone(r.prefix)
 	if dir != "." {
@@ -96,8 +97,9 @@ func (r *ignored) read(content fs.FS, dir string) error {
 	return nil
 }
 
-// rulesAbove returns the patterns of the .gitignore files in the folders above a folder, up to the top of its git work
-// tree, and the path from that top to the folder. Without a work tree, both are empty.
+// rulesAbove returns the patterns of the .gitignore files above a folder within its git work tree. It also returns
+// the names of the folders on the path from the top of the work tree to the folder. Both are nil if the folder is in
+// no work tree, or is the top of one.
 func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 	top := dir
 	for {
@@ -121,12 +123,13 @@ func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 			continue // most folders have no ignore file
 		}
 		patterns = append(patterns, parse(file, prefix[:i])...)
-		_ = file.Close() // it was only read
+		_ = file.Close() // an error is harmless: the file was only read
 	}
 	return patterns, prefix
 }
 
-// parse returns the patterns of an ignore file in a folder.
+// parse returns the patterns of an ignore file. The domain has the names of the folders on the path to this file. The
+// patterns apply only below that path.
 func parse(file io.Reader, domain []string) []gitignore.Pattern {
 	var patterns []gitignore.Pattern
 	for lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile)); lines.Scan(); {

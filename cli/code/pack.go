@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Digest identifies the content of code.
+// Digest identifies the files of a Folder by their paths and their content.
 type Digest struct {
 	// SHA256 is the checksum of the archive that Tar writes, in hexadecimal digits.
 	SHA256 string
@@ -39,7 +39,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Tar writes the code as a tar archive. The same code always gives the same archive: it has no times and no owners.
+// Tar writes the code as a tar archive. The archive has no times and no owners, so the same code always gives the
+// same archive.
 func (f *Folder) Tar(w io.Writer) error {
 	archive := tar.NewWriter(w)
 	for _, file := range f.Files {

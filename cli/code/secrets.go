@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// secretFolders have credentials of programs.
+// secretFolders are the names of folders in which programs keep credentials.
 var secretFolders = []string{".ssh", ".aws", ".azure", ".docker", ".gnupg", ".kube"}
 
 // secretFiles are patterns of the names of files that usually have credentials.
@@ -19,14 +19,14 @@ var secretFiles = []string{
 	"service_account*.json", "secrets.yaml", "secrets.yml", "secrets.json", "secrets.toml",
 }
 
-// noSecrets are the names of files that match a pattern of secretFiles, and show only how a real file looks.
+// noSecrets are the names of files that match a pattern of secretFiles, but are only examples without credentials.
 var noSecrets = []string{".env.example", ".env.sample", ".env.template", ".env.dist"}
 
-// maxKeyFile is the size up to which a file can be a private key.
+// maxKeyFile is the maximum size of a file that is searched for a private key, in bytes.
 const maxKeyFile = 64 << 10
 
-// secret returns the reason why a file is likely to have credentials, or "" if it is not. Everybody who may read the
-// namespace can read the code.
+// secret returns the reason why a file is likely to have credentials, or "" otherwise. Such a file is left out by
+// default, because everybody who may read the namespace can read the code.
 func (f *Folder) secret(name string, size int64) string {
 	base := strings.ToLower(path.Base(name))
 	if slices.Contains(noSecrets, base) {
@@ -43,8 +43,9 @@ func (f *Folder) secret(name string, size int64) string {
 	return ""
 }
 
-// hasPrivateKey reports whether a file has a private key in the PEM format. A file that cannot be read has none: it
-// fails when it is packed.
+// hasPrivateKey reports whether a file has a private key in PEM format. The key can begin on a line of its own, or be
+// the field private_key of a JSON object. If hasPrivateKey cannot read the file, it reports false, and Tar returns
+// the error later.
 func (f *Folder) hasPrivateKey(name string) bool {
 	file, err := f.content.Open(name)
 	if err != nil {
@@ -55,7 +56,7 @@ func (f *Folder) hasPrivateKey(name string) bool {
 	if err != nil {
 		return false
 	}
-	// Any other text about keys, such as this program, lacks the five dashes at the beginning of a line.
+	// Texts that are only about keys, such as this source file, do not have the five dashes at the beginning of a line.
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSpace(line)
 		if bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.HasSuffix(line, []byte("PRIVATE KEY-----")) {

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// oneJob requires the argument JOB.
+// oneJob requires the argument JOB, and allows no others.
 func oneJob(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name a job, as in: %s digits. kubectl train list shows the jobs", cmd.CommandPath())
@@ -19,7 +19,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 	return atMostOneJob(cmd, args)
 }
 
-// atMostOneJob allows the argument JOB.
+// atMostOneJob allows the optional argument JOB, and no others.
 func atMostOneJob(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) < 2:
@@ -30,7 +30,8 @@ func atMostOneJob(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes one job, and not %d", cmd.CommandPath(), len(args))
 }
 
-// oneJobBefore requires the argument JOB, and allows arguments after --, which rest describes.
+// oneJobBefore returns a check that requires the argument JOB and allows arguments after --. The parameter rest
+// describes the arguments after -- in the error.
 func oneJobBefore(rest string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -52,7 +53,7 @@ func jobAndReplicas(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// explainNegative explains an error about flags if a negative number of replicas was taken for a flag.
+// explainNegative replaces the error about an unknown flag if the flag is a negative number of replicas, such as -1.
 func explainNegative(_ *cobra.Command, err error) error {
 	unknown, _ := errors.AsType[*pflag.NotExistError](err)
 	if unknown == nil || strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") != "" {
@@ -63,7 +64,7 @@ func explainNegative(_ *cobra.Command, err error) error {
 
 // addExclusive makes a command accept at most one of some flags.
 func addExclusive(cmd *cobra.Command, flags ...string) {
-	cmd.MarkFlagsMutuallyExclusive(flags...) // the shell completes only one of them
+	cmd.MarkFlagsMutuallyExclusive(flags...) // this also makes the shell complete only one of the flags
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		var set []string
@@ -79,7 +80,7 @@ func addExclusive(cmd *cobra.Command, flags ...string) {
 	}
 }
 
-// manifestsOf returns a check of a command that reads the manifests of the flag -f.
+// manifestsOf returns the check for a command that reads manifests: it requires the flag -f and allows no arguments.
 func manifestsOf(files *[]string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// runOffline runs kubectl train without a cluster, and returns what it prints to stdout and the text of its error.
+// runOffline runs kubectl train without a kubeconfig. It returns the output to stdout and the text of the error.
 func runOffline(t *testing.T, args ...string) (out, problem string) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "/nowhere")

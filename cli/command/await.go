@@ -14,7 +14,8 @@ import (
 	"tensorstack.dev/jobs/cli/printable"
 )
 
-// patience is how long a command waits before it prints what it waits for.
+// patience is how long a narrator waits before it prints its first text about a wait, and the minimum time between
+// two texts.
 const patience = time.Second
 
 // waitFlags are the flags of commands that wait.
@@ -29,10 +30,12 @@ func (f *waitFlags) add(cmd *cobra.Command, until string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait, such as 5m (0: without limit)")
 }
 
-// oneLine returns a text that a command waits for as one line. A part of it can come from another program.
+// oneLine returns the description of a wait as one printable line of limited length, since a part of the description
+// can come from another program.
 func oneLine(text string) string { return printable.Shortened(printable.Line(text), 300) }
 
-// narrator prints what a command waits for, if that takes long, and then each change of it.
+// narrator prints the description of a wait if the wait takes longer than patience. After that, it prints each new
+// description, but leaves at least patience between two texts.
 type narrator struct {
 	out io.Writer
 	// hint is printed once, after the first text.
@@ -77,7 +80,7 @@ func (n *narrator) run() {
 	}
 }
 
-// tell sets what the command waits for. An empty text means that it does not wait.
+// tell sets what the command waits for. An empty text means that the command does not wait.
 func (n *narrator) tell(text string) { n.text <- text }
 
 // end ends the narrator. Nothing is printed afterwards.
@@ -86,8 +89,8 @@ func (n *narrator) end() {
 	<-n.done
 }
 
-// await waits until a job reaches a state, and prints what the job waits for. done describes the change that has been
-// made and that goes on if the command ends early.
+// await waits until a job reaches the goal, and prints what the job waits for. If the command ends early, its message
+// begins with the parameter done, which describes the change so far, such as "the job is being paused".
 func (e *environment) await(
 	ctx context.Context, c *cluster, job jobs.Job, goal jobs.Goal, timeout time.Duration, done string,
 ) error {
@@ -108,7 +111,7 @@ func (e *environment) await(
 	return explainWait(err, timeout, done, waitsFor)
 }
 
-// errTimeout means that the time of a wait is over.
+// errTimeout means that a wait has taken longer than its timeout.
 var errTimeout = errors.New("timed out")
 
 // withTimeout calls act with a context that ends after the timeout. A timeout of 0 means none.
@@ -121,7 +124,8 @@ func withTimeout(ctx context.Context, timeout time.Duration, act func(context.Co
 	return act(ctx)
 }
 
-// explainWait returns the error of a wait that ended early. It describes what was done, and what is missing.
+// explainWait returns the error of the command after a wait that ended with err, or nil if err is nil. The parameter
+// done describes the change so far, and waitsFor describes what the job still waits for.
 func explainWait(err error, timeout time.Duration, done, waitsFor string) error {
 	switch {
 	case err == nil:

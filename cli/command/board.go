@@ -78,7 +78,7 @@ func (e *environment) board(ctx context.Context, name string, o boardOptions) er
 		if err != nil {
 			return ignoreInterrupt(ctx, err)
 		}
-		o.resume = false // somebody who suspends it later means it
+		o.resume = false // a TensorBoard that somebody suspends later stays suspended
 		connected := false
 		err = c.forward(ctx, board, &o.port, func() {
 			connected = true
@@ -103,7 +103,7 @@ func (e *environment) board(ctx context.Context, name string, o boardOptions) er
 	}
 }
 
-// ignoreInterrupt returns an error, or nil if the user has ended the command.
+// ignoreInterrupt returns the error, or nil if the user has interrupted the command.
 func ignoreInterrupt(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -111,8 +111,9 @@ func ignoreInterrupt(ctx context.Context, err error) error {
 	return nil
 }
 
-// awaitBoard waits until the TensorBoard of a job is ready. It returns an error if the job is deleted, or cannot have a
-// TensorBoard.
+// awaitBoard waits until the TensorBoard of a job is ready. If resume is true, it starts a suspended TensorBoard. It
+// returns an error if the job is deleted or cannot have a TensorBoard, or if the TensorBoard cannot become ready by
+// itself.
 func (e *environment) awaitBoard(
 	ctx context.Context, c *cluster, job jobs.Job, key client.ObjectKey, resume bool,
 ) (*tensorboardv1beta1.TensorBoard, error) {
@@ -126,7 +127,7 @@ func (e *environment) awaitBoard(
 			_, err := jobs.TensorBoardOf(*now)
 			return false, err
 		})
-		if !isFinal(err) { // without the right to watch jobs, the TensorBoard is enough
+		if !isFinal(err) { // go on without the job if the user may not watch jobs
 			stop(err)
 		}
 	}()
@@ -152,8 +153,9 @@ func (e *environment) awaitBoard(
 	return ready, err
 }
 
-// forward forwards a port to the pod of a TensorBoard until the pod or the connection is lost, or the context ends. It
-// sets the port to the one that it listens on, and calls listening.
+// forward forwards a port to the pod of a TensorBoard until the pod or the connection is lost, or the context ends.
+// If *port is 0, forward chooses a free port. When it listens on the port, it sets *port to the number of this port
+// and calls listening. If there is no pod, it returns nil.
 func (c *cluster) forward(
 	ctx context.Context, board *tensorboardv1beta1.TensorBoard, port *uint16, listening func(),
 ) error {
@@ -180,9 +182,9 @@ func (c *cluster) forward(
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // the API server reports the loss of a pod only to the next request
+	go func() { // watch the pod: the API server reports the loss of the pod only when the port is used again
 		defer stop()
-		_ = c.awaitReplacement(ctx, &pod) // whatever the error is, the next connection shows it
+		_ = c.awaitReplacement(ctx, &pod) // the next connection reports the same problem
 	}()
 	ready := make(chan struct{})
 	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{loopback},
@@ -214,7 +216,8 @@ func (c *cluster) awaitReplacement(ctx context.Context, pod *corev1.Pod) error {
 	}, client.InNamespace(pod.Namespace), client.MatchingFields{"metadata.name": pod.Name})
 }
 
-// reconnectable returns nil for the end of a connection, after which another one can be opened.
+// reconnectable returns nil if the connection to the pod was lost, so that the caller connects again. It returns all
+// other errors.
 func reconnectable(err error) error {
 	if errors.Is(err, portforward.ErrLostConnectionToPod) {
 		return nil
@@ -222,7 +225,8 @@ func reconnectable(err error) error {
 	return err
 }
 
-// checkPort returns an error if another program uses a port of this machine.
+// checkPort returns an error if the command cannot listen on a port of this machine, for example because another
+// program uses the port.
 func checkPort(port uint16) error {
 	listener, err := net.Listen("tcp4", net.JoinHostPort(loopback, strconv.Itoa(int(port)))) //nolint:noctx // it is local
 	if err != nil {

@@ -75,7 +75,7 @@ func TestBoardOpensOnlyTheTensorBoardOfTheJob(t *testing.T) {
 	}
 }
 
-// watchUntilDone watches until the context ends. The fake client alone ignores the end of the context.
+// watchUntilDone watches until the context ends. The fake client itself ignores the end of the context.
 func watchUntilDone(
 	ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
 ) (watch.Interface, error) {

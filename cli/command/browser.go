@@ -18,7 +18,7 @@ func hasBrowser(in io.Reader, out io.Writer) bool {
 	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// openBrowser opens an address in the browser of the user. The command works without it.
+// openBrowser opens an address in the browser of the user. If this fails, it asks the user to open the address.
 func (e *environment) openBrowser(address string) {
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard
 	if err := browser.OpenURL(address); err != nil {

@@ -23,13 +23,14 @@ const (
 	dryRunServer = "server"
 )
 
-// changeFlags are the flags of commands that change a job: what to print, and whether to change nothing.
+// changeFlags are the flags of commands that change a job: the output format and --dry-run.
 type changeFlags struct {
 	print  *genericclioptions.PrintFlags
 	dryRun string
 }
 
-// newChangeFlags returns the flags of a command that prints that it has done something to a job, such as paused.
+// newChangeFlags returns the flags of a command that changes a job. The command prints the operation, such as
+// "paused", after the name of the job.
 func newChangeFlags(operation string) *changeFlags {
 	return &changeFlags{print: genericclioptions.NewPrintFlags(operation)}
 }
@@ -48,7 +49,7 @@ func addDryRun(cmd *cobra.Command, value *string) {
 		dryRunNone, dryRunClient, dryRunServer)
 }
 
-// dryRunNote returns what is appended to the message of a command because of its flag --dry-run.
+// dryRunNote returns the text that a command appends to its message because of the flag --dry-run.
 func dryRunNote(dryRun string) string {
 	switch dryRun {
 	case dryRunClient:
@@ -60,7 +61,7 @@ func dryRunNote(dryRun string) string {
 	}
 }
 
-// isDryRun reports whether nothing is changed.
+// isDryRun reports whether the command must not change the job.
 func (f *changeFlags) isDryRun() bool { return f.dryRun != dryRunNone }
 
 // printer returns a function that prints a job as the flags specify.
@@ -75,19 +76,20 @@ func (f *changeFlags) printer(e *environment) (func(*unstructured.Unstructured) 
 	return func(object *unstructured.Unstructured) error { return printer.PrintObj(object, e.Out) }, nil
 }
 
-// changePlan is how a command changes a job.
+// changePlan describes how a command changes a job.
 type changePlan struct {
-	// check returns why the job cannot be changed, or nil.
+	// check returns an error if the job cannot be changed.
 	check func(jobs.Job) error
 	// before is the state that the job must reach before the change. Nil means none.
 	before jobs.Goal
-	// patch returns the change.
+	// patch returns the patch that changes the job, and its type.
 	patch func(jobs.Job) (types.PatchType, []byte, error)
 	// goal is the state that the change leads to.
 	goal jobs.Goal
-	// later explains why the command does not wait for the goal. Nil or an empty text means that it waits.
+	// later returns the reason why the job can reach the goal only later, so that the command does not wait for it. Nil
+	// or an empty text means that there is no such reason.
 	later func(jobs.Job) string
-	// done describes the change for a command that ends before the job has reached the goal.
+	// done describes the change in the message of a command that ends before the job has reached the goal.
 	done string
 }
 
@@ -142,8 +144,8 @@ func (e *environment) change(
 	return printObject(object)
 }
 
-// patch changes a job by a patch, unless it is a dry run, and returns the job as the API server or the patch makes it.
-// The result has all fields, also those that a newer API has added.
+// patch changes a job with a patch, and returns the changed job. In a dry run, the API server or the client only
+// computes the result. The result is unstructured, so that it keeps fields that only a newer version of the API has.
 func (c *cluster) patch(
 	ctx context.Context, job jobs.Job, patchType types.PatchType, patch []byte, dryRun string,
 ) (*unstructured.Unstructured, error) {
@@ -165,7 +167,7 @@ func (c *cluster) patch(
 	}
 }
 
-// patched returns an object with a patch.
+// patched returns a copy of an object to which a JSON patch or a merge patch is applied.
 func patched(
 	object *unstructured.Unstructured, patchType types.PatchType, patch []byte,
 ) (*unstructured.Unstructured, error) {
@@ -189,8 +191,8 @@ func patched(
 	return result, result.UnmarshalJSON(content)
 }
 
-// mergePatch returns the merge patch that sets a field of the spec of an object, but of no other object that has got
-// its name meanwhile.
+// mergePatch returns the merge patch that sets the field of the spec at a path. The patch has the UID of the object,
+// so the API server rejects the patch if another object has the name now.
 func mergePatch(object client.Object, value any, path ...string) []byte {
 	for _, field := range slices.Backward(path) {
 		value = map[string]any{field: value}

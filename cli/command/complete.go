@@ -20,10 +20,10 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// completionTimeout is how long a shell waits for a completion.
+// completionTimeout limits how long a shell waits for completions.
 const completionTimeout = 3 * time.Second
 
-// completeJobs completes the argument JOB of a command. It is the only argument of most commands, so nothing is
+// completeJobs completes the argument JOB of a command. JOB is the only argument of most commands, so nothing is
 // completed after it. The shell shows the kind and the phase of each job.
 func (e *environment) completeJobs(
 	cmd *cobra.Command, args []string, typed string,
@@ -33,14 +33,14 @@ func (e *environment) completeJobs(
 	}
 	var completions []cobra.Completion
 	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-		found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // what could be read
+		found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // found has the jobs that could be read
 		completions = completionsOf(found, typed)
 	})
 	return completions, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completionsOf returns the jobs that begin with what is typed. A job has its kind in front if it is typed, or if
-// another job has the same name.
+// completionsOf returns the completions of the jobs whose names begin with the typed text. The kind precedes a name
+// if the user has typed a kind, or if jobs of several kinds have the name.
 func completionsOf(found []jobs.Job, typed string) []cobra.Completion {
 	count := map[string]int{}
 	for _, job := range found {
@@ -81,7 +81,8 @@ func (e *environment) completeContexts(
 	return beginningWith(typed, slices.Collect(maps.Keys(config.Contexts))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// quickly calls act with the cluster. Its requests end soon if the cluster does not respond.
+// quickly calls act with the cluster, unless the kubeconfig is unusable. If the cluster does not respond, the
+// requests of act fail after completionTimeout.
 func (e *environment) quickly(ctx context.Context, act func(context.Context, *cluster)) {
 	timeout := completionTimeout.String()
 	e.flags.Timeout = &timeout
@@ -94,7 +95,7 @@ func (e *environment) quickly(ctx context.Context, act func(context.Context, *cl
 	act(ctx, c)
 }
 
-// completeReplicas completes the flag --replica with the replicas of the job that is the argument.
+// completeReplicas completes the flag --replica with the replicas of the job that the argument names.
 func (e *environment) completeReplicas(
 	cmd *cobra.Command, args []string, typed string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -114,8 +115,8 @@ func (e *environment) completeReplicas(
 	return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNames returns a function that completes the names of the objects of a kind, in the namespace if the kind has
-// namespaces.
+// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced,
+// these are the objects in the namespace of the user.
 func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []string
@@ -133,7 +134,7 @@ func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.Completi
 	}
 }
 
-// beginningWith returns the names that begin with what is typed.
+// beginningWith returns the names that begin with the typed text.
 func beginningWith(typed string, names []string) []cobra.Completion {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, typed) })
 }
@@ -144,8 +145,8 @@ var takesFile = map[string]bool{
 	"client-key": true,
 }
 
-// addCompletions adds the completions of all flags that have none yet. A shell completes files only for flags that take
-// files.
+// addCompletions adds completions to all flags that have none yet. It omits the flags in takesFile, since a shell
+// completes files for flags without completions.
 func (e *environment) addCompletions(root *cobra.Command) {
 	claims := e.completeNames(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 	known := map[string]cobra.CompletionFunc{

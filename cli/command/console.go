@@ -18,7 +18,7 @@ import (
 // below everything else.
 type console struct {
 	out, errOut io.Writer
-	// clean reports whether out is a terminal, so that logs must not control it.
+	// clean reports whether out is a terminal. Logs are then made printable, so that they cannot control the terminal.
 	clean bool
 	// terminal is the terminal of errOut, or nil.
 	terminal *os.File
@@ -40,7 +40,7 @@ func ttyOf(stream any) *os.File {
 	return nil
 }
 
-// log prints a line of the log of a training, without its line break.
+// log prints a line of the log of a training. The line does not have its line break.
 func (s *console) log(line string) {
 	if s.clean {
 		line = printable.Text(line)
@@ -48,7 +48,8 @@ func (s *console) log(line string) {
 	s.above(func() { fmt.Fprintln(s.out, line) })
 }
 
-// message prints a message. A part of it can come from the cluster, so it is made printable.
+// message prints a message. In a terminal, the message is made printable, since a part of it can come from the
+// cluster.
 func (s *console) message(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.terminal != nil {
@@ -57,7 +58,7 @@ func (s *console) message(format string, args ...any) {
 	s.above(func() { fmt.Fprintln(s.errOut, text) })
 }
 
-// above prints something above the status line.
+// above calls write, and keeps the status line below the text that write prints.
 func (s *console) above(write func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *console) above(write func()) {
 	s.draw()
 }
 
-// setStatus replaces the status line. An empty text removes it. Without a terminal, it does nothing.
+// setStatus replaces the status line. An empty text removes it. Without a terminal, setStatus does nothing.
 func (s *console) setStatus(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +79,7 @@ func (s *console) setStatus(text string) {
 	s.draw()
 }
 
-// hold keeps everything else from being printed until the function that it returns is called. The status line is
-// removed.
+// hold removes the status line, and blocks all other output of the console until release is called.
 func (s *console) hold() (release func()) {
 	s.setStatus("")
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *console) erase() {
 
 func (s *console) draw() {
 	if s.status != "" {
-		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.statusWidth(), "…")) // in the colors of the terminal
+		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.statusWidth(), "…")) // in colors that the terminal has
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *console) draw() {
 // after Ctrl-C.
 func (s *console) statusWidth() int { return s.width() - 4 }
 
-// width returns the number of columns of the terminal.
+// width returns the number of columns of the terminal, or 80 if the number is not known.
 func (s *console) width() int {
 	if s.terminal != nil {
 		if width, _, err := term.GetSize(int(s.terminal.Fd())); err == nil && width > 4 {

@@ -66,7 +66,7 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 	problem := manifest.Each(names, recursive, e.In, func(file string, content []byte) error {
 		objects, err := convert.Manifest(content, options)
 		for _, object := range objects {
-			if object.Kind != "" { // else there are only comments
+			if object.Kind != "" { // an object without a kind has only comments
 				count++
 			}
 			if object.Err != nil {
@@ -88,7 +88,7 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 		return err
 	}
 	for _, line := range summary {
-		fmt.Fprintln(e.ErrOut, printable.Escaped(line)) // others can have chosen the name of the file
+		fmt.Fprintln(e.ErrOut, printable.Escaped(line)) // escaped, since others can have chosen the name of the file
 	}
 	switch {
 	case problem == nil && count == 0:
@@ -99,7 +99,9 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 	return problem
 }
 
-// summaryOf returns the lines of the summary about an object. JSON has no comments, so the summary has them.
+// summaryOf returns the lines of the summary about an object. The lines always include the remarks about an unchanged
+// object. They include the remarks about a converted object only if the output is JSON, since YAML has these remarks
+// as comments.
 func summaryOf(file string, object convert.Object, output string) []string {
 	name := fmt.Sprintf("%s: %s %s", file, object.Kind, object.Name)
 	counts := map[convert.Effect]int{}

@@ -63,7 +63,7 @@ Debug mode can be chosen only when a job is created: set spec.runMode.debug.enab
 	return cmd
 }
 
-// debug runs a command, or a shell if it is empty, in a replica of a job in debug mode.
+// debug runs a command in a replica of a job in debug mode. If the command is empty, debug runs a shell.
 func (e *environment) debug(ctx context.Context, name string, command []string, o debugOptions) error {
 	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	if isShell || o.stdin || tty != nil {
 		streams.Stdin = e.In
 	}
-	if tty == nil { // a terminal has one output
+	if tty == nil { // a terminal has no separate stderr
 		streams.Stderr = e.ErrOut
 	}
 	pod := client.ObjectKey{Namespace: job.GetNamespace(), Name: replica.Name}

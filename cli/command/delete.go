@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// deletion is how a job is deleted.
+// deletion has the flags of the command delete.
 type deletion struct {
 	waitFlags
 
@@ -64,7 +64,7 @@ func (d deletion) options(job jobs.Job) []client.DeleteOption {
 	return options
 }
 
-// delete deletes a job, and waits until it is gone with its pods.
+// delete deletes a job, waits until the job and its pods are gone, and prints the result.
 func (e *environment) delete(ctx context.Context, name string, d deletion) error {
 	c, job, err := e.connectTo(ctx, name)
 	if err != nil {
@@ -90,7 +90,8 @@ func (e *environment) delete(ctx context.Context, name string, d deletion) error
 	return err
 }
 
-// awaitDeletion waits until a job is gone, and its pods unless they are orphaned.
+// awaitDeletion waits until a job is gone. Then it waits until the pods of the job are gone, unless they are
+// orphaned.
 func (e *environment) awaitDeletion(ctx context.Context, c *cluster, job jobs.Job, d deletion) error {
 	const done = "the job is being deleted"
 	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")

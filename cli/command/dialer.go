@@ -9,8 +9,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// dialerFor returns a dialer that forwards ports through WebSockets, or through SPDY if the cluster or a proxy does not
-// support them.
+// dialerFor returns a dialer that forwards ports through WebSockets, or through SPDY if the cluster or a proxy does
+// not support WebSockets.
 func dialerFor(c *cluster, address *url.URL) (httpstream.Dialer, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addEnum adds a flag that accepts only some values, and completes them. Its default is the present value.
+// addEnum adds a flag that accepts only the choices and its default. The default is the present content of value. The
+// shell completes the choices.
 func addEnum(cmd *cobra.Command, value *string, name, shorthand, usage string, choices ...string) {
 	cmd.Flags().VarP(&enum{value: value, unset: *value, choices: choices}, name, shorthand, usage)
-	// The error means that there is no such flag.
+	// This cannot fail: the flag exists and has no completions yet.
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -28,7 +29,8 @@ func (e *enum) String() string { return *e.value }
 // Type returns the type of the value for the help.
 func (*enum) Type() string { return "string" }
 
-// Set sets the value of the flag. It returns an error that names the choices if the value is none of them.
+// Set sets the value of the flag. If the value is neither the default nor one of the choices, Set returns an error
+// that names the choices.
 func (e *enum) Set(text string) error {
 	last := len(e.choices) - 1
 	switch {

@@ -39,7 +39,7 @@ func silenceLibraries() {
 	klog.SetOutput(io.Discard)
 }
 
-// explainErrors makes every command explain why it cannot use the cluster.
+// explainErrors makes every command return its errors through explain.
 func (e *environment) explainErrors(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		e.explainErrors(cmd)
@@ -49,9 +49,10 @@ func (e *environment) explainErrors(root *cobra.Command) {
 	}
 }
 
-// explain replaces the errors by which a cluster cannot be used with one that describes what was tried and what to do,
-// and the errors of requests that a signal has canceled. It returns all other errors with the messages that they have,
-// without "<nil>" where an error of the API server names no field.
+// explain returns an error whose message helps the user. If the cluster cannot be used, or if the user lacks a
+// permission, the message describes the problem and its solution. If a signal has canceled the command, the exit code
+// of the error is exitInterrupted. If the message of the API server names no field, explain removes its "<nil>". All
+// other errors keep their messages.
 func (e *environment) explain(err error) error {
 	if err == nil {
 		return nil
@@ -77,17 +78,18 @@ func (e *environment) explain(err error) error {
 		case unreachable != nil:
 			text := fmt.Sprintf("cannot reach the server %s of %s: %v: check with kubectl cluster-info whether the cluster is "+
 				"up and whether this is the right context", e.server(), e.context(), unreachable.Err)
-			// The command can have added what it has done before, and what is left.
+			// Keep the rest of the message: the command can have added the steps that it had completed before the error, and
+			// the objects that are left.
 			return explained{message: strings.Replace(each.Error(), unreachable.Error(), text, 1), cause: err}
 		}
 	}
 	return withoutNoField(withForbiddenExplained(err))
 }
 
-// noField matches how the API server begins the message of a rule that names no field of an object.
+// noField matches the beginning of the API server's message about a validation rule that names no field.
 var noField = regexp.MustCompile(`<nil>: Invalid value: (null: |"object": )?`)
 
-// withoutNoField removes from the message of an error that a rule names no field.
+// withoutNoField returns the error without the matches of noField in its message.
 func withoutNoField(err error) error {
 	if message := noField.ReplaceAllString(err.Error(), ""); message != err.Error() {
 		return explained{message: message, cause: err}
@@ -95,7 +97,8 @@ func withoutNoField(err error) error {
 	return err
 }
 
-// flattened returns the errors that an error consists of. errors.As does not look into aggregates.
+// flattened returns the errors of an aggregate, or the error itself if it is no aggregate. Callers need the single
+// errors, since errors.As does not search an aggregate.
 func flattened(err error) []error {
 	if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return utilerrors.Flatten(aggregate).Errors()
@@ -103,14 +106,14 @@ func flattened(err error) []error {
 	return []error{err}
 }
 
-// forbidden matches the message of a request that the API server forbids.
+// forbidden matches the message of the API server about a request that it forbids.
 var forbidden = regexp.MustCompile(
 	`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "[^"]*"(?: in the namespace "([^"]*)")?`)
 
 // denial is a request that the API server forbids. The namespace is empty for a request about the whole cluster.
 type denial struct{ user, verb, namespace string }
 
-// explain describes the denial for the resources that it applies to, and what to do.
+// explain describes the denial of requests for the given resources, and the solution.
 func (d denial) explain(resources ...string) string {
 	where := "the cluster"
 	if d.namespace != "" {
@@ -120,7 +123,8 @@ func (d denial) explain(resources ...string) string {
 		"ClusterRole edit", d.user, d.verb, strings.Join(resources, ", "), where)
 }
 
-// withForbiddenExplained returns one error for all requests that are forbidden, and err itself if none is.
+// withForbiddenExplained returns one error that explains all forbidden requests in err and keeps the other messages.
+// It returns err itself if no request is forbidden.
 func withForbiddenExplained(err error) error {
 	var denials []denial
 	var messages []string
@@ -138,7 +142,7 @@ func withForbiddenExplained(err error) error {
 		}
 		isDenied = true
 		d := denial{user: parts[1], verb: parts[2], namespace: parts[4]}
-		if each.Error() != denied.Error() { // the command has added what it has done before, and what is left
+		if each.Error() != denied.Error() { // keep the text that the command has added
 			messages = append(messages, strings.Replace(each.Error(), denied.Error(), d.explain(parts[3]), 1))
 			continue
 		}
@@ -156,7 +160,7 @@ func withForbiddenExplained(err error) error {
 	return explained{message: strings.Join(messages, "; "), cause: err}
 }
 
-// explained is an error with another message.
+// explained is an error whose message replaces the message of its cause.
 type explained struct {
 	message string
 	cause   error

@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// denied returns the error of the API server about a request of the user jane that it forbids.
+// denied returns the API server's error about a forbidden request of the user jane.
 func denied(verb, resource string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "digits", fmt.Errorf(
 		"User %q cannot %s resource %q in API group %q in the namespace %q", "jane", verb, resource, "", "vision"))

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// exec runs a command in a container, as kubectl exec does. A terminal of nil means none. The error of a command with
-// another exit code than 0 is an ExitError of k8s.io/client-go/util/exec.
+// exec runs a command in a container, as kubectl exec does. If tty is nil, the command has no terminal. If the exit
+// code of the command is not 0, the error is an ExitError of k8s.io/client-go/util/exec.
 func (c *cluster) exec(
 	ctx context.Context, pod client.ObjectKey, container string, command []string, streams remotecommand.StreamOptions,
 	tty *terminal,
@@ -48,7 +48,8 @@ func (c *cluster) exec(
 	return err
 }
 
-// executorFor returns an executor that uses WebSockets, or SPDY if the cluster or a proxy does not support them.
+// executorFor returns an executor that uses WebSockets, or SPDY if the cluster or a proxy does not support
+// WebSockets.
 func executorFor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
 	if err != nil {

@@ -37,7 +37,7 @@ func (f *followed) set(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// wait returns when the state matches. It holds the lock while it calls matches.
+// wait waits until matches returns true. It holds the lock while it calls matches.
 func (f *followed) wait(ctx context.Context, matches func() bool) error {
 	for {
 		f.mutex.Lock()
@@ -54,10 +54,11 @@ func (f *followed) wait(ctx context.Context, matches func() bool) error {
 	}
 }
 
-// errAllPrinted ends the watches of followLogs.
+// errAllPrinted is the cause with which followLogs cancels its watches when all output is printed.
 var errAllPrinted = errors.New("all output is printed")
 
-// followLogs prints the output of replicas until the job ends. Each replica goes on with its next pod after a restart.
+// followLogs prints the output of replicas until the job ends. After a restart, it continues with the next pod of the
+// replica.
 func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, reader *logReader, o logOptions) error {
 	outer := ctx
 	ctx, stop := context.WithCancelCause(ctx)
@@ -128,8 +129,8 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	return nil
 }
 
-// notStarted returns a replica whose output is not followed yet, or nil. With --all, an elastic job can get more
-// replicas. isLimited reports whether --max-log-requests does not allow to follow one.
+// notStarted returns a replica whose output is not followed yet, or nil. With --all, this can be a replica that an
+// elastic job has just added. isLimited reports whether notStarted returns nil only because of --max-log-requests.
 func (o logOptions) notStarted(job jobs.Job, started map[string]bool) (next *jobs.Replica, isLimited bool) {
 	if !o.all {
 		replicas, err := o.selected(job)
@@ -211,11 +212,11 @@ func (e *environment) followReplica(
 	}
 }
 
-// errOutlives ends the output of a pod that runs on after its job has ended.
+// errOutlives is the cause with which followReplica stops following a pod that runs on after its job has ended.
 var errOutlives = errors.New("the pod runs on after its job has ended")
 
-// outlives reports whether a pod can run on although its job has ended: the job is deleted without its pods, or its
-// cleanUpPolicy deletes no pod.
+// outlives reports whether a pod can run on although its job has ended: the job was deleted without its pods, or the
+// cleanUpPolicy of the job is None.
 func (f *followed) outlives(pod *corev1.Pod) bool {
 	if f.job == nil {
 		now := f.pods[pod.Name]
@@ -224,7 +225,8 @@ func (f *followed) outlives(pod *corev1.Pod) bool {
 	return f.job.JobStatus().Finished() && f.job.Spec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
 }
 
-// whyNoOutput explains why a replica of a job has no pod with output, or no other one after its last pod.
+// whyNoOutput returns a description of what followReplica waits for: the first or the next pod of a replica. If the
+// job has the condition Running, the description includes the reason and the message of this condition.
 func whyNoOutput(job jobs.Job, replica jobs.Replica, hadPod bool) string {
 	text := "the pod of " + replica.Name
 	if hadPod {

@@ -72,7 +72,7 @@ func newList(e *environment) *cobra.Command {
 	return cmd
 }
 
-// isTable reports whether an output format is a table, for a person.
+// isTable reports whether an output format is a table.
 func isTable(output string) bool { return output == "" || output == "wide" }
 
 // printJobs prints jobs in an output format, which can be empty, wide, or a format of kubectl.
@@ -105,8 +105,8 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 	return printer.PrintObj(all, e.Out)
 }
 
-// tableOf returns the table of jobs. Columns with a priority are only in wide tables. All kinds have the same columns
-// as kubectl prints for one kind.
+// tableOf returns the table of jobs. Columns with a priority are only in wide tables. The other columns are those
+// that kubectl get prints for each kind.
 func tableOf(list []jobs.Job, withNamespace bool, now time.Time) *metav1.Table {
 	table := &metav1.Table{}
 	if withNamespace {

@@ -13,33 +13,34 @@ import (
 	"tensorstack.dev/jobs/cli/screen"
 )
 
-// frameInterval is the least time between two snapshots. The status of a job of hundreds of replicas changes often
-// while it starts.
+// frameInterval is the minimum time between two snapshots. While a job with hundreds of replicas starts, its status
+// changes more often.
 const frameInterval = 250 * time.Millisecond
 
-// follower follows something that changes.
+// follower follows a job or several jobs, and makes snapshots of type S.
 type follower[S any] interface {
-	// Changes receives a value after changes.
+	// Changes returns a channel that receives a value after changes.
 	Changes() <-chan struct{}
-	// Snapshot returns what is known, and false as long as that is not enough to show.
+	// Snapshot returns the latest snapshot. It returns false until enough is known to show a snapshot.
 	Snapshot() (S, bool, error)
 }
 
-// live is a live view of something, which has snapshots of type S.
+// live is a live view of a job or of all jobs. S is the type of its snapshots.
 type live[S any] struct {
-	// goesOn is the end of the error after an interrupt, such as "ptjob/digits goes on".
+	// goesOn is the end of the error message after an interrupt, such as "ptjob/digits goes on".
 	goesOn string
 	// follow returns the follower, which stops when the context ends.
 	follow func(context.Context) (follower[S], error)
-	// outcome reports whether the jobs are where they are waited for. It then also returns the error of the command.
+	// outcome reports whether the wait for the jobs is over. If so, err is the error of the command.
 	outcome func(S) (isDone bool, err error)
-	// page returns the page of a snapshot.
+	// page returns the page that shows a snapshot.
 	page func(S, screen.View, time.Time) screen.Page
-	// print prints the difference of a snapshot and the one before.
+	// print prints the changes since the previous snapshot, as lines or as whole objects.
 	print func(S) error
 }
 
-// run shows the snapshots until the jobs are where they are waited for, or until the user quits.
+// run shows the snapshots until the wait for the jobs is over, or until the user quits. It returns the error of the
+// command.
 func (l live[S]) run(ctx context.Context, e *environment, o watchOptions) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -67,8 +68,9 @@ func (l live[S]) run(ctx context.Context, e *environment, o watchOptions) error 
 	return outcome
 }
 
-// each calls show with a snapshot after changes, until the jobs are where they are waited for. It returns their outcome
-// then, and otherwise the error of show or of the context.
+// each calls show with a new snapshot after changes. When the wait for the jobs is over, each returns the error of
+// the command as outcome. Otherwise, err is the error of the follower, of show or of the context that ended the wait
+// early.
 func (l live[S]) each(ctx context.Context, from follower[S], show func(S) error) (outcome, err error) {
 	for {
 		select {
@@ -96,8 +98,8 @@ func (l live[S]) each(ctx context.Context, from follower[S], show func(S) error)
 	}
 }
 
-// onScreen shows the snapshots in the terminal. When the jobs are where they are waited for, it prints the last page,
-// which stays in the terminal.
+// onScreen shows the snapshots in the terminal. When the wait for the jobs is over, it prints the last page, which
+// stays in the terminal. If the user quits earlier, key is the key that the user has pressed.
 func (l live[S]) onScreen(
 	ctx context.Context, from follower[S], e *environment,
 ) (outcome error, key screen.Key, err error) {

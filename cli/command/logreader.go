@@ -16,10 +16,10 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// maxFailures is how often the output of a container that has ended is requested again after an error.
+// maxFailures is how often a logReader repeats a failed request for the output of a container that has ended.
 const maxFailures = 5
 
-// maxLine is the longest piece of a line that is in memory, in bytes. Longer lines are printed in pieces.
+// maxLine is how many bytes of a line are kept in memory. A longer line is printed in pieces.
 const maxLine = 64 << 10
 
 // logReader prints the output of containers.
@@ -39,9 +39,9 @@ func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error
 	return &logReader{pods: core.Pods(namespace), logOptions: o, whole: o.all}, nil
 }
 
-// print prints the output of a container, and follows it until the container has ended or its pod is gone. If the
-// connection is lost before, it reconnects and goes on after the last byte. --tail and --since apply if limited
-// is true.
+// print prints the output of a container. With --follow, it continues until the container has ended or its pod is
+// gone. If the connection is lost before that, print reconnects and continues after the last byte that it has
+// written. The flags --tail and --since apply only if limited is true.
 func (r *logReader) print(
 	ctx context.Context, pod *corev1.Pod, container string, write func([]byte) error, limited bool,
 ) error {
@@ -55,7 +55,7 @@ func (r *logReader) read(
 	ctx context.Context, pod *corev1.Pod, container string, lines *lineWriter, limited bool,
 ) error {
 	if r.follow && r.isReplaced(ctx, pod) {
-		return nil // the output would be the one of another pod of the name
+		return nil // the output would come from another pod with the same name
 	}
 	options := &corev1.PodLogOptions{Container: container, Follow: r.follow, Timestamps: r.follow || r.timestamps}
 	if limited && r.tail >= 0 {
@@ -99,9 +99,9 @@ func (r *logReader) read(
 		switch {
 		case isGone:
 			return nil
-		case hasEnded && !isOver: // the stream might have ended before the container
+		case hasEnded && !isOver: // the stream might have ended before the container, so read once more
 			isOver, lines.onlyStamped = true, true
-		default: // a kubelet that has just started does not find its pods
+		default: // wait and try again: a kubelet that has just started does not find its pods
 			if isOver {
 				failures++
 			}
@@ -118,8 +118,8 @@ func (r *logReader) read(
 	}
 }
 
-// lookUp reports whether a pod is gone, and whether one of its containers has ended. It reads the pod again. If the
-// user may not do so, the end of the output is taken for the end of the pod.
+// lookUp reads a pod again. It reports whether the pod is gone, and whether a container of the pod has ended. If the
+// user may not read the pod, lookUp reports that the pod is gone, so that print ends with the stream.
 func (r *logReader) lookUp(ctx context.Context, pod *corev1.Pod, container string) (isGone, isOver bool) {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -134,8 +134,8 @@ func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container str
 	return isGone || isOver
 }
 
-// isReplaced reports whether another pod has the name of a pod. If the user may not read pods, this is unknown, and the
-// pod is taken for the same.
+// isReplaced reports whether another pod now has the name of the given pod. It reports false if the pod cannot be
+// read.
 func (r *logReader) isReplaced(ctx context.Context, pod *corev1.Pod) bool {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	return err == nil && now.UID != pod.UID
@@ -144,42 +144,46 @@ func (r *logReader) isReplaced(ctx context.Context, pod *corev1.Pod) bool {
 // errLogLost means that the node has already deleted the output of a container, while its pod still exists.
 var errLogLost = errors.New("the output is gone")
 
-// maxMessage is longer than the message of the kubelet about a lost output, in bytes.
+// maxMessage is an upper limit, in bytes, of the length of the kubelet's message about a lost output.
 const maxMessage = 1024
 
-// isLost reports whether a stream is what the kubelet prints instead of a lost output: a message without a line feed.
+// isLost reports whether a stream has only the message that the kubelet sends instead of a lost output. This message
+// has no line feed.
 func isLost(stream *bufio.Reader) bool {
 	message, err := stream.Peek(maxMessage)
 	return errors.Is(err, io.EOF) && bytes.HasPrefix(message, []byte("unable to retrieve container logs for ")) &&
 		!bytes.Contains(message, []byte("\n"))
 }
 
-// writeError is an error of writing to stdout.
+// writeError is an error of writing to stdout, and not of reading the stream.
 type writeError struct{ error }
 
-// lineWriter writes the output of a container. It remembers how far it is, so that a new stream can go on there.
+// lineWriter writes the output of a container. It remembers its position in the output, so that it can continue there
+// with a new stream.
 type lineWriter struct {
 	write func([]byte) error
-	// whole reports whether write gets whole lines. Otherwise it gets the output as it arrives. Whole lines always end
-	// with a line feed: also the last one, and the pieces of a line that is longer than maxLine or, if stamped, rewrites
-	// itself.
+	// whole reports whether write gets whole lines. Otherwise, write gets the output as it arrives. If whole is true, a
+	// line feed is added to a last line that has none, and a line that is longer than maxLine is split into several
+	// lines. If stamped is also true, a line that rewrites itself with carriage returns is split at these.
 	whole bool
-	// stamped reports whether each line begins with its time, and whether a new stream can follow, which repeats lines. If
-	// cut is true, the time is not written.
+	// stamped reports whether the output is followed. If so, each line of a stream begins with its time, and a new
+	// stream can repeat lines. If cut is also true, the time is not written.
 	stamped, cut bool
-	// onlyStamped reports whether a line without a time is skipped: it is a message of the kubelet about an output that is
-	// gone.
+	// onlyStamped reports whether lines without a time are skipped. After the end of the container, such a line is the
+	// kubelet's message about an output that is gone.
 	onlyStamped bool
-	// last is the latest time of a line. size is how many bytes have been written since this line began. A new stream
-	// repeats them. isOpen reports whether they end within a line.
+	// last is the latest time of a line. size is the number of bytes of the stream from the start of that line to the
+	// last byte that has been written. A new stream repeats these bytes. isOpen reports whether they end in the middle
+	// of a line.
 	last   time.Time
 	size   int
 	isOpen bool
-	// held is the end of a line that the end of a stream has broken. It is written only if nothing follows.
+	// held is the beginning of a line that the end of a stream has cut off. Usually, a new stream repeats the line. So
+	// held is written only after the last stream, and only if nothing else has been written since.
 	held []byte
 }
 
-// end writes the line that the end of the last stream has broken.
+// end writes the held beginning of a line, if there is one, after the last stream.
 func (w *lineWriter) end() error {
 	if w.held == nil {
 		return nil
@@ -187,7 +191,8 @@ func (w *lineWriter) end() error {
 	return w.write(w.held)
 }
 
-// copy writes what a stream has. It reports whether it has written anything.
+// copy writes the output in a stream, without the bytes that earlier streams had. printed reports whether it has
+// written anything.
 func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 	reader := bufio.NewReaderSize(stream, maxLine)
 	atStart, err := w.resume(reader)
@@ -218,7 +223,7 @@ func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 			w.size += len(piece)
 			w.isOpen = !isWhole
 		}
-		_, _ = reader.Discard(len(piece)) // it is in the buffer
+		_, _ = reader.Discard(len(piece)) // cannot fail: the piece is in the buffer
 		atStart = isWhole
 	}
 	if errors.Is(err, io.EOF) {
@@ -227,13 +232,14 @@ func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 	return printed, err
 }
 
-// begin handles the time at the start of a line. It returns the text to write. It reports whether the line is a message
-// of the kubelet, which has no time.
+// begin returns the text to write for the beginning of a line, and records the time at its start. The parameter
+// isBroken reports whether the stream has ended within the line. isMessage reports whether the line does not begin
+// with a complete time. Such a line is usually a message of the kubelet.
 func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage bool) {
 	at, length := timeOf(line)
 	switch {
 	case length > 0:
-	case w.onlyStamped, isBroken && !bytes.Contains(line, []byte(" ")): // the second is a part of a time
+	case w.onlyStamped, isBroken && !bytes.Contains(line, []byte(" ")): // the second case is an incomplete time
 		return nil, true
 	default:
 		return line, true
@@ -243,7 +249,7 @@ func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage b
 		text = line[length:]
 	}
 	if at.After(w.last) {
-		if w.isOpen && !w.whole { // the rest of the line before is gone
+		if w.isOpen && !w.whole { // the rest of the previous line is lost
 			text = slices.Concat([]byte("\n"), text)
 		}
 		w.last, w.size, w.isOpen = at, 0, false
@@ -251,7 +257,8 @@ func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage b
 	return text, false
 }
 
-// resume skips what earlier streams had. It reports whether the stream is then at the start of a line.
+// resume skips the bytes that earlier streams had. atStart reports whether the rest of the stream begins at the start
+// of a line.
 func (w *lineWriter) resume(reader *bufio.Reader) (atStart bool, err error) {
 	for w.stamped && err == nil {
 		line, _ := w.peek(reader, true)
@@ -270,8 +277,9 @@ func (w *lineWriter) resume(reader *bufio.Reader) (atStart bool, err error) {
 	return true, err
 }
 
-// peek waits for the next piece of a stream, and returns it: up to the end of a line, or what can be written before. At
-// the start of a line, the piece has the time.
+// peek waits for the next piece of a stream and returns it without consuming it. The piece ends with the line. It
+// ends earlier if a part of the line can be written already, if the buffer is full, or if the stream ends. At the
+// start of a line, the piece includes the time.
 func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err error) {
 	for err == nil {
 		seen := len(piece)
@@ -288,8 +296,8 @@ func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err
 		case err != nil, w.stamped && !isTimed:
 		case !w.whole:
 			return piece, nil
-		case w.stamped: // a line that rewrites itself is written up to its last state
-			end := bytes.LastIndexByte(piece[:len(piece)-1], '\r') + 1 // the last byte can belong to the end of the line
+		case w.stamped: // write all states of a line that rewrites itself except the last one
+			end := bytes.LastIndexByte(piece[:len(piece)-1], '\r') + 1 // a last \r can be the first half of \r\n
 			if len(bytes.Trim(piece[length:max(length, end)], "\r")) > 0 {
 				return piece[:end], nil
 			}
@@ -301,8 +309,8 @@ func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err
 	return piece, err
 }
 
-// timeOf returns the time at the start of a line, and its length with the space after it. The length is 0 if there is
-// none.
+// timeOf returns the time at the start of a line, and the length of the time with the space after it. The length is 0
+// if the line does not begin with a time.
 func timeOf(line []byte) (at time.Time, length int) {
 	stamp, _, found := bytes.Cut(line, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))

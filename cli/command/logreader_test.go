@@ -170,7 +170,7 @@ func TestOutputIsWrittenAsItArrives(t *testing.T) {
 	}
 }
 
-// Two connections are lost, after any two numbers of bytes.
+// TestNoByteIsLostOrWrittenTwice ends two streams early, at all pairs of positions in the output.
 func TestNoByteIsLostOrWrittenTwice(t *testing.T) {
 	t.Parallel()
 	const lines = "2026-01-02T03:04:05Z a\n2026-01-02T03:04:05.2Z b c\n2026-01-02T03:04:05.2Z \n" +
@@ -244,8 +244,8 @@ func TestLogsGoOnAfterALostConnection(t *testing.T) {
 		return func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }
 	}
 	for name, test := range map[string]struct {
-		// answers are the answers to the requests for the output. The container has ended after the first one if hasEnded
-		// is true, and otherwise after the last one, which is repeated.
+		// answers are the responses to the requests for the output, in order. The last one is repeated. The container ends
+		// after the first response if hasEnded is true, and otherwise after the last one.
 		answers  []func(http.ResponseWriter)
 		hasEnded bool
 		want     string
@@ -297,7 +297,8 @@ func TestLogsGoOnAfterALostConnection(t *testing.T) {
 	}
 }
 
-// The program goes on only after the part that it has written is printed.
+// TestFollowedOutputIsPrintedBeforeItsLineEnds sends each piece of a line only after the previous piece has been
+// printed.
 func TestFollowedOutputIsPrintedBeforeItsLineEnds(t *testing.T) {
 	t.Parallel()
 	pieces := []string{"\r 50%", "\r\x1b[32m100%", "\x1b[0m\n"}
@@ -386,7 +387,7 @@ func TestNoOutputOfAnotherPodOfTheNameIsPrinted(t *testing.T) {
 	}
 }
 
-// readerOf returns a reader that follows the output of pods, and whose requests a handler answers.
+// readerOf returns a reader that follows the output of pods. The handler responds to its requests.
 func readerOf(t *testing.T, handler http.HandlerFunc) *logReader {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -459,7 +460,7 @@ func TestATimeoutWithoutAReasonHasNoColon(t *testing.T) {
 	}
 }
 
-// lineChannel sends what is written to a channel.
+// lineChannel is a writer that sends each write through the channel.
 type lineChannel chan string
 
 func (c lineChannel) Write(line []byte) (int, error) {

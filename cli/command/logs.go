@@ -98,7 +98,7 @@ always as it is.`,
 	return cmd
 }
 
-// logs prints the output of the replicas of a job that the options select.
+// logs prints the output of those replicas of a job that the options select.
 func (e *environment) logs(ctx context.Context, name string, o logOptions) error {
 	switch {
 	case o.tail < -1:
@@ -165,8 +165,8 @@ func (o logOptions) selected(job jobs.Job) ([]jobs.Replica, error) {
 	return []jobs.Replica{replica}, err
 }
 
-// note explains how the output of the selected replica relates to ranks. It is empty if a rank is the number of a
-// replica, and if the user chooses the replica in another way.
+// note returns an explanation of how the ranks of processes relate to the selected replica. It is empty if the user
+// needs no explanation, for example because --all, --failed or --replica selects the replicas.
 func (o logOptions) note(job jobs.Job) string {
 	switch {
 	case o.hasRank && o.rank > 0:
@@ -186,7 +186,8 @@ func (o logOptions) containerOf(replica jobs.Replica) string {
 	return replica.MainContainer
 }
 
-// printLog prints the output of a replica from its pod, or from the status of the job if the pod is gone.
+// printLog prints the output of a replica from its pod. If the pod or its output is gone, printLog prints the part of
+// the output that the status of the job has kept. With --failed, it also prints this part if the pod has not failed.
 func (e *environment) printLog(
 	ctx context.Context, job jobs.Job, replica jobs.Replica, pod *corev1.Pod, reader *logReader, out *lockedWriter,
 	o logOptions,
@@ -220,7 +221,9 @@ func (o logOptions) writeTo(out *lockedWriter, job jobs.Job, replica jobs.Replic
 	return out.piece
 }
 
-// printFailure prints the end of the output of a replica that the status of the job has kept.
+// printFailure prints the end of the output of a failed replica, which the status of the job has kept. With --failed,
+// it prints the output of the last recorded failure. If the status has no such failure, printFailure returns an error
+// or, with --all, prints a message.
 func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOptions) error {
 	failure, ok := job.FailureOf(replica.Name)
 	if o.failed {
@@ -269,7 +272,8 @@ func describeFailure(failure batchv1beta1.ReplicaFailure) string {
 	return text
 }
 
-// podOf returns the pod of a replica, or nil. A pod of an earlier job of the same name can still have the name.
+// podOf returns the pod of a replica, or nil if there is none. It ignores a pod with the same name that belongs to an
+// earlier job.
 func podOf(job jobs.Job, replica jobs.Replica, pods []corev1.Pod) *corev1.Pod {
 	for i := range pods {
 		if pods[i].Name == replica.Name && metav1.IsControlledBy(&pods[i], job) {
@@ -297,8 +301,8 @@ func hasFailed(pod *corev1.Pod, container string) bool {
 	return status != nil && status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
 }
 
-// failedContainer returns the container of a pod whose failure was that of the replica: an init container that failed,
-// and otherwise the main container.
+// failedContainer returns the name of the container whose failure made the replica fail. This is the main container,
+// unless it has not ended and an init container has failed.
 func failedContainer(pod *corev1.Pod, main string) string {
 	if status := containerStatus(pod, main); status != nil && status.State.Terminated != nil {
 		return main
@@ -318,7 +322,8 @@ func hasEnded(pod *corev1.Pod, container string) bool {
 	return isOver || status != nil && status.State.Terminated != nil
 }
 
-// waitingState returns what a container that has not started waits for. It is empty if the container has started.
+// waitingState returns a description of the state of a container that has not started yet. It is empty if the
+// container has started, or if the pod has ended or has no such container.
 func waitingState(pod *corev1.Pod, container string) string {
 	status := containerStatus(pod, container)
 	switch {
@@ -354,7 +359,8 @@ type lockedWriter struct {
 	// isTerminal reports whether the writer is a terminal. If isClean is true, the output is made printable. isStamped
 	// reports whether lines begin with a time.
 	isTerminal, isClean, isStamped bool
-	// stream makes the output of one replica printable. isOpen reports whether its last line has not ended.
+	// stream makes the output of one replica printable. isOpen reports whether the last line of this output has no line
+	// feed yet.
 	stream printable.Stream
 	isOpen bool
 }
@@ -378,7 +384,7 @@ func (w *lockedWriter) piece(piece []byte) error {
 	return err
 }
 
-// endLine ends the last line of the output of one replica.
+// endLine writes a line feed if the last line of the output of one replica has none.
 func (w *lockedWriter) endLine() error {
 	if !w.isOpen {
 		return nil
@@ -386,7 +392,8 @@ func (w *lockedWriter) endLine() error {
 	return w.piece([]byte("\n"))
 }
 
-// end ends the output of one replica. In a terminal, what follows must be on another line.
+// end is called after the output of one replica. In a terminal, it ends the last line, so that the next text begins
+// on a new line.
 func (w *lockedWriter) end() error {
 	if !w.isTerminal {
 		return nil
@@ -394,7 +401,7 @@ func (w *lockedWriter) end() error {
 	return w.endLine()
 }
 
-// withPrefix returns a function that writes a line, or a piece of a very long one, with a prefix.
+// withPrefix returns a function that writes a line, or a piece of a very long line, with a prefix.
 func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
 	return func(line []byte) error {
 		if w.isClean {
@@ -407,7 +414,8 @@ func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
 	}
 }
 
-// cleaned returns a line in a form that can be printed. It keeps the time before a line that rewrites itself.
+// cleaned returns a line in a form that can be printed. It keeps the time at the beginning of a line that rewrites
+// itself.
 func (w *lockedWriter) cleaned(line string) string {
 	if stamp, rest, ok := strings.Cut(line, " "); ok && w.isStamped {
 		return printable.Text(stamp) + " " + printable.Text(rest)

@@ -35,8 +35,8 @@ type signaled struct{ signal os.Signal }
 
 func (s signaled) Error() string { return s.signal.String() + " signal received" }
 
-// Is reports whether an error means the same: context.Canceled does.
+// Is reports whether the target is context.Canceled, so that errors.Is treats a signal as a cancellation.
 func (signaled) Is(target error) bool { return target == context.Canceled }
 
-// isByPerson reports whether a person can have sent a signal: programs send SIGTERM.
+// isByPerson reports whether a person can have sent a signal. SIGTERM comes from a program.
 func isByPerson(signal os.Signal) bool { return signal != syscall.SIGTERM }

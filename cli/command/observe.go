@@ -17,14 +17,15 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// reconnectDelays are the delays before a watch that has ended is started again.
+// reconnectDelays returns the delays before a watch or a log stream that has ended is started again.
 func reconnectDelays() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 4, Cap: 8 * time.Second}
 }
 
-// observe calls seen with the objects that match, by name: first as they are, and again after each change. It returns
-// when seen returns true or an error. seen must not keep the map. If the connection is lost, observe reconnects. It
-// returns an error if the user may not read the objects, or if the cluster does not have their kind.
+// observe calls seen with the objects that match the options, in a map from names to objects. It calls seen at the
+// beginning and again after each change, until seen returns true or an error. seen must not keep the map. If the
+// connection is lost, observe reconnects. It returns the error of seen. It also returns an error if the context ends,
+// if the user may not read the objects, or if the cluster does not serve their kind.
 func (c *cluster) observe(
 	ctx context.Context, list client.ObjectList, seen func(map[string]client.Object) (bool, error),
 	options ...client.ListOption,
@@ -46,7 +47,7 @@ func (c *cluster) observe(
 		case isFinal(err):
 			return err
 		}
-		select { // even without an error: a proxy can end each watch immediately
+		select { // wait even without an error: a proxy can end each watch immediately
 		case <-time.After(delays.Step()):
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -54,7 +55,7 @@ func (c *cluster) observe(
 	}
 }
 
-// isFinal reports whether the error of a read remains if the read is repeated.
+// isFinal reports whether a read that failed with the error would fail again if it were repeated.
 func isFinal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) ||
 		meta.IsNoMatchError(err)
@@ -104,8 +105,8 @@ func (c *cluster) observeOnce(
 	return false, nil // the API server ends each watch after some minutes
 }
 
-// observeJob calls seen with the job, first as it is and again after each change. It is nil if the job is gone, or if
-// another job has its name.
+// observeJob calls seen with the job at the beginning and again after each change, until seen returns true or an
+// error. seen gets nil if the job is gone, even if another job has its name.
 func (c *cluster) observeJob(ctx context.Context, job jobs.Job, seen func(*jobs.Job) (bool, error)) error {
 	return c.observe(ctx, job.Kind.NewList(), func(objects map[string]client.Object) (bool, error) {
 		return seen(jobIn(objects, job))

@@ -25,7 +25,7 @@ type planFlags struct {
 	filenames       []string
 	recursive       bool
 	output, replica string
-	// installed overrides the released installations of the controllers.
+	// installed has the settings of the flags. They override the settings in the released manifests of the controllers.
 	installed jobs.Installation
 }
 
@@ -178,7 +178,7 @@ func (e *environment) printPlans(plans []preview.Plan, f planFlags) error {
 	return e.printObjects(objects, f.output, f.replica == "")
 }
 
-// printObjects prints objects that do not exist yet, as JSON in a List if asList is true.
+// printObjects prints objects that do not exist yet. In JSON, they are the items of a List if asList is true.
 func (e *environment) printObjects(objects []client.Object, output string, asList bool) error {
 	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
 	if err != nil {

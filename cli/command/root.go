@@ -61,8 +61,8 @@ type cluster struct {
 	config *rest.Config
 	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
 	namespace string
-	// flags are the flags that select the cluster and the namespace, as the user has typed them. clusterFlags are those
-	// that select the cluster.
+	// flags are the flags that select the cluster and the namespace, as the user has typed them. clusterFlags are only
+	// the flags that select the cluster.
 	flags, clusterFlags string
 }
 

@@ -29,7 +29,7 @@ type runFlags struct {
 	detach                      bool
 }
 
-// noGroup is the value of --volume-group with which the pods set no group.
+// noGroup is the value of --volume-group for pods that set no group.
 const noGroup = -1
 
 // add adds the flags to the command.
@@ -129,7 +129,7 @@ func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
 	return options, errors.Join(errs...)
 }
 
-// quantity parses a quantity. An empty text gives nil.
+// quantity parses a quantity, which must be positive. It returns nil for an empty text.
 func quantity(text string) (*resource.Quantity, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no quantity
@@ -144,7 +144,8 @@ func quantity(text string) (*resource.Quantity, error) {
 // frameworkNames are the names of the frameworks, in the order of jobs.Kinds.
 var frameworkNames = []string{"pytorch", "tensorflow", "deepspeed"}
 
-// kindOfFramework returns the kind of the jobs of a framework, or the kind with the given name, or nil.
+// kindOfFramework returns the job kind for the name of a framework or of a kind. Nil means that there is no such
+// kind.
 func kindOfFramework(name string) *jobs.Kind {
 	if i := slices.Index(frameworkNames, strings.ToLower(name)); i >= 0 {
 		return jobs.Kinds[i]

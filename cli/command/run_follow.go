@@ -24,13 +24,13 @@ import (
 )
 
 // follow prints the log of the leader of a job and the reasons why the job waits, until the job ends. After an
-// interrupt, it asks what to do with the job.
+// interrupt, it asks the user what to do with the job.
 func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
 	reader, err := newLogReader(c, job.GetNamespace(), logOptions{follow: true, tail: -1})
 	if err != nil {
 		return err
 	}
-	reader.whole = true // the status line is below whole lines
+	reader.whole = true // the status line must be below whole lines
 	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -79,8 +79,8 @@ type runFollower struct {
 
 	// last is the last message about the state of the job.
 	last string
-	// logged is the UID of the last leader whose log is printed, and logs is closed at the end of its log. Then isLogged
-	// reports whether the log could be read, and had lines.
+	// logged is the UID of the last pod of the leader whose log is printed. logs is closed at the end of this log. After
+	// that, isLogged reports whether the log could be read and had lines.
 	logged   types.UID
 	logs     chan struct{}
 	isLogged bool
@@ -88,10 +88,10 @@ type runFollower struct {
 	failures []batchv1beta1.ReplicaFailure
 }
 
-// logDelay is how long the end of a log can come after the end of the job.
+// logDelay is how long the command waits for the end of the log after the end of the job.
 const logDelay = 10 * time.Second
 
-// run follows the job until it ends. It returns an error if the job has failed.
+// run follows the job until it ends. It returns an error if the job has failed, was deleted or cannot be read.
 func (f *runFollower) run(ctx context.Context) error {
 	ref := f.job.Ref()
 	isDeleted, final := false, f.job
@@ -126,8 +126,8 @@ func (f *runFollower) run(ctx context.Context) error {
 	return f.failed(final, isLogged)
 }
 
-// failed returns the error about a job that has failed. It has the output of the replica that failed, unless this has
-// been shown before. The parameter isLogged reports whether the log of the leader has been shown.
+// failed returns the error about a job that has failed. The error has the output of the replica that failed, unless
+// this output has been shown before. The parameter isLogged reports whether the log of the leader has been shown.
 func (f *runFollower) failed(job jobs.Job, isLogged bool) error {
 	message := ""
 	if failed := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionFailed); failed != nil {
@@ -140,14 +140,15 @@ func (f *runFollower) failed(job jobs.Job, isLogged bool) error {
 		job.Ref(), durationOf(job), printable.Text(message), f.job.Typed())}
 }
 
-// isInLog reports whether the log of the leader has the output of a replica that failed.
+// isInLog reports whether the log of the leader includes the output of a failed replica. The log includes the output
+// of all replicas if the framework has a launcher.
 func isInLog(job jobs.Job, failure batchv1beta1.ReplicaFailure) bool {
 	leader, err := job.Leader()
 	return err == nil && (failure.Replica == leader.Name || job.Spec().HasLauncher)
 }
 
-// showFailures shows the output of the replicas that have failed since the last call, except for output that is in the
-// log of the leader.
+// showFailures shows each new failure that has an exit code and an output, unless the output is in the log of the
+// leader.
 func (f *runFollower) showFailures(job jobs.Job) {
 	for _, failure := range slices.Backward(job.JobStatus().Failures) { // the oldest first
 		if f.hasShown(failure) || isInLog(job, failure) || failure.ExitCode == nil || failure.Message == "" {
@@ -165,11 +166,12 @@ func (f *runFollower) hasShown(failure batchv1beta1.ReplicaFailure) bool {
 	})
 }
 
-// see shows a state of the job. It prints the log of each new leader, and the output of other replicas that fail.
+// see shows a new state of the job. It prints the log of each new pod of the leader, and the output of other replicas
+// that fail.
 func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 	status := job.JobStatus()
 	if status.ObservedGeneration < job.GetGeneration() {
-		return // the status is older than the start of the job
+		return // the status is older than the latest spec, which starts the job
 	}
 	if message := stateOf(job); message != f.last {
 		f.last = message
@@ -202,7 +204,7 @@ func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 	}()
 }
 
-// stateOf returns the state of a job in a line.
+// stateOf returns a message about the state of a job.
 func stateOf(job jobs.Job) string {
 	status := job.JobStatus()
 	switch {
@@ -221,8 +223,8 @@ func stateOf(job jobs.Job) string {
 	return fmt.Sprintf("%s waits: %s%s", job.Ref(), message, hintAboutRoot(message))
 }
 
-// statusLine returns the status line of a job, with a bar if the training reports its progress. It omits metrics that
-// do not fit as a whole.
+// statusLine returns the status line of a job, with a bar if the training reports its progress. It omits each metric
+// that does not fit completely.
 func (f *runFollower) statusLine(job jobs.Job) string {
 	status := job.JobStatus()
 	line := printable.Line(fmt.Sprintf("%s %s %s", job.Ref(), status.Phase, status.Ready))
@@ -244,10 +246,11 @@ func (f *runFollower) statusLine(job jobs.Job) string {
 }
 
 // leaderOf returns the leader of a job and its pod, and reports whether the main container of the pod has started.
+// The pod has only its name and UID. It is nil if the status does not record the leader.
 func leaderOf(job jobs.Job) (leader jobs.Replica, pod *corev1.Pod, isStarted bool) {
 	leader, err := job.Leader()
 	if err != nil {
-		return leader, nil, false // an invalid job
+		return leader, nil, false // the job is invalid, so it has no replicas
 	}
 	for _, task := range job.JobStatus().Tasks {
 		for _, replica := range task.Replicas {
@@ -263,7 +266,7 @@ func leaderOf(job jobs.Job) (leader jobs.Replica, pod *corev1.Pod, isStarted boo
 	return leader, nil, false
 }
 
-// durationOf returns how long a job took from its creation to its end.
+// durationOf returns how long a job took from its creation to its end, or 0 if it has not ended.
 func durationOf(job jobs.Job) time.Duration {
 	end := job.JobStatus().CompletionTime
 	if end == nil {

@@ -36,7 +36,8 @@ func TestStatusLineIsOneLine(t *testing.T) {
 	}
 }
 
-// statusLineOf returns the status line of a job that has done 30 percent of its training, for 80 columns.
+// statusLineOf returns the status line of a job that has done 30 percent of its training. The line fits into 80
+// columns.
 func statusLineOf(ready, summary string, metrics ...batchv1beta1.ProgressMetric) string {
 	job := jobs.Job{Kind: jobs.Kinds[0], Job: jobs.Kinds[0].New()}
 	job.SetName("digits")

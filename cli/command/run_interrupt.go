@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// choice is what happens to a job after an interrupt.
+// choice is the choice of the user about a job after an interrupt.
 type choice string
 
 const (
@@ -25,8 +25,8 @@ const (
 	goOn   choice = "continue"
 )
 
-// choose asks what to do with a job. In a pipe, or if no person has sent the signal, it detaches with an error. So it
-// does if another signal arrives before the answer.
+// choose asks the user what to do with a job. It returns detach and an error if the command has no terminal, if a
+// program has sent the signal, or if another signal arrives before the answer.
 func (e *environment) choose(s *console, job jobs.Job, byPerson bool, signals <-chan os.Signal) (choice, error) {
 	if in := ttyOf(e.In); in != nil && s.terminal != nil && byPerson {
 		return s.ask(in, job, signals)
@@ -34,7 +34,7 @@ func (e *environment) choose(s *console, job jobs.Job, byPerson bool, signals <-
 	return detach, failure{code: exitInterrupted, error: errInterrupted}
 }
 
-// act does with a job what the user has chosen.
+// act carries out the choice of the user.
 func (c *cluster) act(ctx context.Context, s *console, job jobs.Job, choice choice) error {
 	ctx = context.WithoutCancel(ctx)
 	switch choice {
@@ -54,7 +54,7 @@ func (c *cluster) act(ctx context.Context, s *console, job jobs.Job, choice choi
 	return nil
 }
 
-// goesOn returns a message that a job goes on, and how to see it again.
+// goesOn returns the message that a job goes on. It names the commands that show the job again.
 func goesOn(job jobs.Job) string {
 	return fmt.Sprintf("%s goes on. To see it again: kubectl train watch %[2]s, kubectl train logs -f %[2]s",
 		job.Ref(), job.Typed())
@@ -67,7 +67,7 @@ const (
 	keyEscape = 27
 )
 
-// Question asks what to do with a job after Ctrl-C. The name of the job comes before it.
+// Question asks what to do with a job after Ctrl-C. The terminal shows it after the name of the job.
 const Question = "[d]etach (default), [p]ause, delete [x] or [c]ontinue here? "
 
 // ask asks what to do with a job, and waits for a key of a terminal or for a signal. In the meantime, nothing else is
@@ -75,18 +75,18 @@ const Question = "[d]etach (default), [p]ause, delete [x] or [c]ontinue here? "
 func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choice, error) {
 	release := s.hold()
 	defer release()
-	// Another Ctrl-C is a key now, and not a signal.
+	// In raw mode, Ctrl-C is a key and not a signal.
 	descriptor := int(in.Fd())
 	state, err := term.MakeRaw(descriptor)
 	if err != nil {
 		return detach, err
 	}
-	defer func() { _ = term.Restore(descriptor, state) }() // the shell restores it, too
+	defer func() { _ = term.Restore(descriptor, state) }() // an error is harmless: the shell also restores the terminal
 	if _, err := fmt.Fprintf(s.errOut, "\r\n%s: %s", job.Ref(), Question); err != nil {
 		return detach, err
 	}
 	answer := make(chan choice, 1)
-	go func() { answer <- readChoice(in) }() // after a signal, it ends with the program
+	go func() { answer <- readChoice(in) }() // after a signal, this goroutine ends with the program
 	select {
 	case chosen := <-answer:
 		_, err := fmt.Fprintf(s.errOut, "%s\r\n", chosen)
@@ -97,7 +97,7 @@ func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choi
 	}
 }
 
-// readChoice reads keys until one of them makes a choice. The end of the input is Ctrl-D.
+// readChoice reads keys until one of them makes a choice. The end of the input counts as Ctrl-D.
 func readChoice(in io.Reader) choice {
 	for key := make([]byte, 1); ; {
 		if _, err := in.Read(key); err != nil {
@@ -109,7 +109,7 @@ func readChoice(in io.Reader) choice {
 	}
 }
 
-// choiceOf returns the choice that a key makes.
+// choiceOf returns the choice that a key makes, and false if the key makes none.
 func choiceOf(key byte) (choice, bool) {
 	switch key {
 	case 'd', 'D', '\r', '\n', keyCtrlC, keyCtrlD, keyEscape:

@@ -24,9 +24,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// preparation creates the objects of a training. The job is created first, paused, and owns all other objects. When the
-// code is in the cluster, the job is started. So a command that is killed at any time leaves either nothing, a paused
-// job that is deleted with everything that it owns, or a job that runs.
+// preparation creates the objects of a training. The job is created first, paused, and owns all other objects. When
+// the code is in the cluster, the job is started. So a command that is killed leaves nothing, a paused job, or a job
+// that runs. If a user deletes the paused job, Kubernetes deletes the other objects with it.
 type preparation struct {
 	*cluster
 
@@ -36,16 +36,17 @@ type preparation struct {
 	// codeClaim is the existing claim that the code is uploaded to, or empty.
 	codeClaim string
 
-	// id is the value of the annotation by which the command knows the job that it has created.
+	// id is the value of the annotation AnnotationPreparing. It identifies the job that this command has created.
 	id string
-	// uploaded reports whether the existing claim can have a folder of the code.
+	// uploaded reports whether the upload has begun, so that the claim can have a folder with the code.
 	uploaded bool
 }
 
 const (
-	// writeTimeout limits each write. An interrupt does not cancel a write, whose outcome would be unknown then.
+	// writeTimeout limits each write. An interrupt does not cancel a write, since the command would then not know
+	// whether the write has succeeded.
 	writeTimeout = 30 * time.Second
-	// replaceTimeout is how long an object of a deleted job of the same name may still exist.
+	// replaceTimeout is how long the command waits until an object of a deleted job of the same name is gone.
 	replaceTimeout = time.Minute
 )
 
@@ -74,12 +75,12 @@ func (p *preparation) run(ctx context.Context) error {
 	return p.undo(ctx, err)
 }
 
-// write returns a context for one write.
+// write returns the context of one write, which an interrupt does not cancel.
 func write(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 }
 
-// createJob creates the job, paused.
+// createJob creates the job as a paused job.
 func (p *preparation) createJob(ctx context.Context) error {
 	ctx, cancel := write(ctx)
 	defer cancel()
@@ -142,8 +143,8 @@ func (p *preparation) provideCode(ctx context.Context) error {
 	return p.upload(ctx)
 }
 
-// createOrAdapt creates one of the objects. If the API server refuses the pod of the upload, for example because of a
-// LimitRange, the pod gets the CPU and memory of the training.
+// createOrAdapt creates one of the objects. If the API server forbids the pod of the upload, for example because of a
+// LimitRange, createOrAdapt tries again with the CPU and memory of the training.
 func createOrAdapt(objects *run.Objects, object client.Object, create func() error) error {
 	err := create()
 	if object != client.Object(objects.Upload) {
@@ -159,7 +160,8 @@ func createOrAdapt(objects *run.Objects, object client.Object, create func() err
 	return err
 }
 
-// createOwned creates an object of the job. It waits until an object of an earlier job of the same name is gone.
+// createOwned creates an object of the job. If an object of an earlier job of the same name still exists, createOwned
+// waits until that object is gone.
 func (p *preparation) createOwned(ctx context.Context, object client.Object) error {
 	create := func() error {
 		ctx, cancel := write(ctx)
@@ -175,7 +177,7 @@ func (p *preparation) createOwned(ctx context.Context, object client.Object) err
 	timeout := fmt.Errorf("%w, and belongs to a deleted job of the same name: try again later, or choose another --name",
 		err)
 	defer p.screen.setStatus("")
-	var unread error // of the last read
+	var unread error // the error of the last read
 	err = wait.PollUntilContextTimeout(ctx, time.Second, replaceTimeout, true, func(ctx context.Context) (bool, error) {
 		unread = nil
 		switch err := p.Get(ctx, client.ObjectKeyFromObject(object), existing); {
@@ -232,8 +234,9 @@ func (p *preparation) start(ctx context.Context) error {
 	return err
 }
 
-// undo deletes the job after an error, or after an interrupt if the error is nil or its consequence. It returns an
-// error that reports the cause and everything that is left.
+// undo deletes the job after an error or an interrupt. It returns an error that reports the cause and everything that
+// is left. After an interrupt, the error names the interrupt instead of the given cause, since this cause is nil or
+// usually a consequence of the interrupt.
 func (p *preparation) undo(ctx context.Context, cause error) error {
 	interrupted := ctx.Err() != nil
 	if interrupted {
@@ -257,13 +260,13 @@ func (p *preparation) undo(ctx context.Context, cause error) error {
 	return err
 }
 
-// delete deletes the job. The garbage collector of Kubernetes deletes the objects that it owns.
+// delete deletes the job. The garbage collector of Kubernetes deletes the objects that the job owns.
 func (p *preparation) delete(ctx context.Context) error {
 	ctx, cancel := write(ctx)
 	defer cancel()
 	job := p.objects.Job
 	err := p.Delete(ctx, job.Job, deleteOptions(job.GetUID()))
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another job has the name now
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: another job has the name now
 		return nil
 	}
 	if readErr := p.Get(ctx, client.ObjectKeyFromObject(job), job.Kind.New()); apierrors.IsNotFound(readErr) {
@@ -272,7 +275,8 @@ func (p *preparation) delete(ctx context.Context) error {
 	return err
 }
 
-// deleteOptions returns the options to delete an object of a UID, and then everything that it owns.
+// deleteOptions returns the options that delete an object with everything that it owns, but only if the object has
+// the given UID.
 func deleteOptions(uid types.UID) *client.DeleteOptions {
 	background := metav1.DeletePropagationBackground
 	return &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background}
@@ -283,7 +287,8 @@ func (p *preparation) where() string {
 	return fmt.Sprintf("%s in namespace %s", p.objects.Job.Ref(), p.objects.Job.GetNamespace())
 }
 
-// deletePod deletes the pod of the upload. An error is not important, since the job owns the pod.
+// deletePod deletes the pod of the upload. If this fails, it prints the error and does not return it, since the pod
+// is deleted with the job at the latest.
 func (p *preparation) deletePod(ctx context.Context, pod *corev1.Pod) {
 	ctx, cancel := write(ctx)
 	defer cancel()

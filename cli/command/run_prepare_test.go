@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/cli/run"
 )
 
-// interrupted returns a preparation whose first read fails, in a cluster with the given objects.
+// interrupted returns a preparation for a cluster that has the given objects and fails the first read.
 func interrupted(objects ...client.Object) *preparation {
 	failed := false
 	api := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{

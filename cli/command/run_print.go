@@ -18,8 +18,8 @@ import (
 	"tensorstack.dev/jobs/common/shell"
 )
 
-// printManifest prints the objects that the command would create, without a cluster or as the API server would store
-// them. As YAML, they begin with a comment about how to use them.
+// printManifest prints the objects that the command would create. In YAML, a comment before the objects explains how
+// to use them.
 func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, output string) error {
 	if output == "yaml" {
 		if _, err := io.WriteString(e.Out, usage(objects, folder)); err != nil {
@@ -29,8 +29,8 @@ func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, o
 	return e.printRunObjects(objects, output)
 }
 
-// printOffline prints the objects of a job without a cluster. As with kubectl create, they have only a namespace that
-// the user has named.
+// printOffline prints the objects of a job without a cluster. As with kubectl create, the objects have a namespace
+// only if the flag --namespace sets it.
 func (e *environment) printOffline(options run.Options, packed run.Code, folder *code.Folder, output string) error {
 	namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -47,8 +47,8 @@ func (e *environment) printOffline(options run.Options, packed run.Code, folder 
 	return e.printManifest(objects, folder, output)
 }
 
-// checkObjects lets the API server check the objects, which then have the defaults that it sets. They do not have the
-// fields that kubectl apply cannot change.
+// checkObjects lets the API server check the objects and set their defaults in a dry run. Then it clears the fields
+// that a manifest for kubectl apply must not have, such as the UID.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	for _, object := range objects.All() {
 		err := createOrAdapt(objects, object, func() error { return c.Create(ctx, object, client.DryRunAll) })
@@ -62,8 +62,8 @@ func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 	return nil
 }
 
-// printRunObjects prints objects in an output format, without empty fields that only the types of Go have. Without a
-// format, it prints their names.
+// printRunObjects prints objects in an output format. It leaves out empty fields that are there only because of the
+// Go types. If the format is empty, it prints the names of the objects.
 func (e *environment) printRunObjects(objects *run.Objects, output string) error {
 	var plain []client.Object
 	for _, object := range objects.All() {
@@ -78,7 +78,7 @@ func (e *environment) printRunObjects(objects *run.Objects, output string) error
 	return e.printObjects(plain, cmp.Or(output, "name"), true)
 }
 
-// prune removes null values and empty maps, except those that mean something. An emptyDir without fields is one.
+// prune removes null values and empty maps. It keeps an empty emptyDir, since this is a valid source of a volume.
 func prune(content map[string]any) {
 	for key, value := range content {
 		switch value := value.(type) {
@@ -99,10 +99,10 @@ func prune(content map[string]any) {
 	}
 }
 
-// maxApply is the size up to which kubectl apply can store an object in its annotation.
+// maxApply is the size limit, in bytes, of the annotation in which kubectl apply stores an object.
 const maxApply = 256 << 10
 
-// usage returns a comment about how to use the objects.
+// usage returns a YAML comment that explains how to use the objects.
 func usage(objects *run.Objects, folder *code.Folder) string {
 	var b strings.Builder
 	line := func(format string, args ...any) {
@@ -114,7 +114,7 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 			folder.Path, report.Count(len(folder.Files), "file"), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
-		var files strings.Builder // tar does not read ignore files, so a folder could contain secrets
+		var files strings.Builder // names each file: tar on the folder would also send files that are left out
 		for _, file := range folder.Files {
 			files.WriteString(" " + shell.Quote("./"+file.Path))
 		}

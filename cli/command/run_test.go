@@ -85,7 +85,7 @@ func TestRunPrintsManifests(t *testing.T) {
 				t.Fatalf("%v; %s", err, errOut)
 			}
 			got := strings.ReplaceAll(out, large, "/home/user/digits")
-			if test.dir == large { // the weights are random
+			if test.dir == large { // the random weights change the checksum
 				got = checksum(got)
 			}
 			file := filepath.Join("testdata/run", test.file+".yaml")
@@ -105,7 +105,7 @@ func TestRunPrintsManifests(t *testing.T) {
 	}
 }
 
-// checksum replaces the checksum of the code.
+// checksum replaces the checksum of the code in a manifest with zeros.
 func checksum(manifest string) string {
 	before, after, ok := strings.Cut(manifest, "sha256:")
 	if !ok {

@@ -54,7 +54,7 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 			return true, nil
 		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
-		case p.objects.Claim != nil && time.Since(start) < bindingDelay: // nothing is wrong yet
+		case p.objects.Claim != nil && time.Since(start) < bindingDelay: // it is normal that the claim is not bound yet
 		default:
 			reason = cmp.Or(p.problemOfClaim(ctx), waitsFor(pod))
 		}
@@ -67,7 +67,8 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// waitsFor returns why a pod does not run yet, or "" if it is just starting.
+// waitsFor returns the reason why a pod does not run yet, with the message about it. It returns "" if there is no
+// message.
 func waitsFor(pod *corev1.Pod) string {
 	reason, message := jobs.WhyPending(pod)
 	if message == "" {
@@ -76,7 +77,8 @@ func waitsFor(pod *corev1.Pod) string {
 	return reason + ": " + message + hintAboutRoot(message)
 }
 
-// hintAboutRoot returns a hint if a message of the kubelet reports that an image runs as root.
+// hintAboutRoot returns a hint about --run-as-user if the kubelet has rejected an image because its user is root or
+// is not a number. Otherwise, it returns "".
 func hintAboutRoot(message string) string {
 	if strings.Contains(message, "runAsNonRoot and image will run as root") ||
 		strings.Contains(message, "runAsNonRoot and image has non-numeric user") {
@@ -95,10 +97,11 @@ func endOf(pod *corev1.Pod) string {
 	return strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 }
 
-// bindingDelay is how long it can take to bind a new claim. Until then, the pod cannot be scheduled.
+// bindingDelay is how long it usually takes to bind a new claim. In this time, waitForPod prints no reasons, since it
+// is normal that the pod cannot be scheduled.
 const bindingDelay = 5 * time.Second
 
-// problemOfClaim returns why the new claim has no volume yet, or "".
+// problemOfClaim returns why the new claim has no volume yet, or "" if no problem is known.
 func (p *preparation) problemOfClaim(ctx context.Context) string {
 	claim := p.objects.Claim
 	if claim == nil || p.Get(ctx, client.ObjectKeyFromObject(claim), claim) != nil ||
@@ -113,7 +116,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 	var events corev1.EventList
 	ofClaim := client.MatchingFields{"involvedObject.uid": string(claim.UID)}
 	if p.List(ctx, &events, client.InNamespace(claim.Namespace), ofClaim) != nil {
-		return "" // the events only explain
+		return "" // the events are needed only for an explanation
 	}
 	last := ""
 	for _, event := range events.Items {
@@ -128,7 +131,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 	return last
 }
 
-// send sends the code to the pod. The program in the pod compares the checksum.
+// send sends the code to the pod. The program in the pod verifies the checksum.
 func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	digest := p.objects.Digest
 	what := fmt.Sprintf("%s (%s) to the claim %s", report.Count(len(p.folder.Files), "file"), code.Bytes(digest.Size),
@@ -154,7 +157,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest), streams, nil)
 	_ = reader.Close() // ends the goroutine that writes
 	cancel()
-	bar.Wait() // it would draw the status line again
+	bar.Wait() // otherwise, its goroutine could draw the status line again
 	if err != nil {
 		text := bytes.TrimSpace(stderr.Bytes())
 		return fmt.Errorf("the upload has failed: %w: %s", err, text[max(0, len(text)-2000):])

@@ -13,7 +13,8 @@ import (
 // none stands for a value that a job does not have.
 const none = "-"
 
-// progressOf returns how far a training is, such as "80% (8/10)", or none if it does not report it.
+// progressOf returns the progress of a training, such as "80% (8/10)". It returns the constant none if the training
+// does not report its progress.
 func progressOf(job jobs.Job) string {
 	if progress := job.JobStatus().Progress; progress != nil {
 		return cmp.Or(progress.Summary, none)
@@ -21,7 +22,8 @@ func progressOf(job jobs.Job) string {
 	return none
 }
 
-// queueOf returns the queue of a job, or none: the Queue of the scheduler-controller or the LocalQueue of Kueue.
+// queueOf returns the name of the queue of a job: the Queue of the scheduler-controller or the LocalQueue of Kueue.
+// It returns the constant none if the job has no queue.
 func queueOf(job jobs.Job) string {
 	if scheduler := job.Spec().T9kScheduler(); scheduler != nil {
 		return cmp.Or(scheduler.Queue, none)
@@ -29,7 +31,8 @@ func queueOf(job jobs.Job) string {
 	return cmp.Or(job.GetLabels()[kueuev1beta2.LabelQueueName], none)
 }
 
-// messageOf returns the message of the condition that explains the phase of a job.
+// messageOf returns the message of the condition that explains the phase of a job. If there is none, it returns the
+// message of the condition Running, or an empty text.
 func messageOf(job jobs.Job) string {
 	status := job.JobStatus()
 	for _, c := range status.Conditions {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 )
 
-// terminal is the terminal that a command reads from and writes to.
+// terminal has the file descriptors of the terminal that a command reads from and writes to.
 type terminal struct{ in, out int }
 
 // terminalOf returns the terminal of the streams, or nil if one of them is no terminal.
@@ -23,7 +23,7 @@ func terminalOf(in io.Reader, out io.Writer) *terminal {
 	return &terminal{in: int(input.Fd()), out: int(output.Fd())}
 }
 
-// raw calls act while the terminal passes on every key, such as Ctrl-C.
+// raw calls act while the terminal is in raw mode: the terminal passes every key, such as Ctrl-C, to the command.
 func (t *terminal) raw(act func() error) error {
 	before, err := term.MakeRaw(t.in)
 	if err != nil {

@@ -71,13 +71,13 @@ type versions struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// readVersions reads everything that depends on the cluster.
+// readVersions reads the versions of Kubernetes and of the controllers from the cluster.
 func (e *environment) readVersions(ctx context.Context, v *versions) error {
 	c, err := e.connect()
 	if err != nil {
 		return err
 	}
-	// The client of cli-runtime would return results that are hours old.
+	// The discovery client of cli-runtime returns cached results, which can be hours old.
 	discovered, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return err
@@ -103,7 +103,8 @@ func (e *environment) readVersions(ctx context.Context, v *versions) error {
 	return nil
 }
 
-// warningsOf returns what can keep the client from working with a controller, and the next step.
+// warningsOf returns the warnings about a controller: Deployments in unexpected namespaces, and differences between
+// the controller and the client.
 func warningsOf(c installed.Controller) []string {
 	var warnings []string
 	if len(c.Deployments) > 1 && c.Deployments[0].Namespace == c.ReleasedNamespace() {
@@ -151,7 +152,7 @@ func compareMinor(a, b string) int {
 	return cmp.Or(cmp.Compare(first.Major(), second.Major()), cmp.Compare(first.Minor(), second.Minor()))
 }
 
-// firstOf returns the first texts of a list, as a list for messages.
+// firstOf returns the first texts of a list, separated by commas, and the number of the other texts.
 func firstOf(texts []string) string {
 	const shown = 5
 	if len(texts) > shown {
@@ -203,7 +204,8 @@ func (v versions) print(out, errOut io.Writer, output string) error {
 	return nil
 }
 
-// table returns the table of controllers, with a row for each Deployment.
+// table returns the table of controllers. It has a row for each Deployment of a controller, and one row for a
+// controller without a Deployment.
 func (v versions) table() *metav1.Table {
 	table := &metav1.Table{}
 	for _, name := range []string{"Controller", "Version", "Namespace", "Kinds"} {

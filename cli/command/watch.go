@@ -117,7 +117,7 @@ The exit code is
 	return cmd
 }
 
-// complete checks the flags, and sets those that depend on others or on the terminal.
+// complete checks the flags, and sets the defaults that depend on the arguments or on the terminal.
 func (o *watchOptions) complete(out io.Writer, args []string) error {
 	switch {
 	case len(args) == 1 && (o.everywhere || o.selector != ""):
@@ -145,7 +145,7 @@ func canRedraw(out io.Writer) bool {
 	return ok && term.IsTerminal(file.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
-// watchJob shows a job until it has finished or runs.
+// watchJob shows a job until it reaches the state of --until, or can no longer reach it.
 func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o watchOptions) error {
 	job, err := c.find(ctx, name)
 	if err != nil {
@@ -177,7 +177,7 @@ func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o w
 	}.run(ctx, e, o)
 }
 
-// watchJobs shows a table of jobs.
+// watchJobs shows the jobs that the flags select.
 func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions) error {
 	selected, err := labels.Parse(o.selector)
 	if err != nil {
@@ -214,7 +214,8 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 	}.run(ctx, e, o)
 }
 
-// printChanges prints the differences between the known jobs and all jobs, and returns what is known then.
+// printChanges prints how the jobs differ from the snapshots in known, which the previous call returned. It returns
+// the new snapshots for the next call. The keys of both maps are the names of the jobs.
 func (e *environment) printChanges(
 	known map[string]screen.Snapshot, all screen.Jobs, printer printers.ResourcePrinter,
 ) (map[string]screen.Snapshot, error) {
@@ -253,8 +254,9 @@ func (e *environment) printChanges(
 	return is, nil
 }
 
-// outcomeOf reports whether a job is where it is waited for, or can no longer get there. It then also returns the error
-// of the command, which is nil unless the job failed or is gone.
+// outcomeOf reports whether the wait for a job is over: the job has reached the awaited state, or can no longer reach
+// it. If so, err is the error of the command. err is nil unless the job has failed, or was deleted before it
+// succeeded.
 func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err error) {
 	status := job.JobStatus()
 	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
@@ -280,8 +282,9 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	}
 }
 
-// outcomeOfAll is outcomeOf for several jobs. It always returns false without a state to wait for, and as long as the
-// jobs of a kind cannot be read, since some of them might not be known.
+// outcomeOfAll reports whether the wait for all jobs is over, as outcomeOf does for one job. It returns false if
+// until is empty. It also returns false while the jobs of a kind cannot be read, since some of these jobs might be
+// unknown. If no jobs match, the wait is over with an error.
 func outcomeOfAll(all screen.Jobs, until string) (isDone bool, err error) {
 	if until == "" || all.Trouble != "" {
 		return false, nil
@@ -299,7 +302,7 @@ func outcomeOfAll(all screen.Jobs, until string) (isDone bool, err error) {
 	return isDone, errors.Join(errs...)
 }
 
-// printerOf returns the printer of an output format of kubectl. It is nil for the other formats.
+// printerOf returns the printer of an output format of kubectl. For screen and lines, the printer is nil.
 func printerOf(output string) (printers.ResourcePrinter, error) {
 	if output == outputScreen || output == outputLines {
 		return nil, nil //nolint:nilnil // lines and screens need no printer

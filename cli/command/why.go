@@ -88,8 +88,8 @@ func (e *environment) printExplanation(explanation why.Explanation, output strin
 	return err
 }
 
-// typedFlags returns the flags with which the user has selected the cluster, and those together with the flag for the
-// namespace. Commands that a message suggests to the user need the same flags.
+// typedFlags returns the flags with which the user has selected the cluster. The second result has these flags and
+// the flag for the namespace. Commands that a message suggests to the user need the same flags.
 func (e *environment) typedFlags() (ofCluster, all string) {
 	type flag struct {
 		name  string
@@ -117,7 +117,7 @@ const (
 	maxNodes = 1000
 	// maxPodsOfStatus limits how many pods of pending replicas are read by name if the list of pods is truncated.
 	maxPodsOfStatus = 3
-	// maxPodsWithEvents limits how many pending pods have their events read.
+	// maxPodsWithEvents is the maximum number of pending pods whose events are read.
 	maxPodsWithEvents = 3
 )
 
@@ -295,7 +295,8 @@ func (r *collector) readNodes(ctx context.Context) {
 	}
 }
 
-// readControllers reads the pods of the controller of the job. Most users may not read them.
+// readControllers reads the pods of the controller of the job. Most users may not read these pods. The explanation
+// then names them as not read.
 func (r *collector) readControllers(ctx context.Context) {
 	var list corev1.PodList
 	if r.ok(r.List(ctx, &list, client.Limit(maxPods),

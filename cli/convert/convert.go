@@ -20,33 +20,35 @@ import (
 	"tensorstack.dev/jobs/cli/printable"
 )
 
-// Options changes what is converted.
+// Options are the options of a conversion.
 type Options struct {
-	// DeepSpeed is whether all MPIJobs train with DeepSpeed. By default, only MPIJobs whose containers show it are
-	// converted.
+	// DeepSpeed is whether all MPIJobs train with DeepSpeed. By default, an MPIJob is converted only if its containers
+	// show that it trains with DeepSpeed.
 	DeepSpeed bool
 }
 
 // Object is one object of a manifest, with the result of its conversion.
 type Object struct {
-	// Kind and Name are those of the object in the manifest.
+	// Kind and Name are those of the object in the manifest. Without a name, Name is the generateName of the object.
 	Kind, Name string
-	// Result is the kind of the result. Empty if the object is not converted: it is of another kind, or Err is set.
+	// Result is the kind of the result. It is empty if the object is not converted, because it is no job of Kubeflow or
+	// because Err is set.
 	Result string
-	// Remarks explain the fields whose meaning the result does not keep by itself, or references of an object of another
-	// kind to Kubeflow.
+	// Remarks explain the effects of the conversion on the fields of a job of Kubeflow. For an object of another kind,
+	// they explain its references to Kubeflow.
 	Remarks []Remark
 	// Err explains why a job of Kubeflow cannot be converted.
 	Err error
 
-	// content is the text of an object that is not converted.
+	// content is the text of the object in the manifest. The functions YAML and JSON return this text for an object that
+	// is no job of Kubeflow.
 	content []byte
-	// nodes are the objects of the result.
+	// nodes are the objects that the conversion returns, as YAML. The first one is the job.
 	nodes []*yaml.Node
 }
 
-// Manifest converts the objects of a manifest, which has any number of documents. A list counts as its items. Objects
-// of other kinds are returned unchanged. An error means that the manifest itself cannot be read.
+// Manifest converts the objects of a manifest, which has any number of documents. It replaces a list by its items. It
+// returns objects that are no jobs of Kubeflow unchanged. An error means that the manifest itself cannot be read.
 func Manifest(content []byte, options Options) ([]Object, error) {
 	var objects []Object
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -107,14 +109,15 @@ func readDocument(content []byte, options Options) ([]Object, error) {
 	return objects, nil
 }
 
-// isNull reports whether kubectl reads a document as null. It reads an empty value with the tag ! as a text, although
-// its node has the tag of null.
+// isNull reports whether kubectl reads a document as null. The tag of the YAML node does not decide this: kubectl
+// reads an empty value with the tag ! as a string, although the node of such a value has the tag !!null.
 func isNull(content []byte) bool {
 	var value any
 	return kyaml.Unmarshal(content, &value) == nil && value == nil
 }
 
-// commentsOf returns the comments of a document without an object.
+// commentsOf returns a document that has only comments, as an object without a kind. It returns nil for an empty
+// document.
 func commentsOf(content []byte) []Object {
 	if len(bytes.TrimSpace(content)) == 0 {
 		return nil
@@ -122,7 +125,7 @@ func commentsOf(content []byte) []Object {
 	return []Object{{content: content}}
 }
 
-// guide is the page that explains what a user can do.
+// guide refers the user to the page about conversions. It is a part of messages.
 const guide = "see docs/migrating-from-kubeflow.md"
 
 // convertObject converts one object.
@@ -193,7 +196,7 @@ var converters = map[schema.GroupVersionKind]converter{
 	{Group: kubeflowGroup, Version: "v2beta1", Kind: "MPIJob"}: convertMPIJob,
 }
 
-// errUnknown explains why a kind of Kubeflow is not converted.
+// errUnknown returns an error that explains why a kind of Kubeflow is not converted.
 func errUnknown(kind schema.GroupVersionKind) error {
 	name := kind.GroupVersion().String() + " " + kind.Kind
 	for known := range converters {
@@ -209,7 +212,7 @@ func errUnknown(kind schema.GroupVersionKind) error {
 	return fmt.Errorf("%s has no counterpart: only PyTorchJob, TFJob and MPIJob are converted; %s", name, guide)
 }
 
-// result is an object of the result, and what the conversion has to say about it.
+// result is one object that a conversion returns, with the remarks on it.
 type result struct {
 	conversion
 
@@ -219,19 +222,19 @@ type result struct {
 // kind returns the kind of the object.
 func (r result) kind() string { return r.object.GetObjectKind().GroupVersionKind().Kind }
 
-// document returns the object as a YAML document, with the remarks and the comments of the manifest.
+// document returns the object as a YAML document. Its comments are those of the manifest and the remarks.
 func (r result) document(manifest *yaml.Node) (*yaml.Node, error) {
 	root, err := nodeOf(r.object)
 	if err != nil {
 		return nil, err
 	}
-	remove(root, "status") // the API types set defaults of the status
+	remove(root, "status") // the JSON of an object has a status even if none is set
 	_, version := pair(root, "apiVersion")
 	remove(root, "apiVersion")
 	root.Content = append([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "apiVersion"}, version}, root.Content...)
 	graft{manifest: manifest.Content[0], moved: r.moved}.onto(root, nil, "")
 	if _, spec := pair(root, "spec"); spec != nil {
-		spec.Style = 0 // there can be comments in it
+		spec.Style = 0 // block style, since a flow style cannot have comments
 	}
 	for _, remark := range r.remarks {
 		comment(root, remark.near, wrapped(remark.String()))
@@ -249,7 +252,7 @@ func remove(mapping *yaml.Node, name string) {
 	}
 }
 
-// YAML returns the objects as a manifest. Objects that are not converted are comments that explain why.
+// YAML returns the objects as a manifest. An object with an error is replaced by a comment that explains the error.
 func YAML(objects []Object) ([]byte, error) {
 	var b bytes.Buffer
 	for _, object := range objects {
@@ -284,7 +287,8 @@ func YAML(objects []Object) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// JSON returns the objects as JSON without the remarks. Several objects are a list.
+// JSON returns the objects as JSON, without the remarks and without objects that have an error. Several objects
+// become a List. JSON returns nil if no object is left.
 func JSON(objects []Object) ([]byte, error) {
 	var items []json.RawMessage
 	for _, object := range objects {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// pyTorchJob is a manifest with a part of its spec.
+// pyTorchJob returns the manifest of a PyTorchJob whose spec has the given fields.
 func pyTorchJob(spec string) string {
 	return "{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: digits}, spec: {" + spec + "}}\n"
 }
@@ -256,7 +256,7 @@ func TestFieldsThatTheAPIServerRejects(t *testing.T) {
 	const label, tooLong = "metadata.name must be a DNS-1035 label", "metadata.name is too long: the pods are named"
 	for name, tc := range map[string]struct {
 		manifest string
-		// want are parts of the texts of remarks by their fields.
+		// want maps each field that needs a remark to a part of the text of the remark.
 		want map[string]string
 	}{
 		"a remark shows why a PyTorchJob needs another name": {
@@ -308,7 +308,7 @@ func TestFieldsThatTheAPIServerRejects(t *testing.T) {
 	}
 }
 
-// numbered returns fields with different names.
+// numbered returns the given number of fields with different names, in YAML.
 func numbered(count int) []string {
 	fields := make([]string, 0, count)
 	for i := range count {

@@ -9,7 +9,7 @@ import (
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// deepSpeedFlags are the flags of the launcher deepspeed with whether they have a value.
+// deepSpeedFlags are the flags of the launcher deepspeed. The value is true if the flag needs an argument.
 var deepSpeedFlags = map[string]bool{
 	"H": true, "hostfile": true, "i": true, "include": true, "e": true, "exclude": true,
 	"num_nodes": true, "num_gpus": true, "master_port": true, "master_addr": true, "node_rank": true,
@@ -19,14 +19,15 @@ var deepSpeedFlags = map[string]bool{
 	"force_multi": false, "save_pid": false, "elastic_training": false, "bind_cores_to_rank": false,
 }
 
-// supersededByController are the flags that the controller sets in another way.
+// supersededByController are the flags that the result leaves out, because the controller or another field of the job
+// replaces them.
 var supersededByController = []string{
 	"H", "hostfile", "i", "include", "e", "exclude", "master_addr", "node_rank", "launcher", "launcher_args",
 	"force_multi", "no_ssh", "no_ssh_check", "ssh_port", "elastic_training", "min_elastic_nodes", "max_elastic_nodes",
 }
 
-// parseDeepSpeed reads the flags of the launcher deepspeed and the program after them. It also returns the flags that
-// the controller sets in another way.
+// parseDeepSpeed reads the flags of the launcher deepspeed and the program after them. It also returns the flags of
+// supersededByController that it finds.
 func parseDeepSpeed(words []string) (config *deepspeedv1beta1.Config, superseded []string, err error) {
 	config = &deepspeedv1beta1.Config{}
 	isModule, isExecutable := false, false

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzManifest expects that the result of any manifest has exactly the objects that the conversion reports. No text of
-// a manifest can leave a comment and become an object.
+// FuzzManifest expects that the result of any manifest has exactly the objects that the conversion reports. It finds
+// texts of a manifest that break out of a comment and become an object.
 func FuzzManifest(f *testing.F) {
 	for _, file := range manifests(f) {
 		content, err := os.ReadFile(file)

@@ -21,7 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the results of the conversions into testdata")
 
-// converted ends the names of files with the expected result of a conversion. The manifest is next to it.
+// converted is the suffix of the files with expected results. The manifest a.yaml is next to its result
+// a.converted.yaml.
 const converted = ".converted.yaml"
 
 // manifests returns the manifests in testdata.
@@ -78,7 +79,7 @@ func TestManifestsAreConverted(t *testing.T) {
 	}
 }
 
-// isStrict expects that the jobs in a manifest have only fields of their kinds.
+// isStrict fails the test if a job in a manifest has a field that its kind does not have.
 func isStrict(t *testing.T, manifest []byte) {
 	t.Helper()
 	kinds := map[string]func() any{

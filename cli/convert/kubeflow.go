@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeflowJob is an object of Kubeflow. The API types of training-operator and of mpi-operator are in modules that need
-// most of Kubernetes. So only the types that all kinds share come from Kubeflow, and the types below add what the kinds
-// do not share, and the fields that are newer than the shared types.
+// kubeflowJob is a job of Kubeflow. The API types are in the modules of training-operator and mpi-operator, which
+// depend on most of Kubernetes. So this package imports only the types that all kinds share. The types below add the
+// fields of single kinds, and the fields that are newer than the shared types.
 type kubeflowJob[S any] struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -33,13 +33,13 @@ type runPolicy struct {
 	ManagedBy string `json:"managedBy,omitempty"`
 }
 
-// policySpec is the part of the specs of all kinds about the run policy.
+// policySpec is the part of a spec about the run policy. All kinds have it.
 type policySpec struct {
 	RunPolicy runPolicy `json:"runPolicy,omitzero"`
 	oldPolicy `json:",inline"`
 }
 
-// oldPolicy is the run policy in the spec itself, where old operators read it.
+// oldPolicy has the fields of the run policy that old operators read from the spec itself.
 type oldPolicy struct {
 	commonv1.RunPolicy `json:",inline"`
 }
@@ -53,7 +53,7 @@ type pyTorchJobSpec struct {
 	NprocPerNode        string         `json:"nprocPerNode,omitempty"`
 }
 
-// elasticPolicy is the part of a PyTorchJob about torchrun.
+// elasticPolicy is the part of a PyTorchJob about elastic training with torchrun.
 type elasticPolicy struct {
 	MinReplicas  *int32                     `json:"minReplicas,omitempty"`
 	MaxReplicas  *int32                     `json:"maxReplicas,omitempty"`
@@ -93,7 +93,8 @@ type mpiJobSpec struct {
 	// Only kubeflow.org/v1 has this field.
 	MainContainer string `json:"mainContainer,omitempty"`
 
-	// Only kubeflow.org/v2beta1 has these fields. Releases have either launcherCreationPolicy or waitForWorkers.
+	// Only kubeflow.org/v2beta1 has these fields. A release of mpi-operator has launcherCreationPolicy or
+	// waitForWorkers, but not both.
 	RunLauncherAsWorker    bool   `json:"runLauncherAsWorker,omitempty"`
 	SSHAuthMountPath       string `json:"sshAuthMountPath,omitempty"`
 	LauncherCreationPolicy string `json:"launcherCreationPolicy,omitempty"`
@@ -101,7 +102,7 @@ type mpiJobSpec struct {
 	MPIImplementation      string `json:"mpiImplementation,omitempty"`
 }
 
-// maxUnknown is the number of unknown fields up to which the JSON decoder lists them.
+// maxUnknown is the maximum number of unknown fields that the JSON decoder lists.
 const maxUnknown = 100
 
 // decode reads an object of Kubeflow. It also returns the fields that the types do not have.

@@ -16,7 +16,7 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: pytorchv1beta1.GroupVersion.String(), Kind: kind} // all job kinds have this group
 }
 
-// metadataOf returns the metadata of the job.
+// metadataOf returns the metadata of the result. It remarks on the fields of the manifest that the result leaves out.
 func (c *conversion) metadataOf(from metav1.ObjectMeta, status any) metav1.ObjectMeta {
 	for _, field := range []string{"apiVersion", "kind", "metadata", "spec"} {
 		c.move(field, field)
@@ -41,7 +41,7 @@ func (c *conversion) metadataOf(from metav1.ObjectMeta, status any) metav1.Objec
 	}
 }
 
-// bookkeeping records the fields that only the API server and the controllers write.
+// bookkeeping remarks on the fields that only the API server and the controllers write. The result lacks them.
 func (c *conversion) bookkeeping(from metav1.ObjectMeta, status any) {
 	isSet := map[string]bool{
 		"metadata.uid":                        from.UID != "",

@@ -21,7 +21,7 @@ type mpi struct {
 	conversion
 
 	spec mpiJobSpec
-	// isV1 is whether training-operator runs the job, and not mpi-operator.
+	// isV1 is whether the job is of kubeflow.org/v1, which training-operator runs. mpi-operator runs all others.
 	isV1             bool
 	launcher, worker *replicas
 	workers          int32
@@ -43,7 +43,7 @@ func convertMPIJob(content []byte, options Options) ([]result, error) {
 		return nil, errors.New("spec.mpiReplicaSpecs has no Launcher")
 	}
 	m := &mpi{spec: from.Spec, isV1: from.APIVersion == kubeflowGroup+"/v1", launcher: list[0]}
-	m.launcher.main = 0 // spec.mainContainer is about the workers
+	m.launcher.main = 0 // spec.mainContainer names a container of the workers
 	m.setWorkers(list)
 	if err := m.setConfig(options.DeepSpeed); err != nil {
 		return nil, err
@@ -102,11 +102,11 @@ func (m *mpi) setWorkers(list []*replicas) {
 	m.move(m.worker.field, m.worker.result)
 }
 
-// hasOwnWorkers reports whether the workers have another template than the launcher.
+// hasOwnWorkers reports whether the workers have a template of their own, and not the template of the launcher.
 func (m *mpi) hasOwnWorkers() bool { return m.worker.field != m.launcher.field }
 
-// workerPolicy returns the restart policy of the workers, which follows from the one of the launcher, and the backoff
-// limit of a job that does not set it.
+// workerPolicy returns the restart policy of the workers, and the backoff limit if the manifest sets none. The policy
+// follows from the policy of the launcher, since worker 0 launches the training.
 func (m *mpi) workerPolicy() (policy batchv1beta1.RestartPolicy, limit int32) {
 	field, result := m.launcher.field+".restartPolicy", "spec.worker.restartPolicy"
 	m.move(field, result)
@@ -115,7 +115,8 @@ func (m *mpi) workerPolicy() (policy batchv1beta1.RestartPolicy, limit int32) {
 		policy = m.restartPolicy(m.launcher.RestartPolicy, field, result,
 			batchv1beta1.RestartPolicyNever, batchv1beta1.RestartPolicyOnFailure)
 	} else {
-		// mpi-operator runs the launcher as a Job, which also replaces its pod if the pod is not restarted.
+		// mpi-operator runs the launcher as a Job of batch/v1. After a failure, the Job creates a new pod even if the
+		// restart policy is Never.
 		limit = defaultJobLimit
 		policy = batchv1beta1.RestartPolicyOnFailure
 		if m.launcher.RestartPolicy == commonv1.RestartPolicyNever {
@@ -134,7 +135,8 @@ func (m *mpi) workerPolicy() (policy batchv1beta1.RestartPolicy, limit int32) {
 // defaultJobLimit is the default backoff limit of a Job of batch/v1.
 const defaultJobLimit = 6
 
-// policySpec returns the policies of the spec. training-operator reads the clean pod policy also in the spec itself.
+// policySpec returns the policies of the spec. If a job of kubeflow.org/v1 has no runPolicy.cleanPodPolicy,
+// policySpec uses the cleanPodPolicy in the spec itself, as training-operator does.
 func (m *mpi) policySpec() policySpec {
 	policies := m.spec.policySpec
 	if m.isV1 && policies.RunPolicy.CleanPodPolicy == nil && policies.CleanPodPolicy != nil {
@@ -144,7 +146,7 @@ func (m *mpi) policySpec() policySpec {
 	return policies
 }
 
-// remarkOnLauncher remarks on the fields of the launcher that the workers do not have.
+// remarkOnLauncher remarks on the fields of the launcher that the workers do not have, or have with another value.
 func (m *mpi) remarkOnLauncher() {
 	if !m.hasOwnWorkers() {
 		return
@@ -181,7 +183,7 @@ func (m *mpi) remarkOnLauncher() {
 	}
 }
 
-// fieldsOf returns the fields of a value as JSON has them, without structs that are empty.
+// fieldsOf returns the JSON fields of a value, without fields that are empty objects.
 func fieldsOf(value any) map[string]any {
 	content, err := json.Marshal(value)
 	var fields map[string]any
@@ -198,7 +200,9 @@ func asMap(value any) map[string]any {
 	return fields
 }
 
-// removeCommand removes the command of the workers, which is an ssh server, and the probes of this server.
+// removeCommand removes the command and the TCP probes of the workers. The command usually runs an ssh server, and
+// the probes check this server. If the workers share the template of the launcher, their command is the command of
+// the launcher, which the config of the job already has.
 func (m *mpi) removeCommand() {
 	main := m.worker.mainContainer()
 	if words := slices.Concat(main.Command, main.Args); len(words) > 0 && m.hasOwnWorkers() {

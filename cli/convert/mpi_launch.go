@@ -21,7 +21,8 @@ var deepSpeedText = regexp.MustCompile(`(?i)deep_?speed|\bds_config`)
 // hostfiles matches the path of the hostfile of MPIJobs.
 var hostfiles = regexp.MustCompile(`/etc/mpi/hostfile\b`)
 
-// setConfig sets the program and how it is launched from the command of the launcher.
+// setConfig sets the config of the job from the command of the launcher. The config describes the program and its
+// launch.
 func (m *mpi) setConfig(isDeepSpeed bool) error {
 	main := m.launcher.mainContainer()
 	words := slices.Concat(main.Command, main.Args)
@@ -64,13 +65,13 @@ func (m *mpi) setConfig(isDeepSpeed bool) error {
 	return nil
 }
 
-// mpiGuide is the section that explains how to convert an MPIJob.
+// mpiGuide refers the user to the section that explains how to convert an MPIJob. It is a part of messages.
 const mpiGuide = guide + ", section MPIJob"
 
 // mpiLaunchers matches the programs that launch MPI programs.
 var mpiLaunchers = regexp.MustCompile(`^(mpirun|mpiexec(\.hydra)?|orterun)$`)
 
-// commandField returns the path of the words of the program.
+// commandField returns the path of the field that has the program: args of the launcher, or command if args is empty.
 func (m *mpi) commandField() string {
 	if len(m.launcher.mainContainer().Args) > 0 {
 		return m.launcher.mainField() + ".args"
@@ -78,7 +79,7 @@ func (m *mpi) commandField() string {
 	return m.launcher.mainField() + ".command"
 }
 
-// deepSpeedOf returns the words after the launcher deepspeed, and whether the words begin with it.
+// deepSpeedOf returns the words after the launcher deepspeed, and whether the command begins with this launcher.
 func deepSpeedOf(words []string) (rest []string, isLauncher bool) {
 	if path.Base(words[0]) == "deepspeed" {
 		return words[1:], true
@@ -90,10 +91,11 @@ func deepSpeedOf(words []string) (rest []string, isLauncher bool) {
 	return nil, false
 }
 
-// customHostfile is the hostfile of a DeepSpeedJob.
+// customHostfile is the path of the hostfile of a DeepSpeedJob.
 const customHostfile = "/t9k/hostfile"
 
-// setScript makes a shell script of the launcher the custom command of the job.
+// setScript sets the custom command of the job to the shell script that the launcher runs. It returns an error if the
+// script does not run deepspeed, or runs a launcher that needs MPI.
 func (m *mpi) setScript(words []string, script string) error {
 	if otherLaunchers.MatchString(script) || !strings.Contains(script, "deepspeed") {
 		return fmt.Errorf("its launcher runs a shell script that is more than a plain command. If it trains with "+
@@ -107,7 +109,7 @@ func (m *mpi) setScript(words []string, script string) error {
 	return nil
 }
 
-// otherLaunchers matches launchers that need MPI, in a script.
+// otherLaunchers matches the names of launchers that need MPI, within a script.
 var otherLaunchers = regexp.MustCompile(`\b(mpirun|mpiexec|orterun|horovodrun)\b`)
 
 // setCustomCommand sets a command that worker 0 runs.
@@ -118,7 +120,8 @@ func (m *mpi) setCustomCommand(command, text string) {
 	m.addVariables(nil, func(string) bool { return true })
 }
 
-// setDeepSpeed sets the program that the launcher deepspeed runs, and its flags.
+// setDeepSpeed sets the program that the launcher deepspeed runs, and the flags of deepspeed. If it cannot parse the
+// flags, the whole command becomes the custom command of the job.
 func (m *mpi) setDeepSpeed(words, rest []string) {
 	config, superseded, err := parseDeepSpeed(rest)
 	if err != nil {
@@ -162,13 +165,14 @@ func (m *mpi) setMPIRun(run *mpirun) {
 	m.addVariables(run.variables, func(name string) bool { return run.exportsAll || slices.Contains(run.exported, name) })
 }
 
-// runOf returns the program as deepspeed runs it. An interpreter with a path or with flags is an executable.
+// runOf returns the program as the field run of the config. A Python interpreter with a path, or with flags other
+// than -u and -m, counts as an executable.
 func runOf(program []string) *deepspeedv1beta1.RunType {
 	if !python.MatchString(program[0]) {
 		return &deepspeedv1beta1.RunType{Exec: program}
 	}
 	rest := program[1:]
-	if len(rest) > 0 && rest[0] == "-u" { // the launcher makes Python unbuffered, too
+	if len(rest) > 0 && rest[0] == "-u" { // deepspeed itself passes -u to Python
 		rest = rest[1:]
 	}
 	switch {
@@ -180,8 +184,9 @@ func runOf(program []string) *deepspeedv1beta1.RunType {
 	return &deepspeedv1beta1.RunType{Exec: program}
 }
 
-// addVariables gives the workers the variables that the launcher sets for all processes, and those of its own variables
-// that it exports to them.
+// addVariables adds two groups of variables to the workers. The first group has the variables that the flags of the
+// launch command set for all processes. The second group has the variables in the env of the launcher's container
+// that the launch command exports to the processes, or refers to.
 func (m *mpi) addVariables(variables []corev1.EnvVar, exports func(name string) bool) {
 	worker := m.worker.mainContainer()
 	for _, variable := range variables {

@@ -11,9 +11,11 @@ import (
 
 // mpirun is a command line of mpirun or mpiexec.
 type mpirun struct {
-	// processes is the number of all processes, and perNode the number on each worker. Empty if no flag sets it.
+	// processes is the number of all processes, and perNode the number on each worker. They are empty if no flag sets
+	// them.
 	processes, perNode string
-	// variables are set for all processes. The launcher also passes the variables of its own that are exported to them.
+	// variables are set for all processes. exported are names of variables whose values the processes get from the
+	// environment of the launcher. With exportsAll, the processes get all variables of this environment.
 	variables  []corev1.EnvVar
 	exported   []string
 	exportsAll bool
@@ -23,8 +25,8 @@ type mpirun struct {
 	program []string
 }
 
-// mpirunFlags are the flags of Open MPI, of Intel MPI and of MPICH with the number of their values. They are the same
-// with one hyphen and with two.
+// mpirunFlags are the flags of Open MPI, Intel MPI and MPICH, with the number of their values. A flag can begin with
+// one hyphen or with two.
 var mpirunFlags = map[string]int{
 	"np": 1, "n": 1, "c": 1, "N": 1, "npernode": 1, "ppn": 1, "perhost": 1, "pernode": 0,
 	"x": 1, "env": 2, "genv": 2, "genvlist": 1, "envlist": 1, "genvall": 0, "envall": 0, "genvnone": 0, "envnone": 0,
@@ -47,7 +49,7 @@ func parseMPIRun(words []string) (*mpirun, error) {
 	for i := 0; i < len(words); i++ {
 		if !strings.HasPrefix(words[i], "-") {
 			m.program = words[i:]
-			if slices.Contains(m.program, ":") { // it separates the command lines of several programs
+			if slices.Contains(m.program, ":") { // a colon separates the command lines of several programs
 				return nil, errors.New("mpirun runs several programs, and a DeepSpeedJob runs one")
 			}
 			return m, nil

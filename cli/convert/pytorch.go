@@ -24,8 +24,8 @@ type pyTorch struct {
 	job      *pytorchv1beta1.PyTorchTrainingJob
 }
 
-// convertPyTorchJob converts a PyTorchJob into a PyTorchTrainingJob, and into a HorizontalPodAutoscaler if it has
-// metrics.
+// convertPyTorchJob converts a PyTorchJob into a PyTorchTrainingJob. If the job is elastic and has metrics, the
+// second result is a HorizontalPodAutoscaler.
 func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 	from, unknown, err := decode[pyTorchJobSpec](content)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *pyTorch) replicasOf(role string) *replicas {
 	return nil
 }
 
-// overridden are the variables that Kubeflow sets in a job with a master, also if the template sets them.
+// overridden are the variables that Kubeflow sets in a job with a master. They override those of the template.
 var overridden = sets.New("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
 // removeOverridden removes the variables whose values have no effect with Kubeflow.
@@ -124,7 +124,8 @@ func (p *pyTorch) removeOverridden() {
 	}
 }
 
-// The port of the leader with Kubeflow, and the name of the container port that changes it.
+// kubeflowPort is Kubeflow's default for the port of the leader. A container port named kubeflowPortName overrides
+// it.
 const (
 	kubeflowPort     int32 = 23456
 	kubeflowPortName       = "pytorchjob-port"
@@ -162,7 +163,7 @@ func (p *pyTorch) setPort() {
 	}
 }
 
-// remarkOnMissingMaster remarks on jobs without a master.
+// remarkOnMissingMaster remarks on a missing master. A job of a single replica needs none, unless it is elastic.
 func (p *pyTorch) remarkOnMissingMaster() {
 	if p.replicasOf("master") != nil || p.total() == 1 && p.spec.ElasticPolicy == nil {
 		return
@@ -177,7 +178,7 @@ func (p *pyTorch) remarkOnMissingMaster() {
 	p.changed("spec.pytorchReplicaSpecs", "no Master", "spec.replicaSpecs", text)
 }
 
-// hints returns what to remark on texts in the template of a PyTorchJob.
+// hints returns the remarks that apply to texts in the template of a PyTorchJob.
 func (p *pyTorch) hints(r *replicas) []hint {
 	isSet := namesOf(r.mainContainer().Env)
 	hints := []hint{{
@@ -208,7 +209,8 @@ func namesOf(env []corev1.EnvVar) sets.Set[string] {
 	return names
 }
 
-// remarkOnVariables remarks on variables in the flags of torchrun that the main containers do not have.
+// remarkOnVariables remarks on flags of torchrun that refer to a variable, unless all main containers have this
+// variable.
 func (p *pyTorch) remarkOnVariables() {
 	known := namesOf(p.replicas[0].mainContainer().Env)
 	for _, r := range p.replicas[1:] {
@@ -224,10 +226,10 @@ func (p *pyTorch) remarkOnVariables() {
 		func(string) string { return p.replicas[0].mainField() + ".command" })
 }
 
-// remarkOnSidecars remarks on containers that refer to variables of the main container.
+// remarkOnSidecars remarks on sidecars that refer to variables that only the main container has.
 func (p *pyTorch) remarkOnSidecars(r *replicas) {
 	variables := `MASTER_ADDR|MASTER_PORT`
-	if p.job.Spec.TorchrunConfig == nil { // else no container has the others
+	if p.job.Spec.TorchrunConfig == nil { // with torchrunConfig, the main container lacks both
 		variables += `|WORLD_SIZE|RANK`
 	}
 	hints := []hint{{
@@ -243,7 +245,8 @@ func (p *pyTorch) remarkOnSidecars(r *replicas) {
 	}
 }
 
-// scaler returns the HorizontalPodAutoscaler that Kubeflow creates for an elastic job with metrics.
+// scaler returns the HorizontalPodAutoscaler that Kubeflow creates for an elastic job with metrics. It returns nil
+// for other jobs, and for a job whose name the API server generates.
 func (p *pyTorch) scaler() []result {
 	const field = "spec.elasticPolicy.metrics"
 	if p.spec.ElasticPolicy == nil || p.job.Spec.Elastic == nil || len(p.spec.ElasticPolicy.Metrics) == 0 {

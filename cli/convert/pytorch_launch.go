@@ -64,16 +64,17 @@ func (p *pyTorch) setLaunch() error {
 	return p.setTorchrun(first)
 }
 
-// errDifferent means that torchrunConfig, which is the same for all replicas, cannot express the flags.
+// errDifferent means that torchrunConfig cannot express the flags, because all replicas share one torchrunConfig.
 var errDifferent = errors.New("the types of replicas do not run torchrun with the same flags")
 
 // errImage means that the manifest does not show the command.
 var errImage = errors.New("the image has the command")
 
-// worldSize refers to the number of replicas. Kubeflow multiplies it by nprocPerNode.
+// worldSize refers to the variable WORLD_SIZE. Kubeflow sets it to the number of replicas, times nprocPerNode if that
+// is a number. Here, the controller sets it to the number of replicas.
 const worldSize = "$(WORLD_SIZE)"
 
-// launchOf reads the command line of a container.
+// launchOf parses the command line of a main container. The error is the reason why torchrunConfig cannot express it.
 func (p *pyTorch) launchOf(main *corev1.Container) (*launch, error) {
 	if len(main.Command) == 0 {
 		return nil, errImage // args can be arguments of any program
@@ -96,11 +97,11 @@ func (p *pyTorch) launchOf(main *corev1.Container) (*launch, error) {
 	return l, nil
 }
 
-// procPerNode matches the numbers of processes that torchrunConfig.procPerNode can have.
+// procPerNode matches the valid values of torchrunConfig.procPerNode.
 var procPerNode = regexp.MustCompile(`^([1-9][0-9]*|cpu|gpu|xpu|npu|auto)$`)
 
 // setTorchrun sets torchrunConfig and elastic from the flags of torchrun and from the spec. Flags override the spec,
-// which Kubeflow passes to torchrun in variables.
+// as with Kubeflow, which passes the spec to torchrun in variables.
 func (p *pyTorch) setTorchrun(l *launch) error {
 	const result = "spec.torchrunConfig"
 	config := &pytorchv1beta1.TorchrunConfig{Enabled: true, ExtraOptions: l.options}
@@ -168,7 +169,8 @@ func (p *pyTorch) setProcs(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 	}
 }
 
-// setNodes keeps a flag for the number of replicas that is not the one that the controller sets.
+// setNodes keeps the flag --nnodes of torchrun, unless its value is $(WORLD_SIZE) or equals the value that the
+// controller sets.
 func (p *pyTorch) setNodes(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 	const result = "spec.torchrunConfig"
 	command := p.replicas[0].mainField() + ".command"
@@ -194,7 +196,7 @@ func (p *pyTorch) setNodes(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 	}
 }
 
-// elasticRestarts is the number of restarts of the processes of a replica in an elastic job that sets none.
+// elasticRestarts is the value of maxRestarts in an elastic job if the manifest sets 0 or nothing.
 const elasticRestarts = 10
 
 // setRestarts sets how often torchrun restarts the processes of a replica.

@@ -16,7 +16,7 @@ import (
 // petVariables matches the names of the variables in which Kubeflow passes flags to torchrun.
 var petVariables = regexp.MustCompile(`\bPET_[A-Z_]+\b`)
 
-// runsScript reports whether a container runs a Python script and does not mention a variable of torchrun.
+// runsScript reports whether a container runs Python without -m, and does not mention a variable of torchrun.
 func runsScript(main *corev1.Container) bool {
 	for text := range textsOf(main) {
 		if petVariables.MatchString(text.value) {
@@ -30,8 +30,8 @@ func runsScript(main *corev1.Container) bool {
 	return !slices.Contains(words, "-m")
 }
 
-// keepCommands keeps the commands of all replicas. Programs that might read the variables that Kubeflow sets for
-// torchrun get them.
+// keepCommands keeps the commands of all replicas. If the program of a replica might read the variables that Kubeflow
+// sets for torchrun, the replica gets these variables.
 func (p *pyTorch) keepCommands(reasons []error) {
 	setsVariables := false
 	for i, r := range p.replicas {
@@ -84,8 +84,8 @@ func (p *pyTorch) remarkOnWorldSize(setsVariables bool) {
 	}
 }
 
-// petVariables returns the variables that Kubeflow sets for torchrun. References to variables of the controller replace
-// the addresses and the rank.
+// petVariables returns the variables that Kubeflow sets for torchrun. For the address, the port and the rank, the
+// values are references to variables that the controller sets.
 func (p *pyTorch) petVariables() []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name, value string) { env = append(env, corev1.EnvVar{Name: name, Value: value}) }
@@ -137,7 +137,8 @@ func orDefault(value, unset string) string {
 	return value
 }
 
-// procs returns the number of processes that the spec sets for torchrun.
+// procs returns the number of processes in each replica, which the spec sets for torchrun. The number can be a word,
+// such as gpu. If the spec sets none, procs returns auto.
 func (p *pyTorch) procs() string {
 	if policy := p.spec.ElasticPolicy; policy != nil && policy.NProcPerNode != nil {
 		return strconv.Itoa(int(*policy.NProcPerNode))
@@ -156,7 +157,7 @@ func (p *pyTorch) limits() (least, most int32) {
 		ptr.Deref(policy.MaxReplicas, ptr.Deref(policy.MinReplicas, unset))
 }
 
-// endpoint returns the endpoint of the rendezvous that the spec sets.
+// endpoint returns the endpoint of the rendezvous. If the spec sets none, it is at the leader.
 func (p *pyTorch) endpoint() string {
 	policy := p.spec.ElasticPolicy
 	if policy == nil || policy.RDZVHost == "" {
@@ -165,7 +166,7 @@ func (p *pyTorch) endpoint() string {
 	return fmt.Sprintf("%s:%d", policy.RDZVHost, ptr.Deref(policy.RDZVPort, kubeflowPort))
 }
 
-// conf returns the configuration of the rendezvous as torchrun reads it.
+// conf returns the configuration of the rendezvous in the format of the flag --rdzv_conf.
 func (e *elasticPolicy) conf() string {
 	settings := make([]string, 0, len(e.RDZVConf))
 	for _, setting := range e.RDZVConf {

@@ -19,19 +19,19 @@ import (
 	tensorflowconfig "tensorstack.dev/jobs/tensorflow/config"
 )
 
-// definitions are the definitions of the job kinds.
+// definitions are the CustomResourceDefinitions of the job kinds.
 var definitions = map[string]func() (*crd.Definition, error){
 	pytorchv1beta1.Kind:    definition(pytorchconfig.CRD),
 	tensorflowv1beta1.Kind: definition(tensorflowconfig.CRD),
 	deepspeedv1beta1.Kind:  definition(deepspeedconfig.CRD),
 }
 
-// definition returns a function that parses a definition once.
+// definition returns a function that parses a CustomResourceDefinition once.
 func definition(manifest []byte) func() (*crd.Definition, error) {
 	return sync.OnceValues(func() (*crd.Definition, error) { return crd.Parse(manifest) })
 }
 
-// remarkOnRejected remarks on the fields of a job that the API server rejects.
+// remarkOnRejected remarks on the fields that make the API server reject a job.
 func (r *result) remarkOnRejected() error {
 	parse, isJob := definitions[r.kind()]
 	if !isJob {
@@ -54,9 +54,9 @@ func (r *result) remarkOnRejected() error {
 	for _, cause := range status.ErrStatus.Details.Causes {
 		field := cause.Field
 		switch {
-		case field == "<nil>": // the rules that were not checked because of the other causes
+		case field == "<nil>": // this cause only reports that some rules were not checked
 			continue
-		case field != "metadata": // the rules on the name have this path
+		case field != "metadata": // only the rules on the name have the path metadata
 		case job.GetName() == "":
 			field = "metadata.generateName"
 		default:

@@ -28,18 +28,18 @@ const (
 	Default Effect = "Kubeflow's default"
 )
 
-// Remark explains what happens to a field whose meaning the result does not keep by itself.
+// Remark explains the effect of a conversion on one field.
 type Remark struct {
 	Effect Effect
 	// Field is the path of the field in the object of Kubeflow, such as spec.runPolicy.suspend.
 	Field string
-	// Value is the value of the field as text. Empty if it adds nothing.
+	// Value is the value of the field as text. If it is empty, the remark does not show a value.
 	Value string
 	// Text explains the effect, in sentences.
 	Text string
 
-	// near is the path in the result where the remark stands as a comment. If the result has no such field, the comment
-	// stands at the closest field around it.
+	// near is the path of the field in the result that has the remark as a comment above it. If the result has no such
+	// field, the closest field around it has the comment.
 	near string
 }
 
@@ -52,10 +52,11 @@ func (r Remark) String() string {
 	return printable.Escaped(text + ". " + r.Text)
 }
 
-// maxValue is the number of characters of a value in a remark.
+// maxValue is the maximum number of characters of a value in a remark.
 const maxValue = 120
 
-// valueOf returns a value as text: a string as it is, anything else as JSON.
+// valueOf returns a value as text: a string as it is, and anything else as JSON. It cuts off texts after maxValue
+// characters.
 func valueOf(value any) string {
 	var text string
 	if v := reflect.ValueOf(value); v.Kind() == reflect.String {
@@ -73,16 +74,17 @@ func valueOf(value any) string {
 	return text
 }
 
-// printableError returns an error without the line breaks and control characters of a manifest.
+// printableError returns an error whose message is one line of printable characters. It escapes line breaks and
+// control characters, which can come from a manifest.
 func printableError(err error) error { return errors.New(printable.Escaped(err.Error())) }
 
-// conversion collects what happens to the fields of one object.
+// conversion collects the effects of the conversion on the fields of one object.
 type conversion struct {
 	remarks []Remark
-	// moved maps paths in the result to the paths in the manifest that they come from. It also applies to the fields
-	// below them.
+	// moved maps paths of fields in the result to the paths in the manifest that the fields come from. An entry also
+	// applies to the fields below its path.
 	moved map[string]string
-	// inSpec are the fields of the run policy that are in the spec itself.
+	// inSpec are the fields of the run policy that come from the spec itself, and not from spec.runPolicy.
 	inSpec sets.Set[string]
 }
 
@@ -94,7 +96,7 @@ func (c *conversion) changed(field string, value any, near, text string) {
 	c.remarks = append(c.remarks, Remark{Changed, field, valueOf(value), text, near})
 }
 
-// byDefault records that the result has a default of Kubeflow at a path.
+// byDefault records that the result sets a field to Kubeflow's default, because the manifest does not set it.
 func (c *conversion) byDefault(field string, value any, near, text string) {
 	c.remarks = append(c.remarks, Remark{Default, field, valueOf(value), text, near})
 }
@@ -107,7 +109,8 @@ func (c *conversion) move(field, result string) {
 	c.moved[result] = field
 }
 
-// resultOf returns the path in the result of a field of the manifest that belongs to a field that has moved.
+// resultOf maps the path of a field in the manifest to its path in the result. The two paths differ if the field, or
+// a field around it, has moved.
 func (c *conversion) resultOf(field string) string {
 	found, result := "", field
 	for at, from := range c.moved {
@@ -119,7 +122,7 @@ func (c *conversion) resultOf(field string) string {
 	return result
 }
 
-// fieldOf returns the path in the manifest that a path in the result comes from.
+// fieldOf maps the path of a field in the result to the path in the manifest that the field comes from.
 func (c *conversion) fieldOf(result string) string {
 	found, field := "", result
 	for at, from := range c.moved {
@@ -130,7 +133,8 @@ func (c *conversion) fieldOf(result string) string {
 	return field
 }
 
-// within returns the rest of a path after the path of a field, and whether it is the path of this field or within it.
+// within reports whether a path is the path of a field or below it. If so, rest is the part of the path after the
+// field.
 func within(path, field string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, field)
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -42,8 +42,8 @@ func (r *replicas) mainResult() string { return r.result + r.mainSuffix() }
 
 func (r *replicas) mainSuffix() string { return fmt.Sprintf(".template.spec.containers[%d]", r.main) }
 
-// replicasOf returns the replicas in the order of the roles. Like Kubeflow, it ignores the case of the types. Main is
-// the name of the main container. If no container has that name, the first one is the main container.
+// replicasOf returns the replicas of each type, in the order of the roles. Like Kubeflow, it ignores the case of the
+// types. Main is the name of the main container. If no container has that name, the first one is the main container.
 func replicasOf(specs replicaSpecs, field, main string, roles []role) ([]*replicas, error) {
 	var list []*replicas
 	left := maps.Clone(specs)
@@ -81,7 +81,8 @@ func mainOf(containers []corev1.Container, name string) int {
 	return max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }))
 }
 
-// count returns the number of replicas. Unset is the default of Kubeflow, which depends on the kind.
+// count returns the number of replicas. The parameter unset is Kubeflow's default, which depends on the kind and on
+// the type.
 func (r *replicas) count(unset int32) int32 {
 	if r.Replicas == nil {
 		return unset
@@ -89,8 +90,8 @@ func (r *replicas) count(unset int32) int32 {
 	return *r.Replicas
 }
 
-// restartPolicy converts a restart policy. Unset is the default of the kind of Kubeflow, and here is the default of the
-// job kind.
+// restartPolicy converts a restart policy. The parameter unset is the default of Kubeflow's kind. The parameter here
+// is the default of the job kind of the result.
 func (c *conversion) restartPolicy(
 	from commonv1.RestartPolicy, field, result string, unset, here batchv1beta1.RestartPolicy,
 ) batchv1beta1.RestartPolicy {
@@ -110,7 +111,7 @@ func (c *conversion) restartPolicy(
 // remarkOnRestarts remarks on volumes whose files a restart loses.
 func (c *conversion) remarkOnRestarts(r *replicas, policy batchv1beta1.RestartPolicy) {
 	if policy != batchv1beta1.RestartPolicyAlways && policy != batchv1beta1.RestartPolicyOnFailure {
-		return // Kubeflow also creates a new pod
+		return // with Never and ExitCode, Kubeflow restarts no container within its pod
 	}
 	for i, volume := range r.Template.Spec.Volumes {
 		if volume.EmptyDir != nil && volume.EmptyDir.Medium != corev1.StorageMediumMemory {
@@ -141,7 +142,8 @@ func (c *conversion) prioritize(r *replicas, class string) {
 	}
 }
 
-// annotations of templates that refer to a PodGroup, which Kubeflow creates if gang scheduling is enabled.
+// groupAnnotations are the annotations of templates that refer to a PodGroup. If gang scheduling is enabled, Kubeflow
+// creates this PodGroup.
 var groupAnnotations = sets.New("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 
 // kubeflowLabels are the labels that training-operator and mpi-operator give to pods.
@@ -164,7 +166,7 @@ func (c *conversion) remarkOnTemplate(job string, r *replicas, more ...hint) {
 	}
 }
 
-// hintsFor returns what to remark on texts of all kinds of jobs.
+// hintsFor returns the remarks that apply to texts of all kinds of jobs.
 func hintsFor(job string) []hint {
 	return []hint{
 		{pattern: kubeflowLabels, text: "Pods do not get the labels of Kubeflow. " + ourLabels},
@@ -179,8 +181,9 @@ func hintsFor(job string) []hint {
 const ourLabels = "They have batch.tensorstack.dev/job-name, batch.tensorstack.dev/replica-type and " +
 	"batch.tensorstack.dev/replica-index."
 
-// remarkOnTexts remarks on the texts within a value at a path of the result. Field returns the path in the manifest
-// that a path below the value comes from.
+// remarkOnTexts remarks on the texts of a value that match a hint. The parameter result is the path of the value in
+// the result. The function field maps the path of a text, relative to the value, to the path of this text in the
+// manifest.
 func (c *conversion) remarkOnTexts(value any, result string, hints []hint, field func(path string) string) {
 	seen := sets.New[string]()
 	for text := range textsOf(value) {
@@ -194,13 +197,13 @@ func (c *conversion) remarkOnTexts(value any, result string, hints []hint, field
 					seen.Insert(found + h.text)
 					c.changed(field(text.path), found, result+text.path, h.text)
 				}
-				break // one remark for each text is enough
+				break // one remark for each text and hint is enough
 			}
 		}
 	}
 }
 
-// commandWord matches the part of a path about a word of a command line.
+// commandWord matches the last part of the path of a word in a command line.
 var commandWord = regexp.MustCompile(`\.(command|args)\[\d+\]$`)
 
 // hint is a remark on texts that match a pattern.
@@ -211,7 +214,7 @@ type hint struct {
 	text   string
 }
 
-// textAt is a string within a value: a value, or a key of a map.
+// textAt is a string within an object: the value of a field, or a key of a map.
 type textAt struct{ path, value string }
 
 // textsOf iterates over the strings within a value, in the order of their paths.
@@ -251,10 +254,11 @@ func visit(value any, path string, yield func(textAt) bool) bool {
 	return true
 }
 
-// kubeflowReferences are texts of other objects that refer to objects of Kubeflow or to their pods.
+// kubeflowReferences matches texts in objects of other kinds that refer to objects of Kubeflow or to their pods.
 var kubeflowReferences = regexp.MustCompile(`\b([a-z]+\.)?kubeflow\.org(/[-a-z0-9]+)?`)
 
-// remarksOnOther returns remarks on an object of another kind, which stays as it is, that refers to Kubeflow.
+// remarksOnOther returns the remarks on the references to Kubeflow in an object of another kind. The conversion does
+// not change this object.
 func remarksOnOther(object any) []Remark {
 	c := &conversion{}
 	seen := sets.New[string]()

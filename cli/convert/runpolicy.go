@@ -35,7 +35,7 @@ func (c *conversion) policyField(name string) string {
 	return "spec.runPolicy." + name
 }
 
-// runPolicyOf returns the run policy of a job. It has the fields in the spec itself that the run policy does not set.
+// runPolicyOf returns the run policy of a job. A field that spec.runPolicy does not set comes from the spec itself.
 func (c *conversion) runPolicyOf(spec policySpec) runPolicy {
 	policy := spec.RunPolicy
 	fields := reflect.ValueOf(&policy.RunPolicy).Elem()
@@ -60,8 +60,8 @@ func (c *conversion) runPolicyOf(spec policySpec) runPolicy {
 	return policy
 }
 
-// policiesOf converts the run policy of a job with the given labels. Restarts is whether a replica restarts after a
-// failure, and limit is the backoff limit of a job of Kubeflow that does not set it.
+// policiesOf converts the run policy of a job with the given labels. The parameter restarts is whether a replica
+// restarts after a failure. The parameter limit is Kubeflow's backoff limit if the manifest sets none.
 func (c *conversion) policiesOf(spec policySpec, labels map[string]string, restarts bool, limit int32) policies {
 	const field = "spec.runPolicy"
 	from := c.runPolicyOf(spec)
@@ -109,7 +109,7 @@ func (c *conversion) policiesOf(spec policySpec, labels map[string]string, resta
 // cleanUpPolicyField is the path of the counterpart of the clean pod policy.
 const cleanUpPolicyField = "spec.runPolicy.cleanUpPolicy"
 
-// cleanUpPolicy converts the clean pod policy, whose default is None for all kinds.
+// cleanUpPolicy converts the clean pod policy. Kubeflow's default is None for all kinds.
 func (c *conversion) cleanUpPolicy(from commonv1.CleanPodPolicy) batchv1beta1.CleanUpPolicy {
 	field := c.policyField("cleanPodPolicy")
 	if _, ok := c.moved[cleanUpPolicyField]; !ok {

@@ -25,11 +25,12 @@ func scriptOf(words []string) (script string, ok bool) {
 	return script, isScript
 }
 
-// shellReference matches a reference to a variable at the beginning of a text. The kubelet replaces $(NAME) beforehand.
+// shellReference matches a reference to a variable at the beginning of a text. $(NAME) is a reference too, and not a
+// command, because the kubelet replaces it before the shell runs.
 var shellReference = regexp.MustCompile(`^\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\}|\([A-Za-z_]\w*\))`)
 
-// plainWords returns the words of a script that is one command, and that means the same without a shell. It returns
-// false for all other scripts. References to variables have the form $(NAME) in the words.
+// plainWords returns the words of a script that is one command and does not need a shell. It returns false for all
+// other scripts. In the words, references to variables have the form $(NAME).
 func plainWords(script string) ([]string, bool) {
 	script = strings.TrimSpace(strings.ReplaceAll(script, "\\\n", " "))
 	var words []string

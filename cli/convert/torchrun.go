@@ -13,25 +13,26 @@ import (
 type launch struct {
 	// launcher is the command without flags, such as torchrun or python -m torch.distributed.run.
 	launcher string
-	// The values of flags whose counterparts are fields of the result, or values that follow from these.
+	// These are the values of --nnodes, --nproc_per_node, --rdzv_backend, --rdzv_endpoint and --max_restarts.
 	nodes, procs, backend, endpoint, maxRestarts string
 	// options are the other flags that the result keeps.
 	options []string
-	// superseded are the flags that the controller sets in another way.
+	// superseded are the flags that the result leaves out, because the controller sets the rendezvous.
 	superseded []string
 	standalone bool
 	// hasConf is whether a flag sets the configuration of the rendezvous.
 	hasConf bool
 	// passesLocalRank is whether the launcher passes --local-rank to the script.
 	passesLocalRank bool
-	// program is the script and its arguments, or a module and its arguments with the option --module.
+	// program is the script and its arguments. If options has --module, it is a module and its arguments.
 	program []string
 }
 
 // python matches the names of Python interpreters.
 var python = regexp.MustCompile(`^python[0-9.]*$`)
 
-// torchrunFlags are the flags of torchrun with whether they have a value. torchrun also accepts them with hyphens.
+// torchrunFlags are the flags of torchrun. The value is true if the flag needs an argument. torchrun also accepts the
+// names with hyphens.
 var torchrunFlags = map[string]bool{
 	"nnodes": true, "nproc_per_node": true, "rdzv_backend": true, "rdzv_endpoint": true, "rdzv_id": true,
 	"rdzv_conf": true, "max_restarts": true, "monitor_interval": true, "start_method": true, "event_log_handler": true,
@@ -48,8 +49,8 @@ var errOtherProgram = errors.New("the command does not run torchrun")
 // errScript means that a shell runs torchrun in a script that only a shell can run.
 var errScript = errors.New("the script of the shell is more than a plain command")
 
-// parseTorchrun reads a command line. It returns errOtherProgram if it does not run torchrun, and another error if it
-// runs torchrun in a way that only the command itself expresses.
+// parseTorchrun reads a command line. It returns errOtherProgram if the command does not run torchrun, and another
+// error if the command needs a shell or has flags that parseTorchrun cannot read.
 func parseTorchrun(words []string) (*launch, error) {
 	if script, isShell := scriptOf(words); isShell {
 		plain, ok := plainWords(script)
@@ -68,7 +69,7 @@ func parseTorchrun(words []string) (*launch, error) {
 		name, flags = base, 1
 	case python.MatchString(base):
 		rest := words[1:]
-		if len(rest) > 0 && rest[0] == "-u" { // the controller makes Python unbuffered, too
+		if len(rest) > 0 && rest[0] == "-u" { // the controller also makes Python unbuffered
 			rest = rest[1:]
 		}
 		if len(rest) < 2 || rest[0] != "-m" {
@@ -113,7 +114,8 @@ func (l *launch) parseFlags(words []string) error {
 	return errors.New("torchrun has no script")
 }
 
-// set records a flag. It leaves out a flag with the variable that torchrun reads if the flag is unset.
+// set records a flag. It leaves out a flag such as --nnodes=$(PET_NNODES), because torchrun reads this variable
+// anyway if the flag is unset.
 func (l *launch) set(name, value string, original []string) {
 	if value == "$(PET_"+strings.ToUpper(name)+")" {
 		return
@@ -146,7 +148,7 @@ func (l *launch) set(name, value string, original []string) {
 // reference matches a reference to a variable of a container.
 var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
-// expand replaces references to variables with the given values in the flags that become fields.
+// expand replaces references to variables by the given values, in nodes, procs, backend and maxRestarts.
 func (l *launch) expand(values map[string]string) {
 	for _, flag := range []*string{&l.nodes, &l.procs, &l.backend, &l.maxRestarts} {
 		*flag = reference.ReplaceAllStringFunc(*flag, func(found string) string {
@@ -158,7 +160,7 @@ func (l *launch) expand(values map[string]string) {
 	}
 }
 
-// needsShell reports whether a shell must replace variables, in flags that the result keeps or in the program.
+// needsShell reports whether a shell must replace variables in the program, or in the flags that the result keeps.
 func (l *launch) needsShell() bool {
 	kept := []string{strings.ReplaceAll(l.nodes, worldSize, ""), l.procs, l.backend, l.maxRestarts}
 	return hasReference(kept) || hasReference(l.options) || hasReference(l.program)
@@ -167,7 +169,7 @@ func (l *launch) needsShell() bool {
 // hasReference reports whether one of the words refers to a variable.
 func hasReference(words []string) bool { return slices.ContainsFunc(words, reference.MatchString) }
 
-// isSame reports whether two replicas run torchrun with the same flags.
+// isSame reports whether two replicas run torchrun with the same flags. It ignores flags that the result leaves out.
 func (l *launch) isSame(other *launch) bool {
 	return l.nodes == other.nodes && l.procs == other.procs && l.backend == other.backend &&
 		l.endpoint == other.endpoint && l.maxRestarts == other.maxRestarts && l.standalone == other.standalone &&

@@ -43,7 +43,7 @@ func (c *conversion) unknown(content []byte, fields []unknownField) error {
 	return nil
 }
 
-// newUnknownField returns the field at a path that the types of an object do not have.
+// newUnknownField returns the unknown field at a path of an object.
 func newUnknownField(object any, path string) unknownField {
 	from := steps(path)
 	places := placesOf(path[strings.LastIndexByte(path, '.')+1:], reflect.ValueOf(object), "", true)
@@ -63,8 +63,10 @@ func newUnknownField(object any, path string) unknownField {
 	})}
 }
 
-// placesOf returns the paths at which a value at a path has fields of a name. If the value is set, these can be in
-// structs that are not set, since the user can set them. Structs within such a struct do not count.
+// placesOf returns the paths of all fields with the given name within a value. The parameter path is the path of the
+// value. isSet reports whether the object has the value. If so, the result includes the fields of unset structs in
+// the value, because the user can set these structs. It does not include fields of unset structs within an unset
+// struct.
 func placesOf(name string, value reflect.Value, path string, isSet bool) []string {
 	var places []string
 	switch value.Kind() {
@@ -93,8 +95,8 @@ func placesOf(name string, value reflect.Value, path string, isSet bool) []strin
 				at = strings.TrimPrefix(path+"."+fieldName, ".")
 			}
 			switch {
-			case !hasTag, // the struct has another form in JSON
-				field.Type == reflect.TypeFor[oldPolicy](): // nobody should set these fields there
+			case !hasTag, // the struct has a JSON form of its own
+				field.Type == reflect.TypeFor[oldPolicy](): // only old operators read these fields
 				continue
 			case fieldName == name:
 				places = append(places, at)

@@ -19,7 +19,8 @@ func TestVariablesInFlagsOfTorchrun(t *testing.T) {
 		spec, command, env string
 		// want are the fields of the torchrunConfig. Nil means that only procPerNode is set, to the default of Kubeflow.
 		want map[string]any
-		// remarks are the texts of the remarks about flags, by their values. There are no texts about the rendezvous.
+		// remarks maps the value of each remark about a flag to the text of the remark. It has no remarks about the
+		// rendezvous.
 		remarks map[string]string
 	}{
 		"the world size is the number of replicas": {

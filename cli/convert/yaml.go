@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodeOf returns a value as YAML in block style. Mappings have the order of the fields of the Go types.
+// nodeOf returns a value as YAML in block style. The keys of mappings have the order of the fields of the Go types.
 func nodeOf(value any) (*yaml.Node, error) {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -70,13 +70,14 @@ func dereferenced(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// pair returns the key and the value of a name in a mapping, or nil. The value can be in a mapping that is merged.
+// pair returns the key and the value of a name in a mapping, or nil. They can be in another mapping that is merged
+// into this one.
 func pair(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return pairIn(mapping, name, map[*yaml.Node]bool{})
 }
 
-// pairIn is pair for a mapping and the mappings that are merged into it, except for those that were searched before. A
-// mapping can be merged into itself, or many times.
+// pairIn is like pair, but skips the mappings in searched. Without this, the search in a mapping that is merged into
+// itself would not end.
 func pairIn(mapping *yaml.Node, name string, searched map[*yaml.Node]bool) (key, value *yaml.Node) {
 	mapping = dereferenced(mapping)
 	if mapping == nil || mapping.Kind != yaml.MappingNode || searched[mapping] {
@@ -126,8 +127,8 @@ func steps(path string) []string {
 	return list
 }
 
-// itemAt returns the item of a sequence at an index, or nil. A key of a manifest can be part of a path, so the index
-// can be any text.
+// itemAt returns the item of a sequence at an index, or nil. The index can be any text, because a path can contain a
+// key of the manifest.
 func itemAt(sequence *yaml.Node, index string) *yaml.Node {
 	i, err := strconv.Atoi(index)
 	if err != nil || i < 0 || i >= len(sequence.Content) {
@@ -136,7 +137,7 @@ func itemAt(sequence *yaml.Node, index string) *yaml.Node {
 	return sequence.Content[i]
 }
 
-// find returns the node at a path, and its key if it is in a mapping, or nil.
+// find returns the node at a path, and its key if the node is in a mapping. Both are nil if there is no such node.
 func find(node *yaml.Node, path string) (key, value *yaml.Node) {
 	value = dereferenced(node)
 	for _, step := range steps(path) {
@@ -152,14 +153,16 @@ func find(node *yaml.Node, path string) (key, value *yaml.Node) {
 	return key, value
 }
 
-// graft prepares the result of a conversion for people. Fields that come from the manifest get their comments and
-// styles. Empty mappings that the manifest does not have are removed: they are structs that are not set.
+// graft makes the result of a conversion easy to read. Fields that come from the manifest get the comments and the
+// style that they have there. Empty mappings that the manifest does not have are removed: they are structs that are
+// not set.
 type graft struct {
 	manifest *yaml.Node
 	moved    map[string]string
 }
 
-// onto grafts the node at a path of the result. Source is the node of the manifest that it comes from, or nil.
+// onto prepares the node at a path of the result, and the nodes below it. The parameter source is the node of the
+// manifest that the node at the path comes from, or nil.
 func (g graft) onto(node, source *yaml.Node, path string) {
 	switch node.Kind {
 	default: // a scalar has no fields
@@ -195,18 +198,19 @@ func (g graft) onto(node, source *yaml.Node, path string) {
 	}
 	copyComments(node, source)
 	if node.Kind == yaml.ScalarNode {
-		// A field of the same name has the same type, so any text of the value has the same meaning.
+		// A field that has not moved has the same type as in the manifest, so its value can have the style and the tag
+		// from there.
 		_, hasMoved := g.moved[path]
 		if source.Value == node.Value && (!hasMoved || source.ShortTag() == node.ShortTag()) {
 			node.Style, node.Tag = source.Style, source.Tag
 		}
-	} else if root := dereferenced(g.manifest); root.Style&yaml.FlowStyle == 0 { // a manifest in JSON becomes YAML
+	} else if root := dereferenced(g.manifest); root.Style&yaml.FlowStyle == 0 { // a manifest in JSON gets block style
 		node.Style |= source.Style & yaml.FlowStyle
 	}
 }
 
-// itemOf returns the item of a sequence of the manifest that an item of the result comes from, or nil. Conversions add
-// and remove words of commands, so a scalar comes from an item with the same value.
+// itemOf returns the item of a sequence of the manifest that an item of the result comes from, or nil. Conversions
+// add and remove words of commands, so a scalar comes from the item with the same value, whatever its index.
 func itemOf(source, item *yaml.Node, index int) *yaml.Node {
 	if source == nil || source.Kind != yaml.SequenceNode {
 		return nil
@@ -233,8 +237,8 @@ func copyComments(node, source *yaml.Node) {
 	}
 }
 
-// comment adds a comment above a path of the result. If there is no such field, the comment is above the closest field
-// around it. There are no comments within a flow style.
+// comment adds a comment above the field at a path of the result. If there is no such field, or the field is within a
+// node in flow style, the comment is above the closest field around it that can have one.
 func comment(root *yaml.Node, path, text string) {
 	node, target := root, root
 	isItem := false
@@ -265,7 +269,7 @@ func comment(root *yaml.Node, path, text string) {
 	target.HeadComment += text
 }
 
-// commentWidth is the number of characters of a line of a comment.
+// commentWidth is the maximum number of characters of a line of a comment.
 const commentWidth = 100
 
 // wrapped returns a text as the lines of a comment.

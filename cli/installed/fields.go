@@ -7,8 +7,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// missingFields returns the paths of the fields that an object has in Go, and not in the schema of its kind. It ignores
-// the fields of types of Kubernetes, such as pod templates, whose versions do not depend on this project.
+// missingFields returns the paths of the fields that the Go type of an object has, but the schema of its kind does
+// not have. It ignores the fields of Kubernetes types, such as pod templates, since their versions do not depend on
+// this project.
 func missingFields(object any, definition *spec.Schema) []string {
 	return missingIn(reflect.TypeOf(object), definition, "")
 }

@@ -1,5 +1,5 @@
-// Package installed finds out which controllers of this project a cluster has, and whether their kinds have everything
-// that the client uses.
+// Package installed finds out which controllers of this project a cluster has, and whether their kinds have all
+// fields that the client uses.
 package installed
 
 import (
@@ -46,9 +46,9 @@ type Kind struct {
 	APIVersion string `json:"apiVersion"`
 	// Kind is the name of the kind.
 	Kind string `json:"kind"`
-	// Served are the API versions in which the cluster has the kind. None means that the kind is not installed.
+	// Served are the API versions in which the cluster has the kind. An empty list means that the kind is not installed.
 	Served []string `json:"served,omitempty"`
-	// MissingFields are the fields that the client knows and the cluster does not.
+	// MissingFields are the fields that the client knows, but the cluster does not know.
 	MissingFields []string `json:"missingFields,omitempty"`
 }
 
@@ -93,8 +93,8 @@ var known = []struct {
 	}},
 }
 
-// Controllers returns all controllers with the kinds that the cluster has. It reads the published schemas, which every
-// user may read.
+// Controllers returns all controllers. For each of their kinds, the result has the API versions and the missing
+// fields in the cluster. Controllers reads the published schemas, which every user may read.
 func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Controller, error) {
 	served, err := servedKinds(ctx, schemas)
 	if err != nil {
@@ -127,8 +127,8 @@ func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Cont
 	return controllers, nil
 }
 
-// requiredVersion returns the version of a module that a program was built with. It is empty if the module has no
-// version because it was built in a working copy, or if the program does not contain it.
+// requiredVersion returns the version of a module that a program was built with. It is empty if the program does not
+// contain the module, or was built in a working copy, in which the module has no version.
 func requiredVersion(info *debug.BuildInfo, module string) string {
 	for _, d := range info.Deps {
 		if d.Path == "tensorstack.dev/jobs/"+module && d.Version != "(devel)" {
@@ -138,7 +138,7 @@ func requiredVersion(info *debug.BuildInfo, module string) string {
 	return ""
 }
 
-// servedKinds returns the schemas of all kinds in the groups that the client uses.
+// servedKinds returns the schemas of all kinds that the cluster serves in the API groups that the client uses.
 func servedKinds(
 	ctx context.Context, schemas openapi.ClientWithContext,
 ) (map[schema.GroupVersionKind]*spec.Schema, error) {
@@ -184,9 +184,9 @@ func servedKinds(
 // pageSize is the number of Deployments that are read with one request.
 const pageSize = 500
 
-// AddDeployments adds the Deployments to the controllers, those of the released manifests first. If the user may not
-// list the Deployments of all namespaces, it adds only those of the given namespace, and returns the error of the API
-// server.
+// AddDeployments adds to each controller its Deployments. A Deployment in the namespace of the released manifests
+// comes first. If the user may not list the Deployments of all namespaces, AddDeployments adds only the Deployments
+// in the given namespace, and returns the error of the API server.
 func AddDeployments(ctx context.Context, reader client.Reader, namespace string, controllers []Controller) error {
 	found, err := deployments(ctx, reader)
 	if apierrors.IsForbidden(err) {
@@ -196,7 +196,8 @@ func AddDeployments(ctx context.Context, reader client.Reader, namespace string,
 		}
 	}
 	for _, d := range found {
-		// Every user can create a Deployment with the labels.
+		// The labels are not enough, since every user can create a Deployment with them. So the name of the ServiceAccount
+		// must match, too.
 		name := d.Spec.Template.Labels["app.kubernetes.io/name"]
 		i := slices.IndexFunc(controllers, func(c Controller) bool { return c.Name == name })
 		if i < 0 || d.Spec.Template.Spec.ServiceAccountName != name {
@@ -242,7 +243,7 @@ func deployments(
 	}
 }
 
-// tag matches the tag of an image after its last slash.
+// tag matches the part of an image's name after the last slash. The group of the expression is the tag of the image.
 var tag = regexp.MustCompile(`^[^:@]*:([\w][\w.-]{0,127})(?:@.*)?$`)
 
 // tagOf returns the tag of an image. It is empty if the image has no valid tag.

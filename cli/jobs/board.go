@@ -42,8 +42,8 @@ func TensorBoardOf(job Job) (client.ObjectKey, error) {
 	return key, nil
 }
 
-// ReadTensorBoard reads the TensorBoard of a job. It returns nil if the job has none, or if the TensorBoard of its name
-// belongs to somebody else.
+// ReadTensorBoard returns the TensorBoard of a job. It returns nil without an error if the job has no TensorBoard, or
+// if a TensorBoard with the same name belongs to another owner.
 func ReadTensorBoard(ctx context.Context, from client.Reader, job Job) (*tensorboardv1beta1.TensorBoard, error) {
 	key, err := TensorBoardOf(job)
 	if err != nil {
@@ -56,8 +56,8 @@ func ReadTensorBoard(ctx context.Context, from client.Reader, job Job) (*tensorb
 	return &board, nil
 }
 
-// IsBoardReady reports whether a TensorBoard responds, and what it waits for otherwise. An error means that it does not
-// start by itself.
+// IsBoardReady reports whether a TensorBoard is ready. If it is not, waitsFor describes what it waits for, or err
+// explains why it cannot become ready by itself.
 func IsBoardReady(board *tensorboardv1beta1.TensorBoard) (isReady bool, waitsFor string, err error) {
 	i := slices.IndexFunc(board.Status.Conditions, func(c tensorboardv1beta1.TensorBoardCondition) bool {
 		return c.Type == tensorboardv1beta1.ConditionReady
@@ -87,8 +87,8 @@ func PodOfBoard(board *tensorboardv1beta1.TensorBoard) string {
 	return board.Name + "-tb"
 }
 
-// HTTPPort returns the port of a pod that is named http, or 0 if there is none. The Service of a TensorBoard has the
-// same target.
+// HTTPPort returns the number of the container port that is named http, or 0 if the pod has none. The Service of a
+// TensorBoard targets the same port.
 func HTTPPort(pod *corev1.Pod) int32 {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
@@ -102,11 +102,12 @@ func HTTPPort(pod *corev1.Pod) int32 {
 	return 0
 }
 
-// LocalAddress returns the address of a TensorBoard at a port of this machine. It has the path of the given address,
-// which TensorBoard expects.
+// LocalAddress returns the URL that reaches a TensorBoard through a port of this machine. The URL has the path of the
+// given address, since the TensorBoard expects this path.
 func LocalAddress(address string, host string, port uint16) string {
 	path := "/"
-	// Another path would change the host: a browser ignores everything before an "@".
+	// A path that does not begin with a slash could change the host: to a browser, everything before an "@" is not the
+	// host.
 	if parsed, err := url.Parse(address); err == nil && strings.HasPrefix(parsed.Path, "/") {
 		path = parsed.EscapedPath()
 	}

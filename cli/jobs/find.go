@@ -38,9 +38,10 @@ func (j Job) Spec() framework.JobSpec { return j.Kind.Spec(j.Job) }
 var ErrNoKinds = errors.New("the cluster has none of the job kinds: ask an administrator to install a controller, " +
 	"such as the pytorch-controller")
 
-// Find returns the job with the given name in a namespace. The name can have the kind as a prefix, as in ptjob/digits.
-// Without it, Find returns an error if jobs of several kinds have the name. The error also names the problem if there
-// is no such job, or if the user may not read jobs.
+// Find returns the job with the given name in a namespace. The name can have the kind as a prefix, as in
+// ptjob/digits. Without a prefix, Find returns an error if jobs of several kinds have the name. It also returns an
+// error that names the problem if there is no such job, if the user may not read jobs, or if the cluster does not
+// serve the kinds.
 func Find(ctx context.Context, reader client.Reader, namespace, name string) (Job, error) {
 	kinds := Kinds
 	if prefix, rest, ok := strings.Cut(name, "/"); ok {
@@ -84,9 +85,9 @@ func Find(ctx context.Context, reader client.Reader, namespace, name string) (Jo
 	return Job{}, fmt.Errorf("namespace %s has no job %q: kubectl train list shows the jobs", namespace, name)
 }
 
-// List returns the jobs of the given kinds, sorted by namespace, kind and name. It ignores kinds that the cluster does
-// not serve, and returns ErrNoKinds if it serves none. If the jobs of a kind cannot be read, List returns the other
-// jobs and an error.
+// List returns the jobs of the given kinds, sorted by namespace, kind and name. It ignores kinds that the cluster
+// does not serve, and returns ErrNoKinds if the cluster serves none of them. If the jobs of a kind cannot be read,
+// List returns the other jobs and an error.
 func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...client.ListOption) ([]Job, error) {
 	var found []Job
 	var errs []error
@@ -94,7 +95,7 @@ func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...c
 	for _, kind := range kinds {
 		list := kind.NewList()
 		err := reader.List(ctx, list, options...)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the discovery in the cache of kubectl can be old
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the discovery cache of kubectl can be stale
 			continue
 		}
 		served = true

@@ -18,7 +18,7 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// The API server answers 404 if the discovery that kubectl has cached lists a kind whose CRD is gone.
+// The discovery cache of kubectl can still list a kind whose CRD is gone. The API server then responds with 404.
 func TestListIgnoresAKindThatIsNotServedAnymore(t *testing.T) {
 	t.Parallel()
 	scheme, err := jobs.Scheme()

@@ -9,7 +9,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// maxGroups is how many PodGroups are read at most.
+// maxGroups is the maximum number of PodGroups to read.
 const maxGroups = 2000
 
 // Groups are the PodGroups of the jobs in queues, as far as a user may read them.

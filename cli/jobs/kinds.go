@@ -88,7 +88,7 @@ func kindOf[J framework.Job](
 	}
 }
 
-// KindOf returns the kind of a job, or nil if it is of none of these kinds.
+// KindOf returns the kind of a job, or nil if the Go type of the job belongs to no job kind.
 func KindOf(job framework.Job) *Kind {
 	for _, kind := range Kinds {
 		if kind.isKindOf(job) {
@@ -99,7 +99,7 @@ func KindOf(job framework.Job) *Kind {
 }
 
 // KindNamed returns the kind with the given name, or nil. Like kubectl, it accepts the kind, the plural and the short
-// name, in any case, and the plural and the singular with the group.
+// name, and also the plural and the singular with the group. It ignores the case of letters.
 func KindNamed(name string) *Kind {
 	name = strings.ToLower(name)
 	for _, kind := range Kinds {
@@ -136,7 +136,7 @@ func ShortNames() []string {
 	return names
 }
 
-// NoKindError returns an error about a name that is no job kind.
+// NoKindError returns the error about a name that is no job kind.
 func NoKindError(name string) error {
 	names := ShortNames()
 	last := len(names) - 1

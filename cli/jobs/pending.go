@@ -6,9 +6,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// WhyPending returns why a pod is Pending: a reason in one word or a few, and the message of the scheduler or of the
-// kubelet. Both are empty if the pod is not Pending, or if nobody has given a reason yet. The message alone can be
-// empty.
+// WhyPending returns why a pod is Pending: a short reason, and the message of the scheduler or of the kubelet. Both
+// are empty if the pod is not Pending, or if no reason is known yet. The message can be empty although there is a
+// reason.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
 	if pod.Status.Phase != corev1.PodPending {
 		return "", ""

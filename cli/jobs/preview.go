@@ -17,7 +17,8 @@ import (
 	"tensorstack.dev/jobs/common/network"
 )
 
-// Installation is how a job controller is installed. Its objects depend on these settings.
+// Installation has the settings with which a job controller is installed. The objects that the controller creates
+// depend on them.
 type Installation struct {
 	// Image is the image of the controller. The containers that it adds to pods run the same image.
 	Image string
@@ -25,8 +26,8 @@ type Installation struct {
 	Namespace string
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
-	// HelperResources are the resources of containers that the controller adds, if they do not have those of the main
-	// container.
+	// HelperResources are the requests and limits of containers that the controller adds and that cannot have the
+	// resources of the main container.
 	HelperResources corev1.ResourceList
 	// HoldLeaders reports whether the pods of leaders have a finalizer.
 	HoldLeaders bool
@@ -34,7 +35,7 @@ type Installation struct {
 	NetworkPolicies network.Policies
 }
 
-// Released returns the installation by the manifests of the controller.
+// Released returns the settings of an installation with the released manifests of the controller.
 func (k *Kind) Released() (Installation, error) {
 	released := Installation{
 		ClusterDomain: "cluster.local", HelperResources: controller.DefaultOptions().HelperResources,
@@ -57,7 +58,7 @@ func (k *Kind) Released() (Installation, error) {
 	}
 }
 
-// Preview returns what the controller creates for the job if the job is new.
+// Preview returns the objects that the controller would create for the job if the job were new.
 func (j Job) Preview(installed Installation) (controller.Preview, error) {
 	options := controller.DefaultOptions()
 	options.Image, options.ClusterDomain = installed.Image, installed.ClusterDomain
@@ -66,7 +67,8 @@ func (j Job) Preview(installed Installation) (controller.Preview, error) {
 	return j.Kind.preview(j.Job, options, installed.Namespace)
 }
 
-// previewer returns what the controller of a kind, in the given namespace, creates for a job of the kind.
+// previewer returns the objects that the controller of a kind creates for a job of this kind. The controller is
+// installed in the given namespace.
 type previewer func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error)
 
 // previewerOf returns the previewer of the jobs that a controller runs.

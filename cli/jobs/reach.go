@@ -12,14 +12,14 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Goal is a state that a job should reach. It returns an empty text if the job is in the state, and otherwise what the
-// job waits for. An error means that the job can no longer reach the state.
+// Goal checks whether a job is in the state that it should reach. If so, waitsFor is empty. If not, waitsFor
+// describes what the job waits for. An error means that the job can no longer reach the state.
 type Goal func(Job) (waitsFor string, err error)
 
-// ErrFailed is wrapped by the error of a goal that a job cannot reach because it has failed.
+// ErrFailed is for errors.Is: it matches the error of a goal that a job cannot reach because the job has failed.
 var ErrFailed = errors.New("the job has failed")
 
-// EndError means that a job cannot reach a state because it has ended.
+// EndError means that a job cannot reach a state because the job has ended, or its end is decided.
 type EndError struct {
 	job Job
 }
@@ -54,7 +54,7 @@ func (e *EndError) Is(target error) bool {
 	return target == ErrFailed && !Succeeded(*e.job.JobStatus())
 }
 
-// Succeeded reports whether it is decided that the job succeeds.
+// Succeeded reports whether the job has succeeded, or it is decided that the job will succeed.
 func Succeeded(status batchv1beta1.JobStatus) bool {
 	return status.Phase == batchv1beta1.JobPhaseSucceeded ||
 		meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
@@ -68,7 +68,7 @@ func (j Job) End() error {
 	return nil
 }
 
-// IsPaused is the goal of a pause.
+// IsPaused is the goal of a pause: all pods of the job are gone.
 func IsPaused(job Job) (string, error) {
 	if err := job.End(); err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func IsPaused(job Job) (string, error) {
 	return "", nil
 }
 
-// IsRunning is the goal of a job that should train.
+// IsRunning is the goal of a job that should train: the condition Running is True.
 func IsRunning(job Job) (string, error) {
 	if err := job.End(); err != nil {
 		return "", err
@@ -167,7 +167,7 @@ func explain(c *metav1.Condition, otherwise string) string {
 	return c.Reason + ": " + c.Message
 }
 
-// CheckPods returns why the cluster has no pods and no TensorBoard of a job, or nil.
+// CheckPods returns an error if the pods and the TensorBoard of a job are in another cluster.
 func CheckPods(job Job) error {
 	if job.Spec().RunsElsewhere() {
 		return fmt.Errorf("MultiKueue runs %s in another cluster, which has its pods: kubectl train why %s names the "+

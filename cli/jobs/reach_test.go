@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// elasticJob returns a job of 2 to 4 replicas with a spec and a status.
+// elasticJob returns an elastic job of 2 to 4 replicas with the given fields of its spec and its status.
 func elasticJob(t *testing.T, spec, status string) jobs.Job {
 	t.Helper()
 	if !strings.Contains(status, "observedGeneration") {

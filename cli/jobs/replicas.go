@@ -23,8 +23,8 @@ type Replica struct {
 	MainContainer string
 }
 
-// Replicas returns the replicas of the job in rank order. The replicas of an elastic job are those that the status
-// records, since scaling can leave gaps in their indices.
+// Replicas returns the replicas of the job in rank order. If the status of an elastic job records replicas, Replicas
+// returns these, since scaling can leave gaps in their indices.
 func (j Job) Replicas() []Replica {
 	spec := j.Spec()
 	roles := slices.Clone(spec.Roles)
@@ -48,8 +48,8 @@ func (j Job) Replicas() []Replica {
 	return replicas
 }
 
-// recordedIndices returns the indices of the replicas of a type in the status. It reports false if the status has none
-// for any type.
+// recordedIndices returns the indices that the status records for the replicas of a type. It returns false if the
+// status records no replica of any type.
 func (j Job) recordedIndices(roleType string) ([]int32, bool) {
 	indices, isRecorded := []int32{}, false
 	prefix := strings.TrimSuffix(framework.MemberName(j.GetName(), roleType, 0), "0")
@@ -119,14 +119,14 @@ func (j Job) RankNote() string {
 	return ""
 }
 
-// FirstProcessNote names the replica that runs the process of rank 0, if this is not the leader. It is empty for all
-// other jobs, and if the replica is unknown.
+// FirstProcessNote names the replica that runs the process of rank 0, if torchrun does not run this process in the
+// leader. The note is empty for all other jobs, and for a job in which every replica can run the process.
 func (j Job) FirstProcessNote() string {
 	replicas := j.Replicas()
 	if !j.RunsTorchrun() || j.Spec().FirstProcess != framework.FirstProcessByName || len(replicas) == 0 {
 		return ""
 	}
-	// A domain name begins with the name of the pod and a dot.
+	// Torchrun sorts domain names. A domain name begins with the name of the pod and a dot.
 	first := slices.MinFunc(replicas, func(a, b Replica) int { return strings.Compare(a.Name+".", b.Name+".") })
 	if first.Name == replicas[0].Name {
 		return ""
@@ -160,8 +160,8 @@ func (j Job) FailureOf(replica string) (batchv1beta1.ReplicaFailure, bool) {
 	return failures[i], true
 }
 
-// Failed returns the replica whose log has the output of the last recorded failure. If one replica launches the
-// processes of all others, that replica has the output. Of a replica that the job no longer has, only the name is set.
+// Failed returns the replica whose log has the output of the last recorded failure. If the leader launches the
+// processes of all replicas, this is the leader. If the job no longer has the replica, only its name is set.
 func (j Job) Failed() (Replica, error) {
 	failure, ok := j.LastFailure()
 	switch {

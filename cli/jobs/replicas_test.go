@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// parse returns the job of a manifest without a group.
+// parse returns the job in a manifest. The manifest needs no apiVersion.
 func parse(t *testing.T, manifest string) jobs.Job {
 	t.Helper()
 	var kind struct{ Kind string }

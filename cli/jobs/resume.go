@@ -22,12 +22,12 @@ type Operation struct {
 	Value any    `json:"value"`
 }
 
-// ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change. If
-// no types are given, these are the leader's type and the types that have the same command line as the leader's. The
-// API server rejects the patch if the replicaSpecs or their containers have changed since the job was read, or if
-// another job has got its name.
+// ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change.
+// If types is empty, the args change for the type of the leader and for all types with the same command line. The API
+// server rejects the patch if another job has the name now, or if the types or main containers have other positions.
 //
-// The args are those of the template. spec.runMode.pause.resumeSpecs cannot be used, since they cannot be changed.
+// The patch changes the templates or, in a DeepSpeedJob, spec.config.run. It cannot use
+// spec.runMode.pause.resumeSpecs, since the API server rejects changes of this field.
 func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []string, err error) {
 	var operations []Operation
 	switch object := job.Job.(type) {
@@ -70,7 +70,8 @@ func programOf(job *deepspeedv1beta1.DeepSpeedJob, args []string) ([]Operation, 
 	}
 }
 
-// programIn returns the Python program or the module at the beginning of a command line, or nothing.
+// programIn returns the Python program, or -m and the module, at the beginning of a command line. It returns nil if
+// the command line begins with neither.
 func programIn(args []string) []string {
 	switch {
 	case len(args) > 0 && path.Ext(args[0]) == ".py":
@@ -81,7 +82,8 @@ func programIn(args []string) []string {
 	return nil
 }
 
-// checkProgram returns an error if args that begin with a program would be replaced with options alone.
+// checkProgram returns an error if the present args of a type begin with a program, but the new args have only
+// options.
 func checkProgram(roleType string, program, args []string) error {
 	namesProgram := func(arg string) bool { return arg == "-m" || path.Ext(arg) == ".py" }
 	if len(program) == 0 || !strings.HasPrefix(args[0], "-") || slices.ContainsFunc(args, namesProgram) {
@@ -163,8 +165,8 @@ func checkTypes(job Job, types []string) error {
 	return nil
 }
 
-// checkResumeSpecs returns an error if the resumeSpecs of the job override the args of one of the types. They apply
-// once the job was paused after it had started.
+// checkResumeSpecs returns an error if the resumeSpecs of the job override the args of one of the types. The
+// resumeSpecs apply only to a job that has been paused after its start.
 func checkResumeSpecs(job Job, types []string) error {
 	mode := job.Spec().RunMode
 	if mode == nil || mode.Pause == nil || job.JobStatus().Pauses == 0 {

@@ -1,4 +1,5 @@
-// Package observe follows jobs: it collects what the user may read of them by watches, and makes snapshots of it.
+// Package observe follows jobs and their objects, as far as the user may read them, and makes snapshots of their
+// state.
 package observe
 
 import (
@@ -18,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection is the objects of a list that a watch keeps up to date. keep returns the part of an object that is kept,
-// and false for an object that does not matter.
+// collection has the objects of a list, which a watch keeps up to date. keep returns the part of an object that the
+// collection stores, or false if the collection must ignore the object.
 type collection[T any] struct {
 	keep    func(client.Object) (T, bool)
 	changed func()
@@ -36,8 +37,8 @@ func newCollection[T any](keep func(client.Object) (T, bool), changed func()) *c
 	return &collection[T]{keep: keep, changed: changed, items: map[types.UID]T{}}
 }
 
-// follow reads and watches a list until the context ends. If a request fails, it tries again after some seconds. It is
-// silent: a message on stderr would destroy the screen.
+// follow reads and watches a list until the context ends. If a request fails, it tries again after some seconds. It
+// logs nothing, since a message on stderr would destroy the screen.
 func (c *collection[T]) follow(ctx context.Context, from client.WithWatch, list client.ObjectList,
 	options client.ListOptions,
 ) {
@@ -69,8 +70,8 @@ func (c *collection[T]) follow(ctx context.Context, from client.WithWatch, list 
 	}).RunWithContext(ctx)
 }
 
-// note records the result of a request. The reflector reacts to some errors by another request immediately: to an
-// expired list, and to an API server that cannot stream lists.
+// note records the result of a request. It ignores the errors after which the reflector immediately sends another
+// request: an expired list, and an API server that cannot stream lists.
 func (c *collection[T]) note(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return

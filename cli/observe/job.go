@@ -24,14 +24,14 @@ import (
 // maxEvents is how many events of a job are in a snapshot.
 const maxEvents = 20
 
-// Job follows a job: the job itself, its pods and its events by watches, and its queue and its TensorBoard by reading
-// them now and then.
+// Job follows a job. It watches the job, its pods and its events, and reads its queue and its TensorBoard at
+// intervals.
 type Job struct {
 	from client.WithWatch
 	job  jobs.Job
 
 	changes chan struct{}
-	// stale receives a value when the objects beside the job must be read before their time.
+	// stale receives a value when the queue and the TensorBoard must be read before sideInterval is over.
 	stale  chan struct{}
 	jobs   *collection[framework.Job]
 	pods   *collection[namedPod]
@@ -78,13 +78,13 @@ func Follow(ctx context.Context, from client.WithWatch, job jobs.Job) *Job {
 	return j
 }
 
-// Changes receives a value after changes. Several changes can be one value.
+// Changes returns a channel that receives a value after changes. One value can stand for several changes.
 func (j *Job) Changes() <-chan struct{} { return j.changes }
 
 // notify reports a change.
 func (j *Job) notify() { signal(j.changes) }
 
-// signal sends a value to a channel with a buffer of one, unless it has one already.
+// signal sends a value to a channel with a buffer of one, unless the buffer is full.
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -92,8 +92,8 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// Snapshot returns what is known. It returns false as long as the first requests are not answered, and an error if the
-// user may not watch the job.
+// Snapshot returns the latest known state. It returns false until each of the first requests has succeeded or failed,
+// and an error if the user may not watch the job.
 func (j *Job) Snapshot() (screen.Snapshot, bool, error) {
 	found, isListed, err := j.jobs.read()
 	pods, arePodsListed, podsErr := j.pods.read()
@@ -153,7 +153,8 @@ func podOf(pod *corev1.Pod) screen.Pod {
 	}
 }
 
-// whyNotRunning returns why a pod does not run, in one word or a few. It is empty if the pod runs or has succeeded.
+// whyNotRunning returns a short reason why a pod does not run. It is empty if the pod runs or has succeeded, or if no
+// reason is known.
 func whyNotRunning(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed {
 		return pod.Status.Reason
@@ -176,29 +177,31 @@ func eventOf(e *corev1.Event) screen.Event {
 	}
 }
 
-// sides are the objects beside the job that are read now and then.
+// sides has the queue and the TensorBoard of a job, which followSides reads at intervals.
 type sides struct {
 	queue       *screen.Queue
 	tensorBoard string
 	missing     []string
-	// isRead reports whether they have been read, when the job was in a state.
+	// isRead reports whether the queue and the TensorBoard have been read. state is the result of stateOf at that time.
 	isRead bool
 	state  string
 }
 
-// stateOf returns what can change the queue and the TensorBoard of a job.
+// stateOf returns the phase and the reason of a job. When they change, the queue and the TensorBoard can have
+// changed, too.
 func stateOf(job jobs.Job) string {
 	return string(job.JobStatus().Phase) + " " + job.JobStatus().Reason
 }
 
 const (
-	// sideInterval is the time between two readings of the objects beside a job.
+	// sideInterval is the time between two reads of the queue and the TensorBoard of a job.
 	sideInterval = 10 * time.Second
-	// sideTimeout is how long one of these readings can take.
+	// sideTimeout is how long one of these reads can take.
 	sideTimeout = 10 * time.Second
 )
 
-// followSides reads the objects beside the job until the context ends or the job has finished.
+// followSides reads the queue and the TensorBoard of the job at intervals, until the context ends or the job has
+// finished.
 func (j *Job) followSides(ctx context.Context) {
 	ticker := time.NewTicker(sideInterval)
 	defer ticker.Stop()

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Jobs follows the jobs of several kinds by watches.
+// Jobs follows the jobs of several kinds with watches.
 type Jobs struct {
 	namespace string
 	changes   chan struct{}
@@ -22,9 +22,9 @@ type Jobs struct {
 	jobs      []*collection[framework.Job]
 }
 
-// FollowAll follows the jobs of the given kinds until the context ends, with the rights of the client. It ignores kinds
-// that the cluster does not serve, and returns jobs.ErrNoKinds if it serves none. Unless withReplicas is set, it
-// forgets the replicas of the jobs, which need most of the memory.
+// FollowAll follows the jobs of the given kinds until the context ends, with the rights of the client. It ignores
+// kinds that the cluster does not serve, and returns jobs.ErrNoKinds if the cluster serves none of them. Unless
+// withReplicas is true, it removes the replicas from the status of the jobs, since they need most of the memory.
 func FollowAll(
 	ctx context.Context, from client.WithWatch, kinds []*jobs.Kind, options client.ListOptions, withReplicas bool,
 ) (*Jobs, error) {
@@ -56,11 +56,11 @@ func FollowAll(
 	return j, nil
 }
 
-// Changes receives a value after changes. Several changes can be one value.
+// Changes returns a channel that receives a value after changes. One value can stand for several changes.
 func (j *Jobs) Changes() <-chan struct{} { return j.changes }
 
-// Snapshot returns what is known. It returns false as long as the first requests are not answered, and an error if the
-// user may not watch jobs of any kind.
+// Snapshot returns the latest known state. It returns false until each of the first requests has succeeded or failed,
+// and an error if the user may not watch jobs of any kind.
 func (j *Jobs) Snapshot() (screen.Jobs, bool, error) {
 	s := screen.Jobs{Namespace: j.namespace}
 	var forbidden []error

@@ -25,11 +25,11 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// visibility is Kueue's API of the places of Workloads in their queues.
+// visibility is the group and version of Kueue's API for the positions of Workloads in their queues.
 var visibility = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Version: "v1beta2"}
 
-// readSides reads the queue and the TensorBoard of a job, as far as the user may. Errors other than missing permissions
-// leave out a part until the next reading.
+// readSides reads the queue and the TensorBoard of a job. After an error, the result lacks the part that could not be
+// read. If the user may not read a part, the result names it.
 func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 	read := sides{isRead: true, state: stateOf(job)}
 	board, err := jobs.ReadTensorBoard(ctx, from, job)
@@ -53,12 +53,12 @@ func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 	return read
 }
 
-// queueOf returns the Queue of a job. The place follows from the PodGroups of all namespaces, or of the namespace of
-// the job if the user may read only those.
+// queueOf returns the Queue of a job and the position of the job in it. The position follows from the PodGroups of
+// all namespaces, or of the namespace of the job if the user may read only these.
 func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string) (*screen.Queue, error) {
 	q := &screen.Queue{Name: name}
 	var queue schedulerv1beta1.Queue
-	// A user of a namespace usually may not read Queues, since they are cluster-scoped.
+	// Ignore an error: a user of a namespace usually may not read Queues, since they are cluster-scoped.
 	if err := from.Get(ctx, client.ObjectKey{Name: name}, &queue); err == nil {
 		q.Usage = usageOf(queue, job)
 	}
@@ -70,13 +70,15 @@ func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string)
 		return q, err
 	}
 	place(q, groups.Items, job)
-	if groups.IsTruncated { // the place is not known
+	if groups.IsTruncated { // without all PodGroups, the position is not known
 		q.Place, q.Waiting = 0, 0
 	}
 	return q, nil
 }
 
-// place finds the PodGroup of a job, and its place among those that wait for the same queue.
+// place sets the position of a job among the PodGroups that wait for the same Queue, and the number of these
+// PodGroups. If the PodGroup of the job does not wait, place sets Admitted. If the job has no PodGroup, place sets
+// nothing.
 func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
 	waiting := slices.DeleteFunc(slices.Clone(groups), func(g schedulerv1beta1.PodGroup) bool {
 		return g.Spec.Queue != q.Name ||
@@ -87,14 +89,15 @@ func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
 		return g.Namespace == job.GetNamespace() && view.IsControlledBy(&g, job.GetUID())
 	}
 	if !slices.ContainsFunc(groups, isOwn) {
-		return // the job has not asked the queue yet
+		return // the job has no PodGroup yet
 	}
 	q.Place, q.Waiting = slices.IndexFunc(waiting, isOwn)+1, len(waiting)
 	q.Admitted = q.Place == 0
 }
 
-// usageOf returns how much of the quota of a Queue is used, for the devices that the job needs. If the quota has none
-// of them, it returns this for at most two other resources.
+// usageOf returns how much of the quota of a Queue is used, for at most two resources. If the quota limits devices
+// that the job requests, the result is about these devices. Otherwise, it is about the first resources of the quota
+// by name. Without a quota, the result is empty.
 func usageOf(queue schedulerv1beta1.Queue, job jobs.Job) string {
 	if queue.Spec.Quota == nil {
 		return ""
@@ -113,7 +116,8 @@ func usageOf(queue schedulerv1beta1.Queue, job jobs.Job) string {
 	return strings.Join(texts, ", ")
 }
 
-// requests reports whether a container of the job requests a resource.
+// requests reports whether a container of the job requests a device. It reads the limits, since Kubernetes requires a
+// limit for each device.
 func requests(job jobs.Job, name corev1.ResourceName) bool {
 	for _, role := range job.Spec().Roles {
 		if role.Template == nil {
@@ -128,8 +132,9 @@ func requests(job jobs.Job, name corev1.ResourceName) bool {
 	return false
 }
 
-// localQueueOf returns the LocalQueue of Kueue that a job is in. The place comes from Kueue's visibility API. Without
-// it, the status of the LocalQueue has the number of jobs that wait.
+// localQueueOf returns the LocalQueue of Kueue that a job is in. The position of the job comes from Kueue's
+// visibility API. If that API does not have it, the result has the number of waiting jobs instead, from the status of
+// the LocalQueue.
 func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name string) (*screen.Queue, error) {
 	q := &screen.Queue{Name: name}
 	workload := kueuev1beta2.Workload{}
@@ -140,7 +145,7 @@ func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name st
 		return q, err
 	}
 	if !view.IsControlledBy(own, job.GetUID()) {
-		return q, nil // it belongs to another job of the same name
+		return q, nil // the Workload belongs to another job of the same name
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, &workload); err != nil {
 		return q, err

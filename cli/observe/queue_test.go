@@ -20,8 +20,8 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// TestPlaceInKueue runs against an HTTP server with the answers of Kueue 0.19. The tests with the real Kueue have no
-// visibility API.
+// TestPlaceInKueue runs against an HTTP server with the responses of Kueue 0.19, since the tests with the real Kueue
+// have no visibility API.
 func TestPlaceInKueue(t *testing.T) {
 	t.Parallel()
 	const (
@@ -103,7 +103,7 @@ func TestPlaceInKueue(t *testing.T) {
 	}
 }
 
-// story returns the job of a story.
+// story returns the job of the story with the given name.
 func story(t *testing.T, name string) jobs.Job {
 	t.Helper()
 	for _, s := range stories.All() {

@@ -13,7 +13,7 @@ import (
 
 // Admitter admits jobs like an API server.
 type Admitter struct {
-	// Namespace is the namespace of jobs that name none. If IsForced is true, jobs cannot name another one.
+	// Namespace is the namespace of jobs that name none. If IsForced is true, jobs cannot name another namespace.
 	Namespace string
 	IsForced  bool
 
@@ -21,7 +21,7 @@ type Admitter struct {
 }
 
 // KindOf returns the kind of the job in a document, or nil if the document is of another kind. It returns an error if
-// the API group of jobs does not have the kind.
+// the document is of the API group of jobs, but this group does not have the kind or the version.
 func KindOf(d Document) (*jobs.Kind, error) {
 	isInGroup := false
 	for _, kind := range jobs.Kinds {
@@ -41,7 +41,7 @@ func KindOf(d Document) (*jobs.Kind, error) {
 func (a *Admitter) Admit(ctx context.Context, kind *jobs.Kind, d Document) (jobs.Job, error) {
 	namespace := a.Namespace
 	if d.Namespace != "" && d.Namespace != namespace {
-		if a.IsForced { // the error is that of kubectl
+		if a.IsForced { // kubectl returns the same error
 			return jobs.Job{}, fmt.Errorf("the namespace from the provided object %q does not match the namespace %q. "+
 				"You must pass '--namespace=%s' to perform this operation", d.Namespace, namespace, d.Namespace)
 		}

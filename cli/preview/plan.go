@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Plan is what the controller creates for a job.
+// Plan has the objects that the controller creates for a job.
 type Plan struct {
 	controller.Preview
 
@@ -67,7 +67,8 @@ func (p Plan) All() []client.Object {
 	return slices.Concat(p.Objects, p.Admitted)
 }
 
-// Problem returns why the job cannot start until somebody changes it, or nil.
+// Problem returns why the job cannot start until somebody changes it, or nil. A job without replicas has no problem:
+// Notes explains why it has no pods.
 func (p Plan) Problem() error {
 	c := meta.FindStatusCondition(p.Status.Conditions, batchv1beta1.ConditionInitialized)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == batchv1beta1.ReasonNoReplicas {

@@ -1,5 +1,5 @@
-// Package preview shows what the job controllers create for the jobs in manifests. It needs no cluster: the manifests
-// are validated like by the API server, and the objects are built by the code of the controllers.
+// Package preview shows what the job controllers create for the jobs in manifests. It needs no cluster: it validates
+// the manifests as the API server does, and the code of the controllers builds the objects.
 package preview
 
 import (
@@ -22,7 +22,7 @@ import (
 type Document struct {
 	// Source is where the document is, such as "job.yaml" or "job.yaml, document 2".
 	Source string
-	// Kind, Namespace and Name are those of the object. The namespace and the name can be empty.
+	// Kind, Namespace and Name identify the object. The namespace and the name can be empty.
 	Kind            schema.GroupVersionKind
 	Namespace, Name string
 	// Content is the text of the document.
@@ -30,7 +30,7 @@ type Document struct {
 }
 
 // Read returns the documents in files and in the manifests of folders. The path "-" is the standard input. Subfolders
-// are read only if recursive is true. If there is an error, it returns the documents that can be read, too.
+// are read only if recursive is true. If some documents have errors, it returns the other documents and the errors.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	err := manifest.Each(paths, recursive, stdin, func(name string, content []byte) error {
@@ -42,7 +42,7 @@ func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 }
 
 // split returns the documents in a text. It leaves out documents without content, and returns the items of a List as
-// separate documents. If there is an error, it returns the other documents, too.
+// separate documents. If some documents have errors, it returns the other documents and the errors.
 func split(source string, text []byte) ([]Document, error) {
 	contents, err := contentsOf(text)
 	var documents []Document
@@ -94,7 +94,8 @@ func documentsIn(source string, content []byte) ([]Document, error) {
 	return documents, err
 }
 
-// contentsOf returns the documents in a text that have content. If there is an error, it returns those before it, too.
+// contentsOf returns the documents in a text, without empty ones. If a document has an error, contentsOf returns the
+// error and the documents before it.
 func contentsOf(text []byte) ([][]byte, error) {
 	buffered, _, isJSON := utilyaml.GuessJSONStream(bytes.NewReader(text), 4096)
 	next := utilyaml.NewYAMLReader(bufio.NewReader(buffered)).Read

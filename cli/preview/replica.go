@@ -18,7 +18,7 @@ import (
 
 // line is a line of the summary of a pod.
 type line struct {
-	// added reports whether the controller has added or changed what the line shows.
+	// added reports whether the controller has added or changed the part of the pod that the line shows.
 	added bool
 	label string
 	text  string
@@ -105,7 +105,7 @@ func (s style) variableText(variable corev1.EnvVar) string {
 	}
 }
 
-// resourceLine returns a list of resources. The text is empty if there are none.
+// resourceLine returns the line about a list of resources. Its text is empty if the list is empty.
 func resourceLine(label string, before, after corev1.ResourceList) line {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -190,7 +190,8 @@ func (s style) containerLine(label string, c corev1.Container, added bool) line 
 	return line{added: added, label: label, text: text}
 }
 
-// schedulingLines returns what decides when and where the pod is scheduled.
+// schedulingLines returns the lines about the scheduling of the pod: its scheduler, its scheduling gates and its node
+// selector. It also returns the finalizers of the pod.
 func (r Replica) schedulingLines() []line {
 	after, before := r.Pod.Spec, r.Template.Spec
 	lines := []line{{
@@ -213,8 +214,10 @@ func (r Replica) schedulingLines() []line {
 	return lines
 }
 
-// isLike reports whether two replicas of a type have the same summary, except for numbers that differ as the ranks do:
-// indices, ranks, and ports that are assigned by index. Each can wait for the other one.
+// isLike reports whether two replicas have the same type and the same summary. Numbers in the summaries, such as
+// indices and ports, can differ by the difference of the ranks. Replicas can wait for the host names of all others,
+// but not for their own. So isLike leaves the host name of each of the two replicas out of the command lines of the
+// other one.
 func (r Replica) isLike(other Replica) bool {
 	a, b := r.lines(style{without: other.Pod.Name}), other.lines(style{without: r.Pod.Name})
 	if r.Pod.Labels[batchv1beta1.LabelReplicaType] != other.Pod.Labels[batchv1beta1.LabelReplicaType] || len(a) != len(b) {

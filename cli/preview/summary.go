@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// WriteSummary writes a summary of a plan. It describes replicas that are alike once.
+// WriteSummary writes a summary of a plan. Of consecutive replicas that are alike, it describes only the first one.
 func (p Plan) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s in namespace %s\n", p.Job.Kind.Kind, p.Job.GetName(), p.Job.GetNamespace())
@@ -89,7 +89,7 @@ func kindName(object client.Object) string {
 	return name
 }
 
-// typeOf returns the type of the replica whose pod the object is. It is empty for other objects.
+// typeOf returns the type of the replica that a pod belongs to. It is empty for an object that is no pod.
 func typeOf(object client.Object) string {
 	if _, ok := object.(*corev1.Pod); !ok {
 		return ""

@@ -9,11 +9,12 @@ import (
 	"tensorstack.dev/jobs/common/shell"
 )
 
-// style is how the summary of a pod is written. 0 means no limit.
+// style is how the summary of a pod is written. A length of 0 means no limit.
 type style struct {
 	// width is the width at which command lines are broken, in characters.
 	width int
-	// word and line are the greatest lengths of a word and of a command line, in characters.
+	// The summary leaves out the middle of a word that has more than word characters, and the end of a command line that
+	// has more than line bytes.
 	word, line int
 	// without is the name of a pod. Its host name is left out of command lines.
 	without string
@@ -54,7 +55,7 @@ func (s style) shellLine(words []string) string {
 	return b.String()
 }
 
-// shown returns a text of a manifest as a summary shows it.
+// shown returns a text of a manifest as a summary shows it: characters that cannot be printed are escaped.
 func shown(text string) string { return printable.EscapedLines(text) }
 
 // cut stands for a part of a text that is too long.
@@ -78,7 +79,7 @@ func countsUp(a, b string, difference int) bool {
 			same++
 		}
 		for same > 0 && a[same-1] >= '0' && a[same-1] <= '9' {
-			same-- // the first digits of a number
+			same-- // go back to the first digit of the number
 		}
 		var numberA, numberB string
 		numberA, a = leadingNumber(a[same:])

@@ -1,5 +1,5 @@
 // Package printable makes texts that others wrote safe to print. Other tenants can write escape sequences and control
-// characters into messages, names and the output of programs, to change a terminal or to pretend to be another text.
+// characters into messages, names and the output of programs. These could change a terminal or imitate other text.
 package printable
 
 import (
@@ -15,7 +15,7 @@ import (
 // format characters, and with one space for each run of white space.
 func Line(s string) string { return strings.Join(strings.Fields(strings.Join(Lines(s), " ")), " ") }
 
-// Text returns a text that can be printed, with its lines.
+// Text returns a text in a form that can be printed, with its line breaks. See Lines for the changes.
 func Text(s string) string { return strings.Join(Lines(s), "\n") }
 
 // Lines returns the lines of a text in a form that can be printed: without escape sequences, control characters and
@@ -31,7 +31,8 @@ func Lines(s string) []string {
 	return lines
 }
 
-// visible returns a character, or -1 if it can change a terminal, or the direction or the place of the text in it.
+// visible returns a character, or -1 if the character can change a terminal, or the direction or position of text in
+// a terminal.
 func visible(r rune) rune {
 	if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp) {
 		return -1
@@ -48,10 +49,10 @@ func EscapedLines(s string) string {
 	return escaped(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
 }
 
-// escaped returns a text in which the characters that are not kept are escaped.
+// escaped returns a text in which all characters are escaped except those that isKept accepts.
 func escaped(s string, isKept func(rune) bool) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !isKept(r) }) {
-		return s // this is true of most texts, and saves most of the time
+		return s // most texts take this path, which saves most of the time
 	}
 	var b strings.Builder
 	for _, r := range s {
@@ -64,7 +65,7 @@ func escaped(s string, isKept func(rune) bool) string {
 	return b.String()
 }
 
-// Shortened returns a text of at most the given number of characters. It ends in "..." if it was longer.
+// Shortened returns a text with at most the given number of characters. The result of a longer text ends in "...".
 func Shortened(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

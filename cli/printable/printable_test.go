@@ -45,7 +45,7 @@ func TestTextsArePrintable(t *testing.T) {
 	}
 }
 
-// streamed returns what a terminal shows of an output that arrives in pieces of a size.
+// streamed returns the text that a terminal shows if an output arrives in pieces of the given size.
 func streamed(output string, size int) string {
 	var stream printable.Stream
 	var shown []byte

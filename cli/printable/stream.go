@@ -14,22 +14,22 @@ type Stream struct {
 	// Stamped reports whether each line begins with a time, which stays when the line rewrites itself.
 	Stamped bool
 
-	// rest is the beginning of a character.
+	// rest is the beginning of a character whose other bytes have not arrived yet.
 	rest []byte
 	line streamLine
 }
 
 // streamLine is the state of the last line of a stream.
 type streamLine struct {
-	// sequence is the escape sequence that has begun.
+	// sequence is the state of the parser in an escape sequence that has begun.
 	sequence parser.State
-	// isShown reports whether the terminal shows text of the line. If isOver is true, the next text replaces it.
+	// isShown reports whether the terminal shows text of the line. If isOver is true, the next text replaces the line.
 	isShown, isOver bool
 	// stamp is the time at the beginning of the line, with the space after it.
 	stamp []byte
 }
 
-// erase erases the line of the cursor.
+// erase is the escape sequence that erases the line of the cursor.
 const erase = "\r\x1b[K"
 
 // Printable returns what to write to the terminal for the next piece of the output.

@@ -17,8 +17,9 @@ import (
 
 const codeVolume = "code"
 
-// Limits of the code in a ConfigMap. The API server accepts 1 MiB of data in a ConfigMap, and the job must name the
-// files if they have folders.
+// Limits of the code in a ConfigMap. The API server accepts 1 MiB of data in a ConfigMap. The number of files is
+// limited because the template of the job must list all files, for example if one of them is in a subfolder. A list
+// with more than maxItems files is split into several lists.
 const (
 	maxConfigMap      = 900 << 10
 	maxConfigMapFiles = 1000
@@ -31,11 +32,11 @@ type Code struct {
 	Files []code.File
 	// Content has the content of each file, in the same order. It is nil if the code is too large for a ConfigMap.
 	Content [][]byte
-	// Digest identifies the code.
+	// Digest has the checksum and the size of the code as an archive.
 	Digest code.Digest
 }
 
-// IsSmall reports whether a ConfigMap can have the files.
+// IsSmall reports whether the files fit into a ConfigMap.
 func IsSmall(files []code.File) bool {
 	var size int64
 	for _, file := range files {
@@ -99,7 +100,8 @@ func put[V any](values map[string]V, key string, value V) map[string]V {
 	return values
 }
 
-// maxKey is the longest key of a ConfigMap, less the characters of a number that makes it unique.
+// maxKey is the maximum length of a key without the number that can make it unique. A ConfigMap accepts keys of up to
+// 253 characters.
 const maxKey = 253 - 5
 
 // keyFor returns the key of a file in a ConfigMap. A file at the top of the folder usually has its name as the key.
@@ -122,7 +124,8 @@ func keyFor(name string, taken map[string]bool) string {
 	return unique
 }
 
-// claim returns a new claim for the code, or nil if the options name one, and the volume that mounts the code.
+// claim returns a new claim for the code, and the volume with the code. The new claim is nil if the options name an
+// existing claim.
 func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
 	if o.CodeClaim != "" {
 		return nil, volume{VolumeSource: claimVolume(o.CodeClaim), subPath: path.Join("kubectl-train", o.Name)}
@@ -153,7 +156,8 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 const (
 	// uploadMount is where the pod of the upload mounts the claim.
 	uploadMount = "/claim"
-	// uploadSeconds limits the life of the pod of the upload, which nobody might be left to delete.
+	// uploadSeconds limits the lifetime of the pod of the upload, since a command that is killed does not delete the
+	// pod.
 	uploadSeconds = 3600
 )
 
@@ -176,7 +180,7 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 				Env: []corev1.EnvVar{
 					{Name: "CODE", Value: path.Join(uploadMount, source.subPath)},
 				},
-				// UploadLikeTraining changes them.
+				// UploadLikeTraining can replace these resources.
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{
 						corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
@@ -193,7 +197,7 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 	}
 }
 
-// UploadContainer is the container of the pod of the upload.
+// UploadContainer is the name of the container in the pod of the upload.
 const UploadContainer = "upload"
 
 //go:embed upload.py

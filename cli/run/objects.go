@@ -16,26 +16,27 @@ import (
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// AnnotationCode holds the checksum of the code of a job.
+// AnnotationCode is the annotation with the checksum of the code of a job.
 const AnnotationCode = "train.tensorstack.dev/code"
 
 // Objects are the objects of a training.
 type Objects struct {
-	// Job trains. It is complete: it runs as soon as it is created, if its code is in the cluster.
+	// Job is the job that trains. It is complete: if its code is in the cluster, it runs as soon as it is created.
 	Job jobs.Job
-	// ConfigMap has the code, or is nil.
+	// ConfigMap has the code. Nil means that the code is too large for a ConfigMap.
 	ConfigMap *corev1.ConfigMap
-	// Claim is a new claim for the code, or nil.
+	// Claim is a new claim for the code. Nil means that the code is in a ConfigMap or in an existing claim.
 	Claim *corev1.PersistentVolumeClaim
-	// Upload is the pod that receives the code for a claim, or nil.
+	// Upload is the pod that receives the code for a claim. Nil means that there is nothing to upload.
 	Upload *corev1.Pod
-	// Digest identifies the code.
+	// Digest has the checksum and the size of the code as an archive.
 	Digest code.Digest
-	// training is what the main container of the job requests, without GPUs.
+	// training has the resources of the main container of the job, without GPUs.
 	training corev1.ResourceRequirements
 }
 
-// New returns the objects of a training with the given code. The error names all problems of the options.
+// New returns the objects of a training with the given code. The error names all invalid options. If all options are
+// valid, the error describes the problem of the program.
 func New(o Options, c Code) (*Objects, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func New(o Options, c Code) (*Objects, error) {
 	return objects, nil
 }
 
-// All returns all objects in the order in which they can be created by hand.
+// All returns all objects in an order in which a user can create them with kubectl.
 func (o *Objects) All() []client.Object {
 	var all []client.Object
 	if o.ConfigMap != nil {
@@ -77,11 +78,11 @@ func (o *Objects) All() []client.Object {
 	return append(all, o.Job.Job)
 }
 
-// UploadLikeTraining gives the pod of the upload the CPU and memory of the training. A LimitRange can refuse what the
-// pod usually has, which is little, so that it fits on a node beside the training of others.
+// UploadLikeTraining gives the pod of the upload the CPU and memory of the training. By default, the pod requests
+// little, so that it fits on a node beside other trainings. A LimitRange can reject such small requests.
 func (o *Objects) UploadLikeTraining() { o.Upload.Spec.Containers[0].Resources = o.training }
 
-// SetPaused sets whether the job is paused. A job that was never paused has no runMode.
+// SetPaused sets whether the job is paused. A job that is not paused gets no runMode.
 func (o *Objects) SetPaused(paused bool) {
 	var mode *batchv1beta1.RunMode
 	if paused {
@@ -97,7 +98,8 @@ func (o *Objects) SetPaused(paused bool) {
 	}
 }
 
-// SetOwner makes the job the owner of all other objects. The API server has given the job its UID.
+// SetOwner makes the job the owner of all other objects. The job must already have the UID that the API server
+// chooses.
 func (o *Objects) SetOwner() {
 	owner := metav1.OwnerReference{
 		APIVersion: o.Job.Kind.GroupVersion().String(), Kind: o.Job.Kind.Kind, Name: o.Job.GetName(), UID: o.Job.GetUID(),
@@ -122,7 +124,8 @@ func (o *Options) job(template corev1.PodTemplateSpec) framework.Job {
 	panic(fmt.Sprintf("the kind %s has no jobs of kubectl train run", o.Kind.Kind))
 }
 
-// pytorch returns a job that starts several processes with torchrun, and a single one with python3.
+// pytorch returns a PyTorchTrainingJob. If it can have several processes or is elastic, it runs torchrun. Otherwise,
+// it runs python3.
 func (o *Options) pytorch(template corev1.PodTemplateSpec) *pytorchv1beta1.PyTorchTrainingJob {
 	job := &pytorchv1beta1.PyTorchTrainingJob{}
 	main := &template.Spec.Containers[0]
@@ -135,7 +138,7 @@ func (o *Options) pytorch(template corev1.PodTemplateSpec) *pytorchv1beta1.PyTor
 	}
 	if o.Elastic != nil {
 		job.Spec.Elastic = o.elastic()
-		// A replica uses one restart of torchrun whenever another replica joins or leaves.
+		// Whenever another replica joins or leaves, torchrun uses up one of its restarts.
 		job.Spec.TorchrunConfig.MaxRestarts = new(int32(elasticRestarts))
 	} else {
 		replicas.Replicas = new(o.nodes())

@@ -1,4 +1,5 @@
-// Package run makes the objects of kubectl train run: a job, and the ConfigMap or the claim with its code. It is pure.
+// Package run makes the objects of kubectl train run: a job, and the ConfigMap or the claim with its code. It creates
+// nothing in the cluster.
 package run
 
 import (
@@ -29,9 +30,10 @@ type Options struct {
 	Image string
 	// Nodes is the number of replicas. 0 means 1, or Elastic.Min in an elastic job.
 	Nodes int32
-	// Processes is the number of processes of each replica. 0 means one for each GPU, or 1 without GPUs.
+	// Processes is the number of processes of each replica. 0 means one for each GPU, but at most 1024. Without GPUs,
+	// and with TensorFlow, 0 means 1.
 	Processes int32
-	// GPUs is the number of GPUs of each replica, which the nodes offer as GPUResource.
+	// GPUs is the number of GPUs of each replica. GPUResource is the name of their resource, such as nvidia.com/gpu.
 	GPUs        int64
 	GPUResource string
 	// CPUs and Memory of each replica. Nil means that the job requests none.
@@ -42,14 +44,14 @@ type Options struct {
 	Elastic *Range
 	// TensorBoard is a folder of event files in the container, on one of the Claims.
 	TensorBoard string
-	// Env of the main container, and EnvFrom, the Secrets whose keys become variables.
+	// Env are the variables of the main container. EnvFrom are the Secrets whose keys become variables, too.
 	Env     []corev1.EnvVar
 	EnvFrom []string
 	// Claims are mounted into the main container.
 	Claims []Mount
 	// MaxTime limits how long the job is active. 0 means no limit.
 	MaxTime time.Duration
-	// Retries is how often the job restarts after a failure of the program.
+	// Retries is the maximum number of restarts after failures of the program.
 	Retries int32
 	// Progress adds the sidecar that receives reports of the progress.
 	Progress bool
@@ -57,7 +59,7 @@ type Options struct {
 	User *int64
 	// VolumeGroup is the group that owns the files of claims. Nil means that the pods set no group.
 	VolumeGroup *int64
-	// CodeClaim is an existing claim for code that is too large for a ConfigMap. Empty means a new claim, with
+	// CodeClaim is an existing claim for code that is too large for a ConfigMap. Empty means a new claim of the class
 	// StorageClass. An empty StorageClass means the default of the cluster.
 	CodeClaim, StorageClass string
 }
@@ -143,7 +145,7 @@ const (
 	deepspeed  = "dsjob"
 )
 
-// validate returns all problems of the options that do not need the code. Each names the flag.
+// validate returns all problems of the options that it can find without the code. Each message names the flag.
 func (o *Options) validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -242,8 +244,8 @@ func (o *Options) commandLine() []string {
 	return words
 }
 
-// literal returns a word that the kubelet leaves as the given one. The kubelet replaces $(NAME) in the command and the
-// args of a container by a variable, and $$ by $.
+// literal escapes a word so that the program gets the word unchanged. In the command and the args of a container, the
+// kubelet replaces $(NAME) with the value of a variable, and $$ with $.
 func literal(word string) string {
 	if strings.Contains(word, "$(") || strings.Contains(word, "$$") {
 		return strings.ReplaceAll(word, "$", "$$")

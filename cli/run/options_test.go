@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// digits returns options that are valid with digitsCode.
+// digits returns options for the code in digitsCode. The options are valid unless the change makes them invalid.
 func digits(change func(*Options)) Options {
 	o := Options{Name: "digits", Kind: jobs.Kinds[0], Program: []string{"train.py"}, Image: "training"}
 	change(&o)

@@ -19,7 +19,7 @@ const (
 	labelQueueName = kueuev1beta2.LabelQueueName
 )
 
-// volume is the volume of the code, and the path of the code in it.
+// volume is the volume of the code. subPath is the path of the code in the volume.
 type volume struct {
 	corev1.VolumeSource
 
@@ -50,7 +50,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 		Volumes: []corev1.Volume{
 			{Name: codeVolume, VolumeSource: source.VolumeSource},
 			{Name: copyVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			// The default of container runtimes is 64 MiB, which is too little for loaders of data and for NCCL.
+			// By default, container runtimes limit /dev/shm to 64 MiB, which is too little for data loaders and for NCCL.
 			{Name: "shm", VolumeSource: corev1.VolumeSource{
 				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
 			}},
@@ -82,14 +82,15 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: pod}
 }
 
-// copyVolume has a copy of the code for each pod. Many programs write into the folder that they are started in, or into
-// the folder of their own files.
+// copyVolume is the volume with the copy of the code that each pod gets. The copy is writable, since many programs
+// write into their working directory or into the folder of their own files.
 const copyVolume = "copy"
 
-// sourcePath is where the code is mounted that copyProgram copies.
+// sourcePath is the mount path of the code that copyProgram copies.
 const sourcePath = "/source"
 
-// copyProgram copies the code. It leaves out the files of the kubelet in a ConfigMap, whose names begin with two dots.
+// copyProgram copies the code. It leaves out the files that the kubelet adds to the volume of a ConfigMap. Their
+// names begin with two dots.
 const copyProgram = `import os, shutil
 for e in os.scandir("` + sourcePath + `"):
     if not e.name.startswith(".."):
@@ -107,8 +108,8 @@ func (o *Options) env() []corev1.EnvVar {
 	if o.User == nil {
 		return env
 	}
-	// The image probably does not know the user, who then has no home directory, where libraries write caches, and no
-	// name, which torch.compile needs for its cache.
+	// The image probably does not have this user, so the user has no home directory and no name. Libraries write caches
+	// into the home directory, and torch.compile needs the name for its cache.
 	for _, variable := range []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}, {Name: "USER", Value: "user"}} {
 		if !slices.ContainsFunc(o.Env, func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
 			env = append(env, variable)
@@ -117,8 +118,8 @@ func (o *Options) env() []corev1.EnvVar {
 	return env
 }
 
-// resources returns the resources of each replica, with the given number of GPUs. CPU has no limit, since a limit slows
-// a training down although the node has CPUs to spare.
+// resources returns the resources of each replica, with the given number of GPUs. CPU has no limit, since a limit can
+// slow a training down even if the node has idle CPUs.
 func (o *Options) resources(gpus int64) corev1.ResourceRequirements {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	if o.CPUs != nil {
@@ -151,7 +152,8 @@ func (o *Options) restrictedPod(withClaims bool) *corev1.PodSecurityContext {
 		settings.FSGroup = o.VolumeGroup
 	}
 	if settings.FSGroup != nil {
-		// A volume with many files would otherwise delay each start.
+		// Otherwise, the kubelet would change the group of all files at each start, which takes long in a volume with many
+		// files.
 		settings.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
 	}
 	return settings

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// devices are numbers of devices, such as GPUs, by resource.
+// devices maps the names of resources, such as nvidia.com/gpu, to numbers of devices.
 type devices map[corev1.ResourceName]resource.Quantity
 
 // String returns the devices as text, such as "16 nvidia.com/gpu".
@@ -28,7 +28,7 @@ func (d devices) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// add adds the devices of a number of pods with the same template.
+// add adds to d the devices that the given number of pods of a template need.
 func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 	for _, c := range template.Spec.Containers {
 		for name, quantity := range c.Resources.Limits {
@@ -42,7 +42,8 @@ func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 	}
 }
 
-// devices returns the devices that the job needs, and those that its replicas on nodes hold.
+// devices returns the devices that all replicas of the job need, and the devices that its replicas hold on their
+// nodes.
 func (s Snapshot) devices(types []replicasOf) (needed, held devices) {
 	needed, held = devices{}, devices{}
 	for _, role := range s.Job.Spec().Roles {
@@ -60,8 +61,9 @@ func (s Snapshot) devices(types []replicasOf) (needed, held devices) {
 	return needed, held
 }
 
-// idleSince returns since when the devices that the job holds do nothing, because the job waits for other replicas.
-// This is since the first pod came to its node. It returns false if the devices work, or if the time is not known.
+// idleSince returns the time at which the devices of a job that does not run became idle. This is the later of two
+// times: when a kubelet accepted the first pod, and when the status of the condition Running changed last. idleSince
+// returns false if the job runs, if it is decided how the job ends, or if no kubelet is known to have accepted a pod.
 func (s Snapshot) idleSince() (time.Time, bool) {
 	if s.isRunning() || s.status().Decided() {
 		return time.Time{}, false
@@ -81,7 +83,7 @@ func (s Snapshot) idleSince() (time.Time, bool) {
 	return first, true
 }
 
-// deviceSummary returns the devices that the job holds, and how long it has held them in vain.
+// deviceSummary returns the devices that the job holds, and how long they have been idle or without progress.
 func (s Snapshot) deviceSummary(types []replicasOf, now time.Time) string {
 	needed, held := s.devices(types)
 	switch {

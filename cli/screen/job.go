@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// twoColumns is the width from which failures and events are beside the replicas instead of below them.
+	// twoColumns is the minimum width at which failures and events are beside the replicas instead of below them.
 	twoColumns = 140
 	// labelWidth is the width of the labels of facts.
 	labelWidth = 13
 )
 
-// Job returns the page of a job for a view. Its order is that of the questions of a person who watches: whether the job
-// trains, why not, how far it is, and which replicas have a problem.
+// Job returns the page of a job for a view. The order of its parts follows the questions of somebody who watches the
+// job: whether the job trains, why not, how far it is, and which replicas have a problem.
 func Job(s Snapshot, v View, now time.Time) Page {
 	types := s.replicas()
 	p := Page{head: s.head(v.Width, now), foot: foot(s.Trouble, now), next: s.next()}
@@ -52,7 +52,7 @@ func Job(s Snapshot, v View, now time.Time) Page {
 			p.body = sections(facts, failure, replicas, events)
 		}
 	}
-	for { // the messages are cut only if other lines need the rows
+	for { // lengthen the messages while all other lines fit
 		alertRows++
 		longer := s.alerts(v.Width, alertRows, now)
 		if len(longer) == len(alerts) || len(longer)+len(p.body) > p.room(v) {
@@ -79,7 +79,7 @@ func sections(blocks ...[]string) []string {
 	return lines
 }
 
-// beside returns lines with other lines at their right, from a column on.
+// beside returns the left lines, padded to a number of columns, with the right lines next to them.
 func beside(left []string, columns int, right []string) []string {
 	lines := make([]string, max(len(left), len(right)))
 	for i := range lines {
@@ -97,7 +97,8 @@ func beside(left []string, columns int, right []string) []string {
 	return lines
 }
 
-// head returns what the job is, its phase and reason, and how long this is so.
+// head returns lines with the kind and the name of the job, its phase and reason, and how long it has been in this
+// state.
 func (s Snapshot) head(columns int, now time.Time) []string {
 	title := strong.Render(printable.Line(s.Job.GetName())) + "  " +
 		quiet.Render(s.Job.Kind.Kind+" in namespace "+printable.Line(s.Job.GetNamespace()))
@@ -157,7 +158,7 @@ func (s Snapshot) since(now time.Time) string {
 	}
 }
 
-// foot returns the keys, or the problem of the connection.
+// foot returns a line with the time and the keys, or with the trouble if the cluster cannot be read.
 func foot(trouble string, now time.Time) string {
 	if trouble != "" {
 		return bad.Render("▲ not up to date: ") + printable.Line(trouble)
@@ -174,8 +175,8 @@ func (s Snapshot) next() string {
 	return fmt.Sprintf("kubectl train why -n %s %s", printable.Line(s.Job.GetNamespace()), printable.Line(s.Job.Ref()))
 }
 
-// alerts returns what the job waits for or died of, and an empty line if there is something. Each message has at most
-// the given number of lines.
+// alerts returns messages about what the job waits for, or why it failed, and an empty line after them. It returns no
+// lines if there is no message. Each message has at most the given number of lines.
 func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 	status := s.status()
 	var lines []string
@@ -198,7 +199,7 @@ func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 		}
 	case status.Phase == batchv1beta1.JobPhasePaused, status.Reason == batchv1beta1.ReasonReplicasRunning:
 	case s.isSucceeding():
-		// While the job ends, the message of Running differs if pods are overdue.
+		// While the job ends, the condition Running has a message of its own only if pods are overdue.
 		ends := s.condition(batchv1beta1.ConditionRunning)
 		if ends.Reason == batchv1beta1.ReasonFinishing && ends.Message != s.message() {
 			alert(waits, ends.Message)
@@ -212,14 +213,14 @@ func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 	return lines
 }
 
-// explains reports whether the last failure explains the reason of the job, so that the message of the condition would
-// repeat it.
+// explains reports whether the last failure explains the reason of the job, so that the message of the condition
+// would only repeat the failure.
 func (s Snapshot) explains(reason string) bool {
 	return len(s.status().Failures) > 0 &&
 		(reason == batchv1beta1.ReasonBackoffLimitExceeded || reason == batchv1beta1.ReasonPermanentFailure)
 }
 
-// facts returns the lines that begin with a label.
+// facts returns the lines with the facts about the job. The first line of each fact begins with a label.
 func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string {
 	var lines []string
 	fact := func(label string, texts ...string) {
@@ -256,7 +257,7 @@ func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string
 	return lines
 }
 
-// progress returns a bar with the percentage and the rest of the time, and lines with the step and the metrics.
+// progress returns a bar with the percentage and the remaining time, and lines with the step and the metrics.
 func (s Snapshot) progress(p batchv1beta1.ProgressStatus, columns int, now time.Time) []string {
 	var lines []string
 	left := ""
@@ -315,7 +316,8 @@ func flow(texts []string, columns, most int) []string {
 	return lines
 }
 
-// replicaSummary returns how many replicas are in each phase.
+// replicaSummary returns how many replicas are in each phase, the number of their nodes, and the limits of an elastic
+// job.
 func (s Snapshot) replicaSummary(types []replicasOf) string {
 	phases, all := count(types)
 	if all == 0 {
@@ -349,7 +351,7 @@ func (s Snapshot) expected() int {
 	return n
 }
 
-// restarts returns how often replicas were restarted, and how often the job was stopped.
+// restarts returns how often replicas were restarted, and how often the job was disrupted, paused and evicted.
 func (s Snapshot) restarts() string {
 	status := s.status()
 	limit := ptr.Deref(s.Job.Spec().RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
@@ -370,7 +372,7 @@ func (s Snapshot) restarts() string {
 	return text
 }
 
-// summary returns the name of the queue, the place of the job in it, and its usage.
+// summary returns the name of the queue, the place of the job in the queue, and the usage of the quota.
 func (q Queue) summary() string {
 	text := printable.Line(q.Name)
 	switch {
@@ -392,7 +394,8 @@ func (q Queue) summary() string {
 	return text
 }
 
-// avoided returns a line for each node that the job avoids.
+// avoided returns a line for each node that the job avoids, the newest first. If there are too many nodes, the last
+// line has the number of the other nodes.
 func (s Snapshot) avoided(now time.Time) []string {
 	const most = 4
 	nodes := s.status().AvoidedNodes
@@ -411,7 +414,7 @@ func (s Snapshot) avoided(now time.Time) []string {
 	return lines
 }
 
-// lastFailure returns the last failure with the last lines of the output.
+// lastFailure returns lines with the last failure and the last lines of its output.
 func (s Snapshot) lastFailure(columns, most int, now time.Time) []string {
 	if len(s.status().Failures) == 0 {
 		return nil

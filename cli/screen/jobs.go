@@ -13,7 +13,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Jobs are jobs at one time.
+// Jobs is the state of several jobs at one time.
 type Jobs struct {
 	// Items are the jobs.
 	Items []jobs.Job
@@ -21,11 +21,11 @@ type Jobs struct {
 	Namespace string
 	// Missing names the kinds that the user may not read.
 	Missing []string
-	// Trouble is why the cluster cannot be read at present. Empty means that it can.
+	// Trouble is why the cluster cannot be read at present. Empty means that the cluster can be read.
 	Trouble string
 }
 
-// notesFrom is the width from which the table of jobs has notes with the messages of the jobs.
+// notesFrom is the minimum width at which the notes in the table of jobs include messages.
 const notesFrom = 110
 
 // Table returns the page of jobs for a view: a row for each job. Jobs that have finished are below the others.
@@ -71,7 +71,7 @@ func finishedLast(job jobs.Job) int {
 	return 0
 }
 
-// summary counts the jobs by what they do.
+// summary returns how many jobs run, wait, and have finished.
 func (j Jobs) summary() string {
 	running, waiting, ended := 0, 0, 0
 	for _, job := range j.Items {
@@ -113,7 +113,8 @@ func row(job jobs.Job, columns int, now time.Time) []string {
 	return append(cells, ago(job.GetCreationTimestamp().Time, now), s.note(now))
 }
 
-// shortNote returns why a job waits or how it ended in one word, or how long it will take.
+// shortNote returns how long a job has stalled, or how long it will still run. For other jobs, it returns the reason
+// of the phase, or an empty string if there is nothing to explain.
 func (s Snapshot) shortNote(now time.Time) string {
 	status := s.status()
 	switch p := status.Progress; {
@@ -129,7 +130,7 @@ func (s Snapshot) shortNote(now time.Time) string {
 	}
 }
 
-// note returns shortNote with the explanation.
+// note returns the result of shortNote, followed by a message if one explains it.
 func (s Snapshot) note(now time.Time) string {
 	text, status := printable.Line(s.shortNote(now)), s.status()
 	switch {

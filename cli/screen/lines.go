@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Changes returns a line for each difference between two snapshots of a job: the time in UTC, the name, the topic, and
-// the news. The topics are failure, restarts, replicas, progress, stalled, avoids, queue, tensorboard, event, trouble,
-// phase and deleted, in this order, so that causes are above their effects. If there is no snapshot before, the lines
-// describe the whole snapshot except for its events, which are older.
+// Changes returns a line for each difference between two snapshots of a job. A line has the time in UTC, the name,
+// the topic, and the new state. The topics are failure, restarts, replicas, progress, stalled, avoids, queue,
+// tensorboard, event, trouble, phase and deleted, in this order, so that causes are above their effects. If before is
+// nil, the lines describe the whole snapshot except its events, which occurred earlier.
 func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []string {
 	c := changes{prefix: prefixOf(name, now), isFirst: before == nil}
 	if before == nil {
@@ -92,7 +92,7 @@ func prefixOf(name string, now time.Time) string {
 	return now.UTC().Format(time.RFC3339) + " " + printable.Line(name) + " "
 }
 
-// changes collects lines.
+// changes collects the lines that Changes or TroubleChanges returns.
 type changes struct {
 	prefix  string
 	isFirst bool
@@ -108,14 +108,15 @@ func (c *changes) add(topic, text string) {
 	c.lines = append(c.lines, c.prefix+topic+": "+text)
 }
 
-// addIfNew adds a line if the text is another than before.
+// addIfNew adds a line if the text after is not empty and differs from the text before.
 func (c *changes) addIfNew(topic, before, after string) {
 	if after != before && after != "" {
 		c.add(topic, after)
 	}
 }
 
-// stalls adds a line if a stall begins or ends, or if the progress is not known.
+// stalls adds a line if the status of the condition Stalled has changed. It adds none if the condition is new and
+// False.
 func (c *changes) stalls(before, after Snapshot) {
 	was := before.condition(batchv1beta1.ConditionStalled)
 	is := after.condition(batchv1beta1.ConditionStalled)
@@ -142,7 +143,7 @@ func (c *changes) nodes(was, is []batchv1beta1.AvoidedNode) {
 	}
 }
 
-// phaseLine returns the phase, the reason and the message of its condition.
+// phaseLine returns the phase, the reason, and the message of the condition that explains the phase.
 func (s Snapshot) phaseLine() string {
 	status := s.status()
 	text := cmp.Or(string(status.Phase), "Pending")
@@ -184,11 +185,11 @@ func progressLine(p *batchv1beta1.ProgressStatus) string {
 
 // line returns the name of the queue and the place of the job in it.
 func (q Queue) line() string {
-	q.Usage = "" // it changes with the jobs of others
+	q.Usage = "" // the usage changes with the jobs of others
 	return q.summary()
 }
 
-// isInStatus reports whether the lines about the status of a job describe an event.
+// isInStatus reports whether an event only repeats a change of the status of the job, which has a line of its own.
 func isInStatus(e Event, status *batchv1beta1.JobStatus) bool {
 	switch e.Reason {
 	case batchv1beta1.EventCreated, batchv1beta1.EventRunning, batchv1beta1.EventReplicaFailed,

@@ -11,11 +11,11 @@ import (
 type View struct {
 	// Width and Height are the size of the terminal, in columns and rows.
 	Width, Height int
-	// Offset is how many lines of the body are above the terminal.
+	// Offset is the number of lines of the body that are scrolled out at the top.
 	Offset int
 }
 
-// Source returns a page for a view at a time.
+// Source returns the page for a view at the time now.
 type Source func(v View, now time.Time) Page
 
 // Page is what a screen shows. The head and the foot stay in place, and the body scrolls between them.
@@ -23,7 +23,8 @@ type Page struct {
 	head, body []string
 	// rest follows the body. It repeats parts of the body in full, so Print omits it.
 	rest []string
-	// foot is the last line. At its right end, next is the command to type next. Empty means that there is none.
+	// foot is the last line. next is the command to type next, which is at the right end of this line. If next is empty,
+	// there is none.
 	foot, next string
 }
 
@@ -33,7 +34,8 @@ func (p Page) MaxOffset(v View) int { return max(len(p.body)+len(p.rest)-p.room(
 // room returns how many lines a view has room for between the head and the foot.
 func (p Page) room(v View) int { return max(v.Height-len(p.head)-1, 0) }
 
-// Draw returns the lines that a view of the page shows, at most as many as it has rows. No line is wider than the view.
+// Draw returns the part of the page that a view shows. It has at most as many lines as the view has rows, and no line
+// is wider than the view.
 func (p Page) Draw(v View) string {
 	all := slices.Concat(p.body, p.rest)
 	above := min(max(v.Offset, 0), p.MaxOffset(v))
@@ -59,7 +61,7 @@ func (p Page) Draw(v View) string {
 	return strings.Join(lines, "\n")
 }
 
-// Print returns the page for a terminal that keeps it, without the foot.
+// Print returns the page for output that is not redrawn and cannot scroll: the head and the body, without the foot.
 func (p Page) Print(columns int) string {
 	var b strings.Builder
 	for _, line := range slices.Concat(p.head, p.body) {

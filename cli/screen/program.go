@@ -9,12 +9,13 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Show draws pages in a terminal: the newest of those that it receives, again after each second, and whenever the size
-// of the terminal changes. When the channel is closed or the user quits, it returns the size of the terminal, and the
-// key that the user pressed to quit.
+// Show draws pages in a terminal: always the newest page that it has received from the channel. It draws the page
+// again every second, and when the user presses a key or changes the size of the terminal. When the channel is closed
+// or the user quits, it returns the last view, with the size of the terminal, and the key that the user pressed to
+// quit.
 func Show(ctx context.Context, in io.Reader, out io.Writer, pages <-chan Source) (View, Key, error) {
-	// main ends the context after a signal. Two changes of the status come at least a quarter of a second apart, so a
-	// low rate of frames only delays keys.
+	// No signal handler is needed here, because Main cancels the context after a signal. The pages arrive at least a
+	// quarter of a second apart, so a low frame rate only delays the reaction to keys.
 	program := tea.NewProgram(model{now: time.Now()}, tea.WithContext(ctx), tea.WithInput(keys(in)), tea.WithOutput(out),
 		tea.WithoutSignalHandler(), tea.WithFPS(20))
 	go func() {
@@ -62,7 +63,7 @@ type model struct {
 	page Page
 }
 
-// clock is the time at a full second.
+// clock is a message with the time at a full second.
 type clock time.Time
 
 // Init implements tea.Model.
@@ -92,7 +93,7 @@ func (m model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return m, command
 }
 
-// press returns the model after a key.
+// press returns the model after a key, and the command to run because of the key.
 func (m model) press(key string) (model, tea.Cmd) {
 	page := max(m.view.Height-6, 1)
 	switch key {

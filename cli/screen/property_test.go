@@ -137,7 +137,7 @@ func drawSnapshot(t *rapid.T) screen.Snapshot {
 		Place: rapid.IntRange(0, 5).Draw(t, "place"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"),
 	}
 	s.TensorBoard, s.Trouble = text.Draw(t, "url"), text.Draw(t, "trouble")
-	// The schema of a job does not restrict the names of resources.
+	// The schema of a job does not restrict the names of resources, so they can contain escape sequences.
 	s.Job.Spec().Roles[0].Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
 		corev1.ResourceName("example.com/" + text.Draw(t, "device")): resource.MustParse("1"),
 	}

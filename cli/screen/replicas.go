@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	// foldFrom is the number of replicas above which a grid shows them all, and a table only those with a problem.
+	// foldFrom is the number of replicas up to which a table shows them all. If a job has more, a grid shows them all,
+	// and the table shows only those with a problem.
 	foldFrom = 8
-	// gridRows is the most rows of the grid of one type. If more are needed, each mark stands for several replicas.
+	// gridRows is the maximum number of rows of the grid of one type. If more are needed, each mark stands for several
+	// replicas.
 	gridRows = 8
 )
 
-// ordered returns all replicas, in the order of a folded table: by severity, and otherwise as the status has them.
+// ordered returns all replicas, the most severe phase first. Replicas of the same phase keep the order of the status.
 func ordered(types []replicasOf) []replica {
 	all := flat(types)
 	slices.SortStableFunc(all, func(a, b replica) int { return cmp.Compare(rankOf(a), rankOf(b)) })
@@ -34,7 +36,7 @@ func flat(types []replicasOf) []replica {
 	return all
 }
 
-// rankOf returns the severity of a replica: 0 for the most severe phase.
+// rankOf returns the position of the phase of a replica in severity: 0 for the most severe phase.
 func rankOf(r replica) int {
 	rank := slices.Index(severity, r.Phase)
 	if rank < 0 {
@@ -48,8 +50,9 @@ func isQuiet(r replica) bool {
 	return !r.Ending && (r.Phase == batchv1beta1.ReplicaPhaseRunning || r.Phase == batchv1beta1.ReplicaPhaseSucceeded)
 }
 
-// replicaTable returns a table of replicas. A job of few replicas has all of them in it. Otherwise the table has the
-// replicas with a problem, the most severe first and at most the given number of rows, and counts the others.
+// replicaTable returns a table of replicas. If there are at most foldFrom replicas, it has all of them. Otherwise, it
+// has those with a problem, the most severe first. If these need more than the given number of rows, the last row has
+// the number of the replicas that are left out.
 func replicaTable(types []replicasOf, columns, most int) []string {
 	shown := flat(types)
 	if len(shown) == 0 {
@@ -89,7 +92,7 @@ func rows(shown []replica, columns int) []string {
 	return table(cells, columns)
 }
 
-// stateOf returns the phase of a replica as a word.
+// stateOf returns the phase of a replica as a word, or Ending if its pod is being deleted.
 func stateOf(r replica) string {
 	if r.Ending {
 		return "Ending"
@@ -97,8 +100,8 @@ func stateOf(r replica) string {
 	return printable.Line(string(r.Phase))
 }
 
-// table aligns cells, whose first row is the header. Cells are cut so that each column but the last has at most two
-// fifths of the width.
+// table returns the rows of cells as aligned lines. The first row is the header. Cells are cut so that each column
+// but the last has at most two fifths of the width.
 func table(cells [][]string, columns int) []string {
 	widths := make([]int, len(cells[0]))
 	for _, row := range cells {
@@ -125,9 +128,9 @@ func table(cells [][]string, columns int) []string {
 	return lines
 }
 
-// grid returns a mark for each replica: lines for each type, in groups of ten, with the index of the first replica of
-// each line. If a type has too many replicas for its lines, each mark stands for several replicas and shows the most
-// severe phase among them.
+// grid returns lines with a mark for each replica. Each type begins on a new line. A line has the index of its first
+// replica, and marks in groups of ten. If a type has too many replicas for its lines, each mark stands for several
+// replicas and shows the most severe phase among them.
 func grid(types []replicasOf, columns int) []string {
 	labels := 0
 	for _, of := range types {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// sizes are the sizes of the terminals of the golden files.
+// sizes are the terminal sizes that the golden files show.
 var sizes = []screen.View{{Width: 80, Height: 24}, {Width: 200, Height: 50}}
 
 func TestScreensOfStories(t *testing.T) {
@@ -96,7 +96,7 @@ func storyNamed(name string) screen.Snapshot {
 	return all[slices.IndexFunc(all, func(s stories.Story) bool { return s.Name == name })].Snapshot
 }
 
-// golden compares the text of a screen with a file in testdata, which has it without colors.
+// golden compares the text of a screen, without colors, with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")

@@ -1,5 +1,5 @@
-// Package screen draws snapshots of jobs: as a screen of a terminal, or as lines of text. All functions except Show are
-// pure. Their results are safe to print, since they have no control characters of the objects in the cluster.
+// Package screen draws snapshots of jobs: as a screen of a terminal, or as lines of text. All functions except Show
+// are pure. Their results are safe to print, because they contain no control characters from objects in the cluster.
 package screen
 
 import (
@@ -15,7 +15,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Snapshot is what is known of a job at one time.
+// Snapshot is the state of a job, and of the objects around it, at one time.
 type Snapshot struct {
 	// Job is the job. After its deletion, it is the last known state.
 	Job jobs.Job
@@ -29,7 +29,7 @@ type Snapshot struct {
 	TensorBoard string
 	// Missing names the parts that the user may not read.
 	Missing []string
-	// Trouble is why the cluster cannot be read at present. Empty means that it can.
+	// Trouble is why the cluster cannot be read at present. Empty means that the cluster can be read.
 	Trouble string
 	// Deleted reports whether the job was deleted.
 	Deleted bool
@@ -49,7 +49,7 @@ type Pod struct {
 
 // Event is an event of a job.
 type Event struct {
-	// Name is the name of the object of the event.
+	// Name is the name of the Event itself, and not of the object that the event is about.
 	Name string
 	// Type is Normal or Warning.
 	Type string
@@ -65,13 +65,14 @@ type Event struct {
 type Queue struct {
 	// Name is the name of the Queue, or of the LocalQueue of Kueue.
 	Name string
-	// Admitted reports whether the job is admitted. It then has no place in the queue.
+	// Admitted reports whether the job is admitted. If so, it has no place in the queue.
 	Admitted bool
 	// Place is the place of the job among the jobs that wait, from 1. 0 means that it is not known.
 	Place int
 	// Waiting is how many jobs wait. 0 means that it is not known.
 	Waiting int
-	// Within is empty if Place and Waiting count all jobs of the queue. Otherwise it names the part that they count.
+	// Within names the part of the queue whose jobs Place and Waiting count. Empty means that they count all jobs of the
+	// queue.
 	Within string
 	// Usage is how much of the quota is used. Empty means that it is not known.
 	Usage string
@@ -88,7 +89,7 @@ func (s Snapshot) condition(conditionType string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// isRunning reports whether the job trains.
+// isRunning reports whether the condition Running of the job is True.
 func (s Snapshot) isRunning() bool {
 	return s.condition(batchv1beta1.ConditionRunning).Status == metav1.ConditionTrue
 }
@@ -98,13 +99,14 @@ func (s Snapshot) isStalled() bool {
 	return s.condition(batchv1beta1.ConditionStalled).Status == metav1.ConditionTrue
 }
 
-// isSucceeding reports whether it is decided that the job succeeds.
+// isSucceeding reports whether the job has succeeded, or will succeed when its pods have ended.
 func (s Snapshot) isSucceeding() bool {
 	return s.condition(batchv1beta1.ConditionSuccessCriteriaMet).Status == metav1.ConditionTrue ||
 		s.status().Phase == batchv1beta1.JobPhaseSucceeded
 }
 
-// message returns the message of the condition that explains the phase, without the output of a replica that failed.
+// message returns the message of the condition that explains the phase, or of the condition Running if there is none.
+// It omits the output of a replica that failed.
 func (s Snapshot) message() string {
 	status := s.status()
 	message := s.condition(batchv1beta1.ConditionRunning).Message
@@ -121,7 +123,7 @@ func (s Snapshot) message() string {
 type replica struct {
 	// Name is the name without the name of the job, such as worker-0.
 	Name string
-	// Phase is the phase that the status of the job has.
+	// Phase is the phase in the status of the job.
 	Phase batchv1beta1.ReplicaPhase
 	// Node is the node of the replica. Empty means none.
 	Node string
@@ -133,13 +135,14 @@ type replica struct {
 	Ending bool
 }
 
-// replicasOf is the replicas of one type.
+// replicasOf has the replicas of one type.
 type replicasOf struct {
 	Type     string
 	Replicas []replica
 }
 
-// replicas returns the replicas of the job by type, in the order of the status. A job that was created paused has none.
+// replicas returns the replicas of the job by type, in the order of the status. It returns nil for a paused job if
+// all replicas are Creating, because such a job has not had any pods yet.
 func (s Snapshot) replicas() []replicasOf {
 	status := s.status()
 	types := make([]replicasOf, 0, len(status.Tasks))
@@ -160,7 +163,7 @@ func (s Snapshot) replicas() []replicasOf {
 	}
 	if phases, all := count(types); status.Phase == batchv1beta1.JobPhasePaused &&
 		phases[batchv1beta1.ReplicaPhaseCreating] == all {
-		return nil // no pod is being created before the job is resumed
+		return nil
 	}
 	return types
 }
@@ -192,7 +195,8 @@ func (s Snapshot) detailOf(r batchv1beta1.ReplicaStatus, pod Pod) string {
 	}
 }
 
-// mainContainer returns the status of the main container of a replica, or an empty one if the status has none.
+// mainContainer returns the status of the main container of a replica. If no container has the name of a main
+// container, it returns the status of the first container. If there is no container, the result is empty.
 func (s Snapshot) mainContainer(r batchv1beta1.ReplicaStatus) batchv1beta1.ContainerStatus {
 	for _, name := range s.Job.Kind.MainContainers {
 		for _, c := range r.Containers {
@@ -207,7 +211,7 @@ func (s Snapshot) mainContainer(r batchv1beta1.ReplicaStatus) batchv1beta1.Conta
 	return batchv1beta1.ContainerStatus{}
 }
 
-// count returns how many replicas have each phase.
+// count returns how many replicas have each phase, and how many there are.
 func count(types []replicasOf) (phases map[batchv1beta1.ReplicaPhase]int, all int) {
 	phases = map[batchv1beta1.ReplicaPhase]int{}
 	for _, of := range types {
@@ -219,7 +223,7 @@ func count(types []replicasOf) (phases map[batchv1beta1.ReplicaPhase]int, all in
 	return phases, all
 }
 
-// nodesOf returns the number of nodes that replicas are on.
+// nodesOf returns the number of nodes on which replicas hold resources.
 func nodesOf(types []replicasOf) int {
 	nodes := map[string]bool{}
 	for _, of := range types {
@@ -237,7 +241,8 @@ func holds(r replica) bool {
 	return r.Node != "" && (r.Phase == batchv1beta1.ReplicaPhasePending || r.Phase == batchv1beta1.ReplicaPhaseRunning)
 }
 
-// failures returns the failures of the job that before does not have, oldest first.
+// failures returns the failures of the job that are not in the earlier status before, oldest first. If before is nil,
+// it returns all failures.
 func (s Snapshot) failures(before *batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	var added []batchv1beta1.ReplicaFailure
 	for _, f := range s.status().Failures {

@@ -6,8 +6,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// The styles use the 16 colors of the terminal, so that they suit its theme. Each color only repeats what a word or a
-// mark says.
+// The styles use the 16 colors of the terminal, so that they suit its theme. A color only repeats the meaning of a
+// word or a mark, so a reader can do without colors.
 var (
 	plain  = lipgloss.NewStyle()
 	strong = lipgloss.NewStyle().Bold(true)
@@ -23,7 +23,7 @@ type look struct {
 	style lipgloss.Style
 }
 
-// of returns a text after the mark.
+// of returns a text with the mark before it, in the style.
 func (l look) of(text string) string { return l.style.Render(l.mark + " " + text) }
 
 // lookOfJob returns how the phase of a job looks.

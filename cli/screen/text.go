@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/cli/printable"
 )
 
-// outputLines returns the lines of the output of a program that are not blank.
+// outputLines returns the lines of a program's output, without blank lines.
 func outputLines(output string) []string {
 	return slices.DeleteFunc(printable.Lines(output), func(line string) bool { return strings.TrimSpace(line) == "" })
 }
@@ -24,8 +24,8 @@ func width(text string) int {
 	return ansi.StringWidth(text)
 }
 
-// isASCII reports whether each byte of a text is a character that takes one column. Most texts are like this. It saves
-// most of the time that a table of hundreds of rows takes otherwise.
+// isASCII reports whether each byte of a text is a printable ASCII character, which takes one column. Most texts are
+// like this. With this check, a table of hundreds of rows takes much less time.
 func isASCII(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -48,18 +48,19 @@ func pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(columns-width(text), 0))
 }
 
-// spread returns a line with a text at each end. If both do not fit, it cuts the text at the left. In a short line, it
-// omits the text at the right instead.
+// spread returns a line with a text at each end. If the two texts do not fit into the line, it cuts the text at the
+// left. In a short line, it omits the text at the right instead.
 func spread(left, right string, columns int) string {
-	const least = 20 // columns for the text at the left
+	const least = 20 // the minimum of columns for the text at the left
 	if room := columns - width(right) - 2; right != "" && room >= least {
 		return pad(fit(left, room), room) + "  " + right
 	}
 	return fit(left, columns)
 }
 
-// wrap breaks a clean text into lines of at most the given columns. It returns at most the given number of lines, and
-// cuts the last one if the text is longer. It breaks only at spaces, unless a word is too long for a line.
+// wrap breaks a text without control characters into lines of at most the given columns. It returns at most the given
+// number of lines, and cuts the last one if the text is longer. It breaks only at spaces, unless a word is too long
+// for a line.
 func wrap(text string, columns, most int) []string {
 	if columns < 1 || most < 1 {
 		return nil
@@ -86,5 +87,6 @@ func wrap(text string, columns, most int) []string {
 	return lines
 }
 
-// ago returns how long ago a time was, such as 2h5m. If the clock of the cluster is ahead, it can be in the future.
+// ago returns how long ago a time was, such as 2h5m. A time in the future counts as now: the clock of the cluster can
+// be ahead.
 func ago(t, now time.Time) string { return duration.HumanDuration(max(now.Sub(t), 0)) }

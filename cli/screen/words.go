@@ -10,7 +10,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// words are the reasons of jobs in a few words, which follow the phase.
+// words describe the reasons of jobs in a few words. A screen shows them after the phase.
 var words = map[string]string{
 	batchv1beta1.ReasonAccepted:                  "the job is accepted",
 	batchv1beta1.ReasonNoReplicas:                "the job has no replicas",
@@ -56,7 +56,8 @@ var words = map[string]string{
 // HasWords reports whether there are words for a reason.
 func HasWords(reason string) bool { return words[reason] != "" }
 
-// inWords returns a reason in a few words. A reason that a newer controller has added is split into its words.
+// inWords describes a reason in a few words. If the map words does not have the reason, which a newer controller can
+// have added, the result is the name of the reason, split into words.
 func inWords(reason string) string {
 	if HasWords(reason) {
 		return words[reason]

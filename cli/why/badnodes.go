@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// nodeLost returns the entry of a replica that was lost with its node.
+// nodeLost returns the entry for a replica that was lost with its node.
 func nodeLost(v view, _ condition) entry {
 	return entry{
 		cause: "{who} was lost with its node, which does not answer, is gone, or was restarted.",
@@ -11,7 +11,7 @@ func nodeLost(v view, _ condition) entry {
 	}
 }
 
-// deviceUnhealthy returns the entry of a replica that lost a device.
+// deviceUnhealthy returns the entry for a replica that lost a device.
 func deviceUnhealthy(v view, _ condition) entry {
 	devices := "a device, such as a GPU,"
 	if failure := v.lastFailure(); failure != nil && len(failure.Devices) > 0 {
@@ -32,7 +32,7 @@ func deviceUnhealthy(v view, _ condition) entry {
 	}
 }
 
-// deviceTainted returns the entry of a replica that lost a device because of a taint.
+// deviceTainted returns the entry for a replica that lost a device because of a taint.
 func deviceTainted(v view, _ condition) entry {
 	return entry{
 		cause: "{who} lost a device, such as a GPU, because the device has a taint with the effect NoExecute.",
@@ -43,8 +43,8 @@ func deviceTainted(v view, _ condition) entry {
 	}
 }
 
-// willAvoid returns the sentence about what follows from another failure of the node. It is empty if the job already
-// avoids nodes.
+// willAvoid returns the sentence that new pods of the job will avoid the node if such a failure happens there a
+// second time. The sentence is empty if the job already avoids nodes.
 func (v view) willAvoid() string {
 	if len(v.status.AvoidedNodes) > 0 {
 		return ""

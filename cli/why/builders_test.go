@@ -21,8 +21,8 @@ func before(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 // template is the template of the jobs of the tests.
 const template = `{spec: {containers: [{name: main, image: "ghcr.io/vision/training:2", resources: {limits: {nvidia.com/gpu: 4, memory: 16Gi}}}]}}`
 
-// factsAbout returns the facts about a job that was created 10 minutes ago. spec and status are YAML of fields of the
-// spec and of the whole status.
+// factsAbout returns the facts about a job that was created 10 minutes ago. The YAML in spec has further fields of
+// the spec, and the YAML in status has all fields of the status.
 func factsAbout(t *testing.T, spec, status string) Facts {
 	t.Helper()
 	kind := jobs.KindNamed("ptjob")
@@ -42,7 +42,7 @@ func read[T any](t *testing.T, text string, into T) T {
 	return into
 }
 
-// waiting is the status of a job whose condition Running is False with a reason.
+// waiting returns the status of a job whose condition Running is False with a reason, as YAML.
 func waiting(reason, message string) string {
 	return `phase: Pending, reason: ` + reason + `, aggregate: {pending: 2}, conditions: [` +
 		conditionOf("Initialized", "True", "Accepted", "") + `,` + conditionOf("Running", "False", reason, message) + `]`
@@ -73,7 +73,7 @@ func pod(t *testing.T, name, status string) corev1.Pod {
 	return *p
 }
 
-// waitingPod returns a pod whose main container waits for a reason of the kubelet.
+// waitingPod returns a pod whose main container waits, with the reason and the message of the kubelet.
 func waitingPod(t *testing.T, name, reason, message string) corev1.Pod {
 	t.Helper()
 	p := pod(t, name, `{phase: Pending}`)
@@ -83,7 +83,7 @@ func waitingPod(t *testing.T, name, reason, message string) corev1.Pod {
 	return p
 }
 
-// event returns an event of an object that was seen 2 minutes ago.
+// event returns an event of an object. It occurred 2 minutes ago.
 func event(kind, name, reason, message string) corev1.Event {
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason, Message: message,
@@ -91,7 +91,7 @@ func event(kind, name, reason, message string) corev1.Event {
 	}
 }
 
-// failed is the status of a job that failed because of the failure of a replica.
+// failed returns the status of a job that failed because of the failure of a replica, as YAML.
 func failed(reason, failure string) string {
 	return `phase: Failed, reason: ` + reason + `, startTime: "2026-11-26T13:51:00Z", completionTime: "2026-11-26T13:58:00Z", conditions: [` +
 		conditionOf("Failed", "True", reason, "a replica failed") + `], failures: [` + failure + `]`

@@ -2,16 +2,16 @@ package why
 
 import "tensorstack.dev/jobs/cli/printable"
 
-// maxText is how many bytes of a text are read. The explanation shows less.
+// maxText is the maximum number of bytes of a text that an explanation uses. The rest of the text is cut off.
 const maxText = 8192
 
-// clean returns a text that others wrote as one line that can be printed.
+// clean returns a text from the cluster as one line that is safe to print.
 func clean(text string) string { return printable.Line(text[:min(len(text), maxText)]) }
 
-// cleanLine returns a line of the output of a program as it can be printed.
+// cleanLine returns a line of the output of a program in a form that is safe to print.
 func cleanLine(line string) string { return printable.Text(line[:min(len(line), maxText)]) }
 
-// cleaned returns the explanation with all texts cleaned.
+// cleaned returns a copy of the explanation whose texts, output and commands are safe to print.
 func (e Explanation) cleaned() Explanation {
 	e.Text = clean(e.Text)
 	e.Reason = clean(e.Reason)

@@ -23,7 +23,7 @@ var hostile = []string{
 	"'; reboot; '", "{job} {message} {pod}", strings.Repeat("x", 20_000), strings.Repeat("many words ", 2_000),
 }
 
-// TestTextsAreSafe checks that nothing that others write can control the terminal, add lines, or run a command.
+// TestTextsAreSafe checks that the texts that others write cannot control the terminal, add lines, or run a command.
 func TestTextsAreSafe(t *testing.T) {
 	t.Parallel()
 	tables := []map[string]entry{
@@ -43,7 +43,7 @@ func TestTextsAreSafe(t *testing.T) {
 	}
 }
 
-// hostileFacts returns facts with a text in each place that others can write.
+// hostileFacts returns facts in which each field that others can write has the given text.
 func hostileFacts(t *testing.T, phase batchv1beta1.JobPhase, reason, text string) Facts {
 	t.Helper()
 	facts := factsAbout(t, "scheduler: {t9kScheduler: {queue: lab}},", "")
@@ -82,7 +82,7 @@ func hostileFacts(t *testing.T, phase batchv1beta1.JobPhase, reason, text string
 	return facts
 }
 
-// checkSafe checks the explanation of facts.
+// checkSafe checks that the explanation of facts is safe to print and complete.
 func checkSafe(t *testing.T, name string, facts Facts) {
 	t.Helper()
 	explanation := Explain(facts)

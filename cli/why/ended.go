@@ -2,7 +2,7 @@ package why
 
 import batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 
-// backoffLimitExceeded returns the entry of a job that has no restart left.
+// backoffLimitExceeded returns the entry for a job that has no restart left.
 func backoffLimitExceeded(v view, _ condition) entry {
 	e := entry{
 		cause: "No restart is left, because runPolicy.backoffLimit is {limit}.",
@@ -16,7 +16,7 @@ func backoffLimitExceeded(v view, _ condition) entry {
 	return e
 }
 
-// permanentFailure returns the entry of a failure that the restart policy does not restart.
+// permanentFailure returns the entry for a failure after which the restart policy does not restart the replica.
 func permanentFailure(v view, _ condition) entry {
 	because := "Its restart policy {policy} does not restart it after such a failure."
 	switch v.names["policy"] {
@@ -31,7 +31,7 @@ func permanentFailure(v view, _ condition) entry {
 	}
 }
 
-// deadlineExceeded returns the entry of a job that took too long.
+// deadlineExceeded returns the entry for a job that took too long.
 func deadlineExceeded(_ view, c condition) entry {
 	return entry{
 		cause: sentence(c.message) + ". Waiting for a Queue, a node or an image counts, and waiting for Kueue does not.",

@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// signals have the meaning of signals that often end a training, by their number.
+// signals are the signals that often end a training, with their meaning.
 var signals = []struct {
 	number        int32
 	name, meaning string
@@ -18,7 +18,8 @@ var signals = []struct {
 	{15, "SIGTERM", "something outside asked it to end"},
 }
 
-// meaningOfSignal returns what a signal means, as the rest of a sentence.
+// meaningOfSignal returns the meaning of a signal, as the end of a sentence. The result is empty for an unknown
+// signal.
 func meaningOfSignal(name string) string {
 	for _, s := range signals {
 		if s.name == name {
@@ -28,7 +29,8 @@ func meaningOfSignal(name string) string {
 	return ""
 }
 
-// meaningOfCode returns what an exit code means, as the rest of a sentence.
+// meaningOfCode returns the meaning of an exit code, as the end of a sentence. The result is empty for an unknown
+// code.
 func meaningOfCode(code int32) string {
 	switch code {
 	case 1:

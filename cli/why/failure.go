@@ -27,7 +27,7 @@ func described(replica string, rank *int32, node string) string {
 	return replica + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// failedWithError returns the entry of a program that ended with an error.
+// failedWithError returns the entry for a program that ended with an error.
 func failedWithError(v view, _ condition) entry {
 	e := entry{cause: "{who} failed: {message}.", next: []step{readFailed}, see: seeFailed}
 	failure := v.lastFailure()
@@ -57,7 +57,8 @@ func failedWithError(v view, _ condition) entry {
 // initFailed matches the message of the controller about an init container that failed.
 var initFailed = regexp.MustCompile(`^the init container (\S+) failed$`)
 
-// evicted returns the entry of a replica that was evicted. Only an eviction because of a limit of the pod counts.
+// evicted returns the entry for a replica that was evicted. An eviction counts towards backoffLimit only if the pod
+// exceeded a limit of its own.
 func evicted(v view, _ condition) entry {
 	e := entry{
 		cause: "{who} was evicted: {message}.",
@@ -72,7 +73,7 @@ func evicted(v view, _ condition) entry {
 	return e
 }
 
-// otherFailure returns the entry of a failure with a reason that only the kubelet has.
+// otherFailure returns the entry for a failure with a reason of the kubelet that is not in the table failures.
 func (v view) otherFailure() entry {
 	e := entry{
 		cause: fmt.Sprintf("{who} failed (%s): {message}.", clean(v.lastFailure().Reason)),

@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/common/shell"
 )
 
-// findings returns what is known about the state of the job, the most important first among those of the same weight.
+// findings returns all findings about the job. Among findings of the same weight, the most important is first.
 func (v view) findings() []Finding {
 	findings := v.aboutTheStart()
 	findings = append(findings, v.aboutConditions()...)
@@ -32,7 +32,8 @@ func (v view) findings() []Finding {
 // patience is how long a controller can take to write the status of a new job.
 const patience = time.Minute
 
-// aboutTheStart returns the findings about a job that no controller handles, or that is being deleted.
+// aboutTheStart returns the finding about a job that is being deleted, that another controller manages, or that has
+// no conditions yet. It returns nil for all other jobs.
 func (v view) aboutTheStart() []Finding {
 	c := condition{object: v.Job.Ref(), name: "Status"}
 	var e entry
@@ -67,7 +68,7 @@ func (v view) aboutTheStart() []Finding {
 	return []Finding{v.made(c, main, e)}
 }
 
-// noController returns the entry of a job that has no status for too long.
+// noController returns the entry for a job that has had no status for longer than patience.
 func (v view) noController() entry {
 	e := entry{
 		cause: "No controller handles the job: either the {controller} does not run, or it does not watch the namespace " +
@@ -102,7 +103,7 @@ func finalizersOf(object metav1.Object) string {
 	return ""
 }
 
-// made returns the finding with an entry that is in no table.
+// made returns the finding for an entry that is not in a table.
 func (v view) made(c condition, weight weight, e entry) Finding {
 	return v.finding(c, weight, map[string]entry{c.reason: e})
 }
@@ -154,7 +155,7 @@ func (v view) aboutConditions() []Finding {
 			weight = note
 		case c.Type == batchv1beta1.ConditionRunning && decisive == batchv1beta1.ConditionFailureTarget,
 			c.Type == batchv1beta1.ConditionRunning && decisive == batchv1beta1.ConditionSuccessCriteriaMet:
-			weight = note // which pods still run
+			weight = note // the condition Running explains which pods still run
 		}
 		findings = append(findings, v.finding(condition{
 			object: v.Job.Ref(), name: c.Type, reason: c.Reason, message: c.Message, since: c.LastTransitionTime.Time,
@@ -189,7 +190,9 @@ func (v view) aboutFailures() []Finding {
 	return []Finding{found}
 }
 
-// recently is how long a past event is worth a sentence.
+// recently is the age up to which the text of the explanation mentions failures and events. The text mentions a
+// deadline if the remaining time is at most recently. It mentions some failures and events for longer, such as a
+// failure that the job has not recovered from.
 const recently = time.Hour
 
 // endedByFailure reports whether the failure of a replica ended the job.
@@ -234,7 +237,8 @@ func (v view) aboutNodes() []Finding {
 	})}
 }
 
-// aboutLimits returns the findings about the times of the job, and about what its status lacks.
+// aboutLimits returns the findings that come from no condition: near deadlines, a status that is stale or not
+// complete, debug mode, and the other cluster in which the job runs.
 func (v view) aboutLimits() []Finding {
 	var findings []Finding
 	add := func(reason string, e entry) {
@@ -283,13 +287,15 @@ func (v view) aboutLimits() []Finding {
 	return findings
 }
 
-// isStale reports whether the status is older than the spec.
+// isStale reports whether the controller has not handled the newest spec of the job yet. It returns false if the job
+// has ended or runs in another cluster.
 func (v view) isStale() bool {
 	return v.status.ObservedGeneration != 0 && v.status.ObservedGeneration < v.Job.GetGeneration() &&
 		!v.status.Decided() && v.spec.RunsHere()
 }
 
-// otherCluster names the cluster in which MultiKueue runs the job, as far as the admission checks show it.
+// otherCluster returns the message of an admission check, as a sentence. MultiKueue names the cluster in this
+// message. The result is empty if there is no message.
 func (v view) otherCluster() string {
 	if v.Workload == nil {
 		return ""
@@ -302,7 +308,8 @@ func (v view) otherCluster() string {
 	return ""
 }
 
-// aboutEvents returns the findings about the events of the job and its pods: the last one with each reason.
+// aboutEvents returns the findings about the events of the job and its pods: one finding for each known reason, about
+// the last event with this reason.
 func (v view) aboutEvents() []Finding {
 	newest := map[string]corev1.Event{}
 	for _, e := range v.Events {

@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// finishing returns the entry of a job that has ended except for some pods.
+// finishing returns the entry for a job that has ended except for some pods.
 func finishing(v view, c condition) entry {
 	e := entry{
 		cause: "Some of its pods still run, and are ending or being deleted.",

@@ -8,7 +8,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// imagePull returns the entry of an image that cannot be pulled.
+// imagePull returns the entry for an image that cannot be pulled.
 func imagePull(v view, c condition) entry {
 	s := v.stuck
 	if s == nil || s.reason != batchv1beta1.ReasonImagePull {
@@ -75,7 +75,8 @@ func imagePull(v view, c condition) entry {
 	return e
 }
 
-// pullNoise matches the parts of messages about images that repeat the name of the image or name the runtime.
+// pullNoise matches the beginning of a message about an image if it does not explain the problem, such as the name of
+// the image.
 var pullNoise = regexp.MustCompile(`^(rpc error: code = \w+ desc = |[Ff]ailed to pull and unpack image "[^"]*": |` +
 	`[Ff]ailed to resolve reference "[^"]*": |[Ff]ailed to resolve image: |[Ff]ailed to pull image "[^"]*": |` +
 	`[Ff]ailed to do request: |(?:Head|Get) "[^"]*": |Error response from daemon: |[Ff]ailed to copy: )`)

@@ -28,14 +28,15 @@ const (
 	seeDebugMode   = "docs/run-modes.md#debug"
 )
 
-// noReplicas is the entry of a job without replicas.
+// noReplicas is the entry for a job without replicas.
 var noReplicas = entry{
 	cause: "Every type of the job has 0 replicas, so nothing can run.",
 	do:    "Set the number of replicas of a type.",
 	fix:   "set replicas of a type to 1 or more", see: seePending,
 }
 
-// initialized has the reasons of the condition Initialized. The reasons of dependents can occur, too.
+// initialized has the reasons of the condition Initialized. Some of them are about a dependent of the job, such as
+// NotInstalled.
 var initialized = map[string]entry{
 	batchv1beta1.ReasonAccepted: {
 		cause: "The controller has accepted the job, and creates its replicas when they are needed.",
@@ -64,14 +65,15 @@ var initialized = map[string]entry{
 	},
 }
 
-// notPermitted is the entry of a controller that lacks a permission.
+// notPermitted is the entry for a controller that lacks a permission.
 var notPermitted = entry{
 	cause: "The controller cannot read or change an object that the job needs: {message}.",
 	do:    "An administrator must give the controller the ClusterRole that was shipped with it.",
 	next:  []step{describeJob, readController}, see: seePending,
 }
 
-// running has the reasons of the condition Running. The reasons of PodGroups and of Initialized can occur, too.
+// running has the reasons of the condition Running. The condition can also have the reasons in paused, podGroups and
+// initialized.
 var running = map[string]entry{
 	batchv1beta1.ReasonReplicasRunning:  {choose: replicasRunning},
 	batchv1beta1.ReasonPartiallyRunning: {choose: partiallyRunning},

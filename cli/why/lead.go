@@ -9,7 +9,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// lead returns the first sentence: the state of the job.
+// lead returns the first sentence of the explanation, which describes the state of the job.
 func (v view) lead() string {
 	job := v.Job.Ref()
 	replicas := v.howMany()
@@ -52,7 +52,7 @@ func (v view) lead() string {
 	return fmt.Sprintf("%s waits: %s.", job, replicas)
 }
 
-// howMany returns how many replicas run, as part of a sentence.
+// howMany returns how many replicas run or have succeeded, as part of a sentence.
 func (v view) howMany() string {
 	running, all := v.counts()
 	if all == 1 {
@@ -61,7 +61,8 @@ func (v view) howMany() string {
 	return fmt.Sprintf("%d of %d replicas run", running, all)
 }
 
-// restarts returns how many restarts have counted, as part of a sentence.
+// restarts returns how many restarts have counted towards backoffLimit, as part of a sentence. The result is empty if
+// none has counted, or if the limit is 0.
 func (v view) restarts() string {
 	limit := ptr.Deref(v.spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 	if v.status.BackoffCount == 0 || limit == 0 {

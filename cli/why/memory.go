@@ -2,7 +2,7 @@ package why
 
 import corev1 "k8s.io/api/core/v1"
 
-// outOfMemory returns the entry of a container that used more memory than its limit.
+// outOfMemory returns the entry for a container that used more memory than its limit.
 func outOfMemory(v view, _ condition) entry {
 	e := entry{
 		cause: "{who} was killed because it used more memory than its limit" + v.memoryLimit() + ".",

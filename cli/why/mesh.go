@@ -8,14 +8,15 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// proxies are the containers of service meshes, with what keeps a pod out of the mesh.
+// proxies maps the name of the proxy container of each service mesh to the label or annotation that keeps a pod out
+// of the mesh.
 var proxies = map[string]string{
 	"istio-proxy":   `label sidecar.istio.io/inject: "false"`,
 	"linkerd-proxy": "annotation linkerd.io/inject: disabled",
 }
 
-// doAboutMesh returns what to do about a replica whose connections were reset although its pod is in a service mesh. It
-// is empty for all other failures.
+// doAboutMesh returns the advice about a replica in a service mesh that failed because a connection was reset. It is
+// empty for all other failures.
 func (v view) doAboutMesh(failure batchv1beta1.ReplicaFailure) string {
 	pod := v.pod(failure.Replica)
 	if pod == nil || !strings.Contains(strings.ToLower(failure.Message), "connection reset by peer") {

@@ -13,8 +13,8 @@ const (
 	maxLine  = 160
 )
 
-// output returns the last lines of output of the replica that failed, if the explanation is about this failure and the
-// program itself failed.
+// output returns the last lines of output of the replica that failed. It returns nil if the explanation is not about
+// this failure, or if the program itself did not fail.
 func (v view) output() []string {
 	failure := v.lastFailure()
 	isShown := v.endedByFailure() || !v.status.Decided() && v.is(batchv1beta1.ConditionReplicaFailure)

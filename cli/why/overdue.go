@@ -7,7 +7,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// overdue returns the pods that a message names as overdue. It is empty for other messages.
+// overdue returns the pods that a message names as overdue. The result is empty if the message names none.
 func overdue(message string) string {
 	rest, isOverdue := strings.CutPrefix(message, "waiting for overdue ")
 	late, _, ok := strings.Cut(rest, " to end")
@@ -17,8 +17,8 @@ func overdue(message string) string {
 	return clean(late)
 }
 
-// doAboutOverdue returns what to do about the pods that a message names as overdue. If the containers of the first pod
-// have ended, its finalizers keep it.
+// doAboutOverdue returns the advice about the pods that a message names as overdue. If the first of these pods has
+// finalizers and its containers have ended, the advice is about the finalizers. Otherwise, it is about the node.
 func (v view) doAboutOverdue(late string) string {
 	for _, pod := range v.Pods {
 		isFirst := strings.HasPrefix(late+" ", "pod "+pod.Name+" ")

@@ -1,7 +1,7 @@
 package why
 
-// isPaused returns the entry of a job without pods. If kubectl train run has not uploaded its code yet, the job cannot
-// be resumed.
+// isPaused returns the entry for a paused job. If kubectl train run has not uploaded the code of the job yet, the
+// entry does not advise to resume the job, because the job cannot run without the code.
 func isPaused(v view, _ condition) entry {
 	if !v.Job.LacksCode() {
 		return entry{

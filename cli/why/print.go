@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// width is how many characters a line of a paragraph has at most. Commands and output are not wrapped.
+// width is the maximum number of characters of a line of a paragraph. Commands and output are not wrapped.
 const width = 80
 
-// String returns the explanation as text for a terminal: the paragraph, the last output of the replica that failed, the
-// next commands, and where to read more. It ends with a newline.
+// String returns the explanation as text for a terminal: the paragraph in e.Text, the last output of the replica that
+// failed, the next commands, and where to read more. The text ends with a newline.
 func (e Explanation) String() string {
 	var text strings.Builder
 	text.WriteString(wrapped(e.Text))

@@ -13,10 +13,11 @@ import (
 	"tensorstack.dev/jobs/common/gang"
 )
 
-// rival is a PodGroup of the same queue.
+// rival is a PodGroup of the same Queue as the job.
 type rival = schedulerv1beta1.PodGroup
 
-// place returns a sentence with the place of the job in its Queue.
+// place returns a sentence with the number of jobs that wait before the job in its Queue. The sentence is empty if
+// the PodGroup of the job or the PodGroups of the Queue are not known.
 func (v view) place() string {
 	if v.PodGroup == nil || v.Rivals == nil {
 		return ""
@@ -41,10 +42,10 @@ func (v view) place() string {
 	return fmt.Sprintf(" %d jobs%s wait before it.", ahead, where)
 }
 
-// mismatched matches the pod in the message about a PriorityClass.
+// mismatched matches the name of the pod in the message about a PriorityClass that does not match the group.
 var mismatched = regexp.MustCompile(`pod (\S+) has PriorityClass`)
 
-// priorityClassMismatch returns the entry of a group with a pod that has another PriorityClass.
+// priorityClassMismatch returns the entry for a PodGroup with a pod that has another PriorityClass than the group.
 func priorityClassMismatch(_ view, c condition) entry {
 	e := entry{
 		cause: "A pod has another PriorityClass than its group: {message}.",
@@ -64,7 +65,7 @@ var describeWorkload = step{
 	purpose: "Read what Kueue reports about the job", line: "kubectl describe workloads.kueue.x-k8s.io {workload}",
 }
 
-// queued returns the entry of a job that its queue has not admitted.
+// queued returns the entry for a job that its queue has not admitted.
 func queued(v view, c condition) entry {
 	if v.spec.T9kScheduler() != nil {
 		return entry{
@@ -102,7 +103,7 @@ func (v view) isInactive() bool {
 	return v.Workload != nil && v.Workload.Spec.Active != nil && !*v.Workload.Spec.Active
 }
 
-// kueueWords returns why Kueue has not admitted the job, and what to do. It is empty without the Workload.
+// kueueWords returns why Kueue has not admitted the job, and what to do. Both are empty without the Workload.
 func (v view) kueueWords() (why, do string) {
 	if v.Workload == nil {
 		return "", ""

@@ -13,7 +13,7 @@ import (
 // lacking matches the resource in the message about the quota of a Queue.
 var lacking = regexp.MustCompile(`not enough (\S+) left in the quota`)
 
-// quotaExceeded returns the entry of a job that waits for the quota of its Queue.
+// quotaExceeded returns the entry for a job that waits for the quota of its Queue.
 func quotaExceeded(v view, c condition) entry {
 	e := entry{
 		cause: "The quota of Queue {queue} has no room for the job: {message}.",
@@ -46,10 +46,11 @@ func quotaExceeded(v view, c condition) entry {
 	return e
 }
 
-// needs returns how much of a resource the pods of the job request at the same time. It is 0 if that is not known.
+// needs returns how much of a resource the pods of the job request at the same time. It returns 0 for an elastic job,
+// and if the pods cannot be previewed.
 func (v view) needs(name corev1.ResourceName) resource.Quantity {
 	var sum resource.Quantity
-	if v.spec.Elastic != nil { // only some of its replicas are needed
+	if v.spec.Elastic != nil { // the job can start with only some of its replicas
 		return sum
 	}
 	installed, err := v.Job.Kind.Released()
@@ -68,7 +69,7 @@ func (v view) needs(name corev1.ResourceName) resource.Quantity {
 	return sum
 }
 
-// heldBy names the groups that hold most of a resource, as part of a sentence.
+// heldBy names up to two PodGroups of the Queue that hold the most of a resource, as part of a sentence.
 func (v view) heldBy(name corev1.ResourceName) string {
 	holders := slices.Clone(v.Rivals)
 	slices.SortStableFunc(holders, func(a, b rival) int {

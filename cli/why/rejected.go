@@ -9,10 +9,10 @@ import (
 	"tensorstack.dev/jobs/common/quota"
 )
 
-// needed matches the object that a job needs in the message of a name conflict.
+// needed matches the kind and the name of the object that a job needs, in the message about a name conflict.
 var needed = regexp.MustCompile(`needs (\w+) (\S+?), but`)
 
-// nameConflict returns the entry of a name that is taken.
+// nameConflict returns the entry for a job that needs an object with a name that another object has.
 func nameConflict(_ view, c condition) entry {
 	e := entry{
 		cause: "An object has a name that the job needs: {message}.",
@@ -32,7 +32,7 @@ func nameConflict(_ view, c condition) entry {
 	return e
 }
 
-// notInstalled returns the entry of a job whose queue has no controller.
+// notInstalled returns the entry for a job with a queue in a cluster where such queues are not installed.
 func notInstalled(v view, _ condition) entry {
 	if v.spec.T9kScheduler() == nil {
 		return entry{
@@ -66,7 +66,7 @@ func notInstalled(v view, _ condition) entry {
 // unspecified matches the message of the API server about a ResourceQuota that requires requests or limits.
 var unspecified = regexp.MustCompile(`failed quota: (\S+): must specify (.+)`)
 
-// quotaRefuses returns the entry of a job that waits for a ResourceQuota.
+// quotaRefuses returns the entry for a job that waits for a ResourceQuota.
 func quotaRefuses(_ view, c condition) entry {
 	e := entry{
 		cause: "The job waits for a ResourceQuota of the namespace {namespace}: {message}.",
@@ -88,7 +88,7 @@ func quotaRefuses(_ view, c condition) entry {
 	return e
 }
 
-// createFailed returns the entry of an object that the API server rejects.
+// createFailed returns the entry for an object that the API server rejects.
 func createFailed(v view, c condition) entry {
 	e := entry{
 		cause: "The API server rejects an object that the job needs: {message}.",
@@ -132,7 +132,8 @@ func createFailed(v view, c condition) entry {
 	return e
 }
 
-// quotaWords returns the resources of a ResourceQuota that have no room, for a sentence.
+// quotaWords describes the resources that have no room in a ResourceQuota, for a sentence. Each argument is a list
+// such as "cpu=2,memory=4Gi".
 func quotaWords(requested, used, limited string) string {
 	values := func(list string) map[string]string {
 		m := map[string]string{}

@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// restarting returns the entry of a job that replaces replicas.
+// restarting returns the entry for a job that replaces replicas.
 func restarting(v view, c condition) entry {
 	if late := overdue(withoutCount(c.message)); late != "" {
 		return entry{

@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// replicasRunning returns the entry of a job that runs.
+// replicasRunning returns the entry for a job that runs.
 func replicasRunning(v view, _ condition) entry {
 	running, all := v.counts()
 	e := entry{cause: fmt.Sprintf("Its replicas run or have ended (%d of %d)", running, all), see: seeRunning}

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// sentences joins texts to a paragraph. It omits empty ones.
+// sentences joins texts into a paragraph. It omits empty texts.
 func sentences(texts ...string) string {
 	var full []string
 	for _, text := range texts {
@@ -28,7 +28,7 @@ func sentence(message string) string {
 	return string(unicode.ToUpper(first)) + message[size:]
 }
 
-// firstLine returns the first line of a text that is not empty.
+// firstLine returns the first nonempty line of a text.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -38,7 +38,7 @@ func firstLine(text string) string {
 	return ""
 }
 
-// waitingCount matches the number of replicas at the beginning of the condition Running.
+// waitingCount matches the number of replicas at the beginning of the message of the condition Running.
 var waitingCount = regexp.MustCompile(`^(the replica is|[0-9]+ of [0-9]+ replicas (is|are)) not running yet: `)
 
 // withoutCount returns the message of the condition Running without the number of replicas at its beginning.

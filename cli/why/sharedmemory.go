@@ -13,7 +13,7 @@ import (
 var sharedMemory = regexp.MustCompile(`killed by signal: Bus error|shared memory ?\(shm\)|` +
 	`out of shared memory\. Please|unable to write to file </torch_|Error while creating shared memory segment /dev/shm/`)
 
-// doAboutSharedMemory returns what to do about a replica that had too little shared memory. It is empty for all other
+// doAboutSharedMemory returns the advice about a replica that had too little shared memory. It is empty for all other
 // failures.
 func (v view) doAboutSharedMemory(failure batchv1beta1.ReplicaFailure) string {
 	isBusError := failure.ExitCode != nil && *failure.ExitCode == 135 || failure.RankExitCode != nil &&

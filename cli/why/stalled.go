@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// noProgress returns the entry of a training that is stalled. It names the replicas that most likely hang.
+// noProgress returns the entry for a training that is stalled. It names the replicas that most likely hang.
 func noProgress(v view, c condition) entry {
 	e := entry{
 		cause: sentence(c.message) + ".",
@@ -67,7 +67,7 @@ func (v view) reporter(replicas []jobs.Replica) string {
 	return who + ", and often waits for another one that hangs."
 }
 
-// maxSuspects is how many replicas that might hang are named.
+// maxSuspects is the maximum number of suspects that the explanation names.
 const maxSuspects = 3
 
 // suspect is a replica that might hang, or that the others might wait for in vain.
@@ -75,13 +75,13 @@ type suspect struct {
 	jobs.Replica
 
 	node string
-	// problem is the predicate of a sentence about the replica. A lower weight is a stronger reason.
+	// problem is the predicate of a sentence about the replica. A lower weight means a stronger suspicion.
 	problem string
 	weight  int
 }
 
 // suspects returns the replicas that might hang, the most likely first. A replica that hangs usually looks like the
-// others, so there can be none.
+// others, so the result can be empty.
 func (v view) suspects(replicas []jobs.Replica) []suspect {
 	statuses := map[string]batchv1beta1.ReplicaStatus{}
 	for _, task := range v.status.Tasks {
@@ -112,7 +112,8 @@ func (v view) suspects(replicas []jobs.Replica) []suspect {
 	return found
 }
 
-// notReady returns the replicas whose pods run but are not ready, with their nodes. At most three are named.
+// notReady returns the replicas whose pods run but are not ready, with their nodes. It names at most three replicas,
+// and counts the others.
 func (v view) notReady() []string {
 	var names []string
 	for i := range v.Pods {
@@ -132,7 +133,7 @@ func (v view) notReady() []string {
 	return names
 }
 
-// isSilent reports whether a pod runs but is not ready.
+// isSilent reports whether a pod runs, is not being deleted, and is not ready.
 func isSilent(pod *corev1.Pod) bool {
 	return pod != nil && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && !isReady(*pod)
 }

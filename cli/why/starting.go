@@ -16,7 +16,7 @@ import (
 // waitContainer is the init container that waits for the host names of other replicas.
 const waitContainer = "wait-for-peers"
 
-// sameFor returns that other pods have the same problem, as part of a sentence.
+// sameFor returns how many other pods have the same problem, as part of a sentence. It is empty if there are none.
 func (v view) sameFor() string {
 	switch n := v.stuck.others; n {
 	case 0:
@@ -37,13 +37,13 @@ func startWords(message string) string {
 	return quote(strings.TrimSuffix(message, ": unknown"))
 }
 
-// missing matches the message about a Secret or a ConfigMap that does not exist.
+// missing matches the message about a Secret, ConfigMap, PersistentVolumeClaim or ServiceAccount that does not exist.
 var missing = regexp.MustCompile(`\b(secret|configmap|persistentvolumeclaim|serviceaccount) "([^"]+)" not found`)
 
 // missingKey matches the message about a key that a Secret or a ConfigMap does not have.
 var missingKey = regexp.MustCompile(`couldn't find key ([\w.-]+) in (Secret|ConfigMap) (?:[^/\s]+/)?(\S+)`)
 
-// containerConfig returns the entry of a container that cannot be created or started.
+// containerConfig returns the entry for a container that cannot be created or started.
 func containerConfig(v view, c condition) entry {
 	e := entry{
 		cause: sentence(withoutCount(c.message)) + ".", next: []step{describePod}, see: seePending,
@@ -61,8 +61,8 @@ func containerConfig(v view, c condition) entry {
 	return e
 }
 
-// missingObject returns the entry of a pod that needs an object which does not exist, or a key that the object does not
-// have. It is nil if the message is about something else.
+// missingObject returns the entry for a pod that needs an object that does not exist, or a key that an object does
+// not have. It returns nil if the message is about something else.
 func missingObject(message string) *entry {
 	kinds := map[string]string{
 		"secret": "Secret", "configmap": "ConfigMap", "persistentvolumeclaim": "PersistentVolumeClaim",
@@ -101,7 +101,8 @@ func isName(word string) bool {
 	return word != "" && len(validation.IsDNS1123Subdomain(word)) == 0
 }
 
-// The reasons of the events of a pod that cannot start, and of one that is starting. The newest event decides.
+// Reasons of the events of a pod. If the newest of these events has a reason in troubles, the pod cannot start. If it
+// has a reason in steps, the pod is starting.
 var (
 	troubles = []string{
 		"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedPrepareDynamicResources", "NetworkNotReady",
@@ -109,10 +110,10 @@ var (
 	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
 )
 
-// isStarting matches a message that only tells that a pod is starting.
+// isStarting matches a message that only reports that a pod is starting, and names no problem.
 var isStarting = regexp.MustCompile(` is starting($|, but )`)
 
-// starting returns the entry of a job whose pods have nodes and are starting.
+// starting returns the entry for a job whose pods have nodes and are starting.
 func starting(v view, c condition) entry {
 	e := entry{
 		cause: "A pod waits: " + quote(withoutCount(c.message)) + ".",

@@ -13,17 +13,20 @@ import (
 // stuck is a pod that does not run.
 type stuck struct {
 	pod *corev1.Pod
-	// reason is the reason in the status of a job, and word the reason that the kubelet gives.
+	// reason is the reason that the controller reports for a job with such a pod, such as ImagePull. word is the reason
+	// that the kubelet or the scheduler reports, such as ImagePullBackOff.
 	reason, word string
-	// container and image are those of the container that waits. They are empty if the pod has no node.
+	// container is the name of the container that waits because of the reason, and image is its image. They are empty if
+	// no container waits because of it, for example if the pod has no node.
 	container, image string
-	// message is that of the scheduler or the kubelet.
+	// message is the message of the scheduler or the kubelet.
 	message string
 	// others is how many other pods wait for the same reason.
 	others int
 }
 
-// findStuck returns the pod that keeps the job from running, preferably one that cannot start without help.
+// findStuck returns a pod that keeps the job from running, preferably a pod that cannot start without help. Nil means
+// that there is none.
 func (v view) findStuck() *stuck {
 	var found *stuck
 	for i := range v.Pods {
@@ -43,7 +46,7 @@ func (v view) findStuck() *stuck {
 	return found
 }
 
-// stuckOf returns why a pod does not run.
+// stuckOf returns the description of a pod that does not run.
 func stuckOf(pod *corev1.Pod) *stuck {
 	reason, _ := policy.WhyPending(pod)
 	s := &stuck{pod: pod, reason: reason}
@@ -70,7 +73,8 @@ func stuckOf(pod *corev1.Pod) *stuck {
 	return s
 }
 
-// isCauseOf reports whether a waiting container with the kubelet's reason has the reason in the status of a job.
+// isCauseOf reports whether the controller reports the reason, such as ImagePull, for a job with a container that
+// waits with the reason word of the kubelet, such as ImagePullBackOff.
 func isCauseOf(reason, word string) bool {
 	probe := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: word}},

@@ -9,7 +9,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// boardTroubles are the reasons of a TensorBoard that are worth a sentence: it does not run until somebody acts.
+// boardTroubles are the reasons of a TensorBoard that the text of the explanation mentions, because somebody might
+// have to act.
 var boardTroubles = []string{
 	tensorboardv1beta1.ReasonCulled, tensorboardv1beta1.ReasonClaimNotReady, tensorboardv1beta1.ReasonClaimExclusive,
 	tensorboardv1beta1.ReasonCrashing, tensorboardv1beta1.ReasonProbeFailed, tensorboardv1beta1.ReasonFetchFailed,

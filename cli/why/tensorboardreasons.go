@@ -84,7 +84,7 @@ var tensorBoard = map[string]entry{
 	schedulerv1beta1.ReasonPriorityClassMismatch: boardWaits("cannot start with the PriorityClass of its pod"),
 }
 
-// boardWaits returns the entry of a TensorBoard that does not run.
+// boardWaits returns the entry for a TensorBoard that does not run.
 func boardWaits(how string) entry {
 	return entry{
 		cause: "Its TensorBoard " + how + ": {message}.", do: "The training does not wait for it.",
@@ -92,7 +92,8 @@ func boardWaits(how string) entry {
 	}
 }
 
-// boardNotPermitted returns the entry of a TensorBoard that the job controller must not read or change.
+// boardNotPermitted returns the entry for a TensorBoard that the job controller lacks a permission to read, change or
+// delete.
 func boardNotPermitted(verb string) entry {
 	return entry{
 		cause: "The controller cannot " + verb + " the TensorBoard of the job: {message}.",

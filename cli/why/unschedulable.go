@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// unschedulable returns the entry of pods that fit on no node.
+// unschedulable returns the entry for pods that fit on no node.
 func unschedulable(v view, c condition) entry {
 	message := withoutCount(c.message)
 	if s := v.stuck; s != nil && s.word == corev1.PodReasonUnschedulable && s.message != "" {
@@ -55,7 +55,7 @@ func unschedulable(v view, c condition) entry {
 	return e
 }
 
-// partiallyRunning returns the entry of an elastic job that trains with fewer replicas than it expects.
+// partiallyRunning returns the entry for an elastic job that trains with fewer replicas than it expects.
 func partiallyRunning(v view, c condition) entry {
 	running, all := v.counts()
 	cause := fmt.Sprintf("The job is elastic, and trains with %d of %d replicas.", running, all)
@@ -72,7 +72,7 @@ func partiallyRunning(v view, c condition) entry {
 	return e
 }
 
-// othersUnschedulable returns that other pods wait, too, as part of a sentence.
+// othersUnschedulable returns how many other pods are also unschedulable, as part of a sentence.
 func (v view) othersUnschedulable() string {
 	if v.stuck == nil || v.stuck.word != corev1.PodReasonUnschedulable {
 		return ""
@@ -80,7 +80,7 @@ func (v view) othersUnschedulable() string {
 	return v.sameFor()
 }
 
-// asks returns a sentence with the resources that each pod requests.
+// asks returns a sentence with the resources that the pod requests.
 func (v view) asks() string {
 	words := resourceWords(v.requests())
 	if words == "" {
@@ -89,8 +89,9 @@ func (v view) asks() string {
 	return " The pod requests " + words + "."
 }
 
-// asksTooMuch returns a sentence if the pod requests more of a resource than any node has in total. The sentence is
-// about the first such resource, by name. It is empty if there is none, or if the nodes are not known.
+// asksTooMuch returns a sentence if the pod requests more of a resource than any node has in total. If there are
+// several such resources, the sentence is about the first by name. It is empty if there is none, or if the nodes are
+// not known.
 func (v view) asksTooMuch() string {
 	if len(v.Nodes) == 0 {
 		return ""
@@ -114,7 +115,8 @@ func (v view) asksTooMuch() string {
 	return ""
 }
 
-// requests returns what the pod that waits requests, or the first pod of the job.
+// requests returns the resources that the waiting pod requests. If no pod waits, it returns those that the leader
+// requests.
 func (v view) requests() corev1.ResourceList {
 	if v.stuck != nil {
 		return requestsOf(&v.stuck.pod.Spec)
@@ -125,7 +127,8 @@ func (v view) requests() corev1.ResourceList {
 	return nil
 }
 
-// requestsOf returns what a pod requests. A container without a request for a resource requests its limit.
+// requestsOf returns the resources that a pod requests. If a container has a limit for a resource but no request, the
+// limit counts as the request.
 func requestsOf(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -154,8 +157,8 @@ func resourceWords(list corev1.ResourceList) string {
 // taint matches the scheduler's words about a taint, with the key of the taint.
 var taint = regexp.MustCompile(`^node\(s\) had untolerated taint(?:\(s\))?(?: \{([^:}]*)[^}]*\})?`)
 
-// schedulerWords returns the message of a scheduler about a pod in plain words. It returns the message itself, without
-// the part about preemption, if it has another form.
+// schedulerWords returns the message of a scheduler about a pod in plain words. If the message does not have the
+// usual form, the result quotes it without the part about preemption.
 func schedulerWords(message string) string {
 	message = policy.SchedulerMessage(clean(message))
 	if message == "" {
@@ -205,14 +208,15 @@ func schedulerWords(message string) string {
 	return fmt.Sprintf("Of the %s nodes, %s.", all, listed(words))
 }
 
-// singular returns the predicate of a sentence about several nodes for one node.
+// singular turns the predicate of a sentence about several nodes into one about a single node.
 func singular(words string) string {
 	verb, rest, _ := strings.Cut(words, " ")
 	one := map[string]string{"have": "has", "are": "is", "do": "does", "lack": "lacks"}[verb]
 	return cmp.Or(one, verb) + " " + rest
 }
 
-// rankOf returns the position of words about nodes: too few resources come first, since a user can request less.
+// rankOf returns the number by which schedulerWords sorts the predicates of nodeWords. Predicates about too few
+// resources come first, because the user can request less.
 func rankOf(words string) int {
 	if strings.Contains(words, "too little") {
 		return 0
@@ -220,7 +224,8 @@ func rankOf(words string) int {
 	return 1
 }
 
-// nodeWords returns why a node does not take a pod, as the predicate of a sentence after the number of nodes.
+// nodeWords returns the scheduler's reason why nodes do not take a pod, as the predicate of a sentence about several
+// nodes, such as "have too little cpu left".
 func nodeWords(reason string) string {
 	if resource, ok := strings.CutPrefix(reason, "Insufficient "); ok {
 		return "have too little " + resource + " left"

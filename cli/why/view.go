@@ -20,15 +20,15 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// view is the facts about a job, with the values that texts and commands name.
+// view has the facts about a job, and values that are derived from them.
 type view struct {
 	Facts
 
 	status *batchv1beta1.JobStatus
 	spec   framework.JobSpec
-	// stuck is the container or the pod that keeps the job from running. Nil means that none is known.
+	// stuck is a pod that keeps the job from running. Nil means that none is known.
 	stuck *stuck
-	// names are the values of the placeholders of texts and commands.
+	// names maps the placeholders of texts and commands, without their braces, to their values.
 	names map[string]string
 }
 
@@ -43,7 +43,8 @@ func newView(facts Facts) view {
 	return v
 }
 
-// allNames returns the values of the placeholders, as texts can show them. A value that is not known is missing.
+// allNames returns the values of the placeholders, in a form that is safe to print. It omits placeholders whose
+// values are not known.
 func (v view) allNames() map[string]string {
 	leader, template := v.leader()
 	names := map[string]string{
@@ -81,10 +82,10 @@ func (v view) allNames() map[string]string {
 	return names
 }
 
-// maxName is how many characters of a name a text shows. No object has a longer name, but an image can.
+// maxName is the maximum number of characters of a name in a text. No object has a longer name, but an image can.
 const maxName = 253
 
-// condition is a condition, or another place of a status that has a reason.
+// condition is a condition of an object, an event, or another part of a status that has a reason.
 type condition struct {
 	object, name, reason, message string
 	since                         time.Time
@@ -138,7 +139,7 @@ func (v view) pod(replica string) *corev1.Pod {
 	return &v.Pods[i]
 }
 
-// waitingReplicas returns the names of the replicas that the status shows as not running.
+// waitingReplicas returns the names of the replicas that the status shows as Creating, Pending or Failed.
 func (v view) waitingReplicas() []string {
 	var names []string
 	for _, task := range v.status.Tasks {
@@ -173,7 +174,8 @@ func (v view) lastFailure() *batchv1beta1.ReplicaFailure {
 	return &v.status.Failures[0]
 }
 
-// workloadName returns the name of the Workload of the job, or an empty string.
+// workloadName returns the name of the Workload of the job. If the Workload is not known, it returns the name of the
+// job if the job has a LocalQueue, and otherwise an empty string.
 func (v view) workloadName() string {
 	if v.Workload != nil {
 		return v.Workload.Name
@@ -184,7 +186,7 @@ func (v view) workloadName() string {
 	return ""
 }
 
-// canChange reports whether a pause lets the user change the templates of the job.
+// canChange reports whether the user can change the templates of the job while it is paused.
 func (v view) canChange() bool {
 	return !v.status.Decided() && !v.spec.RunMode.Debugging() && v.spec.RunsHere()
 }
@@ -238,7 +240,7 @@ func seen(e corev1.Event) time.Time {
 // that neither is known.
 func (v view) mainContainer(replica string) *corev1.Container {
 	var containers []corev1.Container
-	if pod := v.pod(replica); pod != nil { // admission can change it, for example by a LimitRange
+	if pod := v.pod(replica); pod != nil { // unlike the template, the pod can have the limits of a LimitRange
 		containers = pod.Spec.Containers
 	} else if role := v.roleOf(replica); role != nil && role.Template != nil {
 		containers = role.Template.Spec.Containers

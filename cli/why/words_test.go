@@ -364,7 +364,7 @@ func TestCommandsKeepQuotedNames(t *testing.T) {
 	}
 }
 
-// The namespace of the user says nothing about the nodes, but they must be those of the selected cluster.
+// Nodes have no namespace, so a command about nodes needs only the flags that select the cluster.
 func TestCommandsAboutTheClusterHaveOnlyTheFlagsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	facts := factsAbout(t, "", "")

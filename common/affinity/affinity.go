@@ -23,10 +23,11 @@ func Restrict(pod *corev1.PodSpec, requirements corev1.NodeSelectorTerm) {
 		}
 		return
 	}
-	// The terms are alternatives, so each term gets the requirements.
+	// A pod can run on a node that matches any one of the terms, so the requirements must be added to each term.
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		// An empty term matches no node, and the API server rejects changes of such a term of a pod.
+		// An empty term matches no node. Leave it empty, because the API server rejects an update of a pod that changes an
+		// empty term.
 		if !isEmpty(*term) {
 			term.MatchExpressions = append(term.MatchExpressions, requirements.MatchExpressions...)
 			term.MatchFields = append(term.MatchFields, requirements.MatchFields...)

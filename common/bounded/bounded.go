@@ -1,4 +1,4 @@
-// Package bounded keeps input from others within limited memory.
+// Package bounded limits the memory for input from other programs and from users.
 package bounded
 
 import (
@@ -9,9 +9,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// List returns the items of a JSON array, or nil for null. More than the given number of items are an error, because
-// many empty items are short as text but large in memory. Error messages use the given name of the items, for example
-// "sources".
+// List returns the items of a JSON array, or nil for null. It returns an error if the array has more items than the
+// argument most allows, because a short text can contain very many empty items, which need much memory. The argument
+// called is the name of the items in error messages, for example "sources".
 func List[T any](text []byte, most int, called string) ([]T, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if start, err := decoder.Token(); err != nil || start == nil { // null has no items
@@ -33,8 +33,8 @@ func List[T any](text []byte, most int, called string) ([]T, error) {
 	return items, nil
 }
 
-// Pick returns the named entries of labels or annotations. Values are truncated to the given number of bytes. It
-// returns nil if there are none of these entries.
+// Pick returns the entries of labels or annotations that have one of the names. It truncates their values to the
+// given number of bytes. It returns nil if no entry has one of the names.
 func Pick(from map[string]string, names []string, most int) map[string]string {
 	var picked map[string]string
 	for _, name := range names {

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxOwner is longer than any reference to an owner of our kinds, in bytes.
+// maxOwner is the maximum size of a reference to an owner, in bytes. References to owners of our kinds are smaller.
 const maxOwner = 512
 
-// Owner returns the reference to the owner that controls an object. It returns nil if there is none, or if no object of
-// our kinds can be the owner. The API server limits no field of a reference, and controllers use the name in the URLs
-// of their requests. So a reference of more than 512 bytes is ignored, and also one whose name is no DNS subdomain.
+// Owner returns the reference to the owner that controls an object. It returns nil if the object has no such owner,
+// or if the reference is longer than 512 bytes or its name is not a DNS subdomain. The API server does not limit the
+// fields of a reference, but controllers keep the reference in memory and use the name in the URLs of their requests.
 func Owner(object metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || !isPlausible(owner) {

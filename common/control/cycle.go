@@ -77,7 +77,7 @@ func Retry(err error) (reconcile.Result, error) {
 }
 
 // isConflict reports whether an error is a conflict. Joined errors count as a conflict only if all of them are
-// conflicts, because the caller drops the error of a conflict.
+// conflicts, because Retry does not return a conflict, and would hide the other errors.
 func isConflict(err error) bool {
 	joined, isJoined := err.(interface{ Unwrap() []error })
 	if !isJoined {
@@ -86,7 +86,7 @@ func isConflict(err error) bool {
 	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isConflict(err) })
 }
 
-// Requeue is when to reconcile an object again if no event requeues it before. The zero value means never.
+// Requeue is when to reconcile an object again if no event requeues the object earlier. The zero value means never.
 type Requeue struct {
 	// At is the time. Zero means never.
 	At time.Time

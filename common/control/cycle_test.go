@@ -25,7 +25,7 @@ func TestCycle(t *testing.T) {
 	broken := errors.New("the API server is down")
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "training", errors.New("it was changed"))
 	for name, tc := range map[string]struct {
-		first   map[string]error // results by step: nil changes the state, errUnneeded does not
+		first   map[string]error // results by step: only a step with nil changes the state
 		observe error
 		act     error
 		again   Requeue

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// admitter is what admits the pods of a job.
+// admitter is the kind of admission that the pods of a job need.
 type admitter int
 
 const (
@@ -22,7 +22,7 @@ const (
 	byWorkload
 )
 
-// admissionOf returns what admits the pods of a job.
+// admissionOf returns the kind of admission that the pods of a job need. A job that is being deleted needs none.
 func admissionOf(job client.Object, spec framework.JobSpec) admitter {
 	switch {
 	case !job.GetDeletionTimestamp().IsZero():
@@ -36,10 +36,10 @@ func admissionOf(job client.Object, spec framework.JobSpec) admitter {
 	}
 }
 
-// isForKueue reports whether Kueue admits the job.
+// isForKueue reports whether the job has the label of a LocalQueue, which means that Kueue must admit it.
 func isForKueue(job client.Object) bool { return job.GetLabels()[kueuev1beta2.LabelQueueName] != "" }
 
-// changeAdmission makes a change of the object through which the job is admitted.
+// changeAdmission applies a change to the Workload or the PodGroup of the job.
 func (r *Reconciler[J]) changeAdmission(ctx context.Context, job J, change view.Change) error {
 	if isForKueue(job) {
 		return r.workloads.Apply(ctx, job, change)

@@ -26,7 +26,8 @@ const mainContainer = jobtest.MainContainer
 
 type podOption = jobtest.PodOption
 
-// wantOwnedMeta returns the metadata of an object that has the name of the job from jobtest.NewJob and is owned by it.
+// wantOwnedMeta returns the expected metadata of an object that the job of jobtest.NewJob owns. The object has the
+// name of the job.
 func wantOwnedMeta() metav1.ObjectMeta {
 	owner := &metav1.ObjectMeta{Name: "job", UID: "job-uid"}
 	return metav1.ObjectMeta{

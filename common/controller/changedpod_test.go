@@ -47,7 +47,7 @@ func TestRefuseChanged(t *testing.T) {
 		advice  = ": exempt these labels or the namespace from the webhook or policy"
 	)
 	for name, tc := range map[string]struct {
-		// changes changes the labels as an admission webhook or policy does.
+		// The function changes replaces the labels as an admission webhook or policy does.
 		changes func(labels map[string]string)
 		// answer is the answer of the API server to the deletion.
 		answer error

@@ -55,7 +55,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *view.Job, d 
 	return nil
 }
 
-// createPod builds a pod and creates it. It waits for memory if too many pods are being created.
+// createPod builds a pod and creates it. If the pods that are being created use too much memory, createPod waits
+// first.
 func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) error {
 	if err := r.pods.Acquire(ctx, job.GetNamespace(), c.Size); err != nil {
 		return fmt.Errorf("waiting for %d bytes of memory to create pod %s: %w", c.Size, c.Name, err)
@@ -81,15 +82,17 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) 
 	return nil
 }
 
-// setToken sets a new token of a pod that can report the progress of the training.
+// setToken sets the annotation with the progress token to a new token, if the pod can report the progress of the
+// training.
 func setToken(pod *corev1.Pod, newToken func() string) {
 	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
 		pod.Annotations[batchv1beta1.AnnotationProgressToken] = newToken()
 	}
 }
 
-// createOwned creates an object of the job. It never changes an existing object of the same name. Errors are of type
-// *report.RefusedError unless a retry can succeed.
+// createOwned creates an object of the job. It never changes an existing object of the same name. If the job already
+// has the object, the error is an *owned.NotCachedError. If the API server rejects the object, or if an object of
+// this name belongs to another owner, the error is a *report.RefusedError.
 func (r *Reconciler[J]) createOwned(
 	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
 ) error {

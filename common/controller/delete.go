@@ -29,8 +29,9 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	return nil
 }
 
-// releaseAndDelete releases pods and then deletes pods. Preconditions ensure that only the pods that were seen are
-// deleted. If a pod cannot be released, the others are still deleted.
+// releaseAndDelete removes FinalizerLeader from the pods that the decision releases, and then deletes the pods that
+// the decision deletes. Preconditions ensure that it does not delete a later pod of the same name. If it cannot
+// release a pod, it still deletes the others.
 func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
 	released, err := r.release(ctx, job, d.Releases)
 	return errors.Join(
@@ -52,7 +53,7 @@ func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.Namespac
 func (r *Reconciler[J]) deletePods(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption,
 ) error {
-	goOn := func(error) bool { return true } // the deletion of another pod can succeed
+	goOn := func(error) bool { return true } // the deletion of another pod might succeed
 	return inParallel(len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

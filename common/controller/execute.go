@@ -19,9 +19,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// execute carries out a decision. It writes the status first, so that no failure is lost. If the write can be
-// delayed, execute leaves it to a later reconcile. Then it changes the PodGroup or the Workload, releases and deletes
-// pods, and creates objects. It changes the TensorBoard last.
+// execute carries out a decision. It first writes the status, so that no failure is lost, unless a later reconcile
+// can write it. After that, execute changes the PodGroup or the Workload, releases and deletes pods, creates objects,
+// and finally changes the TensorBoard.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (control.Requeue, error) {
 	requeue := control.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
 	delay := r.delayCreations(job, &d.Decision)
@@ -56,7 +56,8 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return requeue, err
 		}
-		// Do not return the error. With an error the queue determines the backoff, but the job can be due earlier.
+		// Do not return the error. If Reconcile returned an error, the queue would determine the next reconcile with its
+		// backoff, but the job can be due earlier.
 		requeue.By(r.after(policy.RefusalDelay(r.refusedFor(job))))
 	} else if errors.Is(err, errRelabelled) {
 		requeue.By(r.after(relabelledDelay))
@@ -71,7 +72,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 
 // changeJob deletes the job or writes its status, if the decision requires it. If the write is delayed, due is the
 // time of the write. If the job has changed since it was read, err is a conflict. changeJob does not check for a
-// conflict if the decision now changes neither the job nor its objects.
+// conflict if it writes nothing and the decision changes no other objects.
 func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, d decision) (due time.Time, err error) {
 	if d.DeleteJob {
 		return due, r.deleteJob(ctx, job)
@@ -85,8 +86,8 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, 
 }
 
 // confirm returns a conflict if the job was changed since it was read. It is only needed if the status is not
-// written, because a status write has an optimistic lock. Without either check, the controller could act on an
-// outdated spec, or create pods again for a job that ends.
+// written, because a status write also fails with a conflict. Without any check for conflicts, the controller could
+// act on an outdated spec, or create pods again for a job that ends.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)

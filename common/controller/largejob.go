@@ -22,25 +22,27 @@ const (
 	// ordinary templates has this size. Of a larger job the cache holds only the metadata, the phase and the progress.
 	// Such a job is read from the API server when it is reconciled.
 	maxCachedJob = 128 << 10
-	// maxProgress is more than the size of the progress that the controller writes into the status, in bytes of memory.
+	// maxProgress is the largest progress of a large job that the cache keeps, in bytes of memory. The progress that the
+	// controller writes into the status is always smaller.
 	maxProgress = 16 << 10
 	// largeJobMemory limits the memory for large jobs that are reconciled at the same time, in bytes.
 	largeJobMemory = 128 << 20
-	// costOfLargeJob is the number of copies of a large job that a reconcile has in memory: as it was read, decoded, with
-	// two statuses, and with a pod of the largest template.
+	// costOfLargeJob is the memory that a reconcile of a large job needs, in multiples of the size of the job. It has
+	// room for the response of the API server, the decoded job, two statuses, and a pod of the largest template.
 	costOfLargeJob = 4
 	// podMemory limits the memory for pods that are created at the same time, in bytes. A pod can be in memory three
 	// times: as it was built, encoded, and as the API server returned it.
 	podMemory = 32 << 20
 )
 
-// keysRead are the labels and annotations of a job that the controller reads: those of Kueue.
+// keysRead are the keys of the labels and annotations of a job that the controller reads, except the annotations with
+// kueuev1beta2.PrefixParameter. All of them belong to Kueue.
 var keysRead = []string{
 	kueuev1beta2.LabelQueueName, kueuev1beta2.LabelPriorityClass, kueuev1beta2.LabelMaxExecTime,
 	kueuev1beta2.LabelMultiKueueOrigin, kueuev1beta2.PrebuiltWorkload, kueuev1beta2.AnnotationAdmissionGatedBy,
 }
 
-// maxValue limits the length of a label or annotation in the cache, in bytes.
+// maxValue limits the length of the cached value of each key in keysRead, in bytes.
 const maxValue = 1 << 10
 
 // onlyRead returns the labels or annotations that the controller reads.
@@ -73,19 +75,20 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 	}.Transform
 }
 
-// newLargeJobs returns a reader of jobs.
+// newLargeJobs returns a reader of jobs. The reader reads large jobs from the API server, and limits the memory for
+// them.
 func newLargeJobs(api client.Reader) large.Reader {
 	return large.NewReader(api, costOfLargeJob, largeJobMemory)
 }
 
-// sizeWithoutStatus returns the size of a job in the storage of the API server, in bytes and without the status.
+// sizeWithoutStatus returns the size of a job without its status in the storage of the API server, in bytes.
 func sizeWithoutStatus[J framework.Job](job J) int {
 	status := *job.JobStatus()
 	*job.JobStatus() = batchv1beta1.JobStatus{}
 	content, err := json.Marshal(job)
 	*job.JobStatus() = status
 	if err != nil {
-		return 0 // not possible, because the job was read from JSON
+		return 0 // not possible: a job that was read from JSON can be written as JSON
 	}
 	return len(content)
 }

@@ -84,7 +84,7 @@ func TestAChangedAnnotationForKueueRequeuesTheJob(t *testing.T) {
 	}
 }
 
-// A cache transforms each listed object twice.
+// The transform function must be idempotent, because a cache transforms each listed object twice.
 func TestCacheTransformIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"a small job": maxCachedJob / 2, "a large job": maxCachedJob} {

@@ -13,9 +13,11 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// observeNodes reads the nodes of the pods that a taint evicts. A pod does not show which taint evicts it, and a tenant
-// can tolerate any. So a pod whose node responds is replaced with a copy that counts as evicted. Without the permission
-// to read nodes, all of these pods count as pods of lost nodes.
+// observeNodes finds out whether the pods that a taint evicts are on lost nodes or on nodes that respond. A pod does
+// not show which taint evicts it. Its tolerations do not show it either, because a tenant chooses them. So
+// observeNodes reads the node. If the node responds, observeNodes replaces the pod in pods with a copy that counts as
+// evicted. If a node does not exist, or the controller has no permission to read it, the pods on it count as pods of
+// a lost node.
 func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev1.Pod) error {
 	evicted := map[string][]string{} // pods by node
 	for name, pod := range pods {

@@ -27,7 +27,7 @@ const (
 // otherCause replaces all causes that are not in causes, so that the number of label values is bounded.
 const otherCause = "Other"
 
-// causes are the values of the label cause.
+// causes are the values of the label cause, besides otherCause.
 var causes = []string{
 	batchv1beta1.ReasonError, batchv1beta1.ReasonOOMKilled, batchv1beta1.ReasonEvicted, batchv1beta1.ReasonPreempted,
 	batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonNodeShutdown, batchv1beta1.ReasonDisrupted, batchv1beta1.ReasonDeleted,
@@ -38,8 +38,8 @@ var causes = []string{
 // durations are the buckets of the histograms, in seconds: from the start of a small pod to a day in a queue.
 var durations = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}
 
-// jobMetrics are the counters and histograms of jobs of one kind. An occurrence is observed once, when the status that
-// reports it is written.
+// jobMetrics are the counters and histograms of jobs of one kind. Each start, restart, recovery and stall is observed
+// once: when the status that reports it is written.
 type jobMetrics struct {
 	restarts *prometheus.CounterVec
 	start    prometheus.Histogram
@@ -74,7 +74,7 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 	for _, policy := range []batchv1beta1.ProgressPolicy{
 		batchv1beta1.ProgressPolicyNotify, batchv1beta1.ProgressPolicyRestart,
 	} {
-		m.stalls.WithLabelValues(string(policy)) // so that increase() sees the first stall, too
+		m.stalls.WithLabelValues(string(policy)) // begin at 0, so that PromQL's increase() counts the first stall
 	}
 	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery, m.stalls, m.nodes.restarts} {
 		if err := registry.Register(c); err != nil {
@@ -84,7 +84,8 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 	return m, nil
 }
 
-// observe counts a decision after its status was written.
+// observe adds the starts, restarts, recoveries and stalls of a decision to the metrics. Call it after the status in
+// the decision was written.
 func (m *jobMetrics) observe(d plan.Decision) {
 	for _, r := range d.Restarts {
 		cause, counted := r.Cause, "false"

@@ -7,15 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxNodes is how many nodes the metric has at the same time, so that the number of series is bounded in a cluster that
-// replaces its nodes.
+// maxNodes is the maximum number of nodes in the metric. It bounds the number of series in a cluster that replaces
+// its nodes.
 const maxNodes = 500
 
 // nodeMetrics counts restarts by the node that caused them.
 type nodeMetrics struct {
 	restarts *prometheus.CounterVec
 	mutex    sync.Mutex
-	// nodes are the nodes of the metric. The one whose last failure is the longest ago is the first.
+	// nodes are the nodes in the metric, ordered by the last restart that each node caused. The node whose last restart
+	// is the oldest is the first.
 	nodes []string
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestRestartsAreCountedByNode(t *testing.T) {
 	t.Parallel()
-	// many has a restart for each of as many nodes as the metric can have. The first node is the oldest.
+	// many has one restart for each of maxNodes nodes. The first node is the oldest.
 	many := make([]decide.Restart, 0, maxNodes)
 	for i := range maxNodes {
 		many = append(many, decide.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
@@ -21,8 +21,7 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 	lost := func(node string) decide.Restart { return decide.Restart{Cause: "NodeLost", Node: node} }
 	for name, tc := range map[string]struct {
 		restarts []decide.Restart
-		// want has the value of each series. Series that it does not mention are not compared if there are maxNodes
-		// nodes.
+		// want maps series to their values. If there are fewer than maxNodes nodes, want must have all series.
 		want map[string]float64
 		// wantGone are series that must not exist.
 		wantGone  []string
@@ -103,7 +102,8 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 	}
 }
 
-// restartsByNode returns the value of each series of the restarts by node, as "node cause", and the number of nodes.
+// restartsByNode returns the values of the metric of restarts by node, and the number of nodes. The key of a value is
+// the text "node cause".
 func restartsByNode(t *testing.T, gatherer prometheus.Gatherer) (map[string]float64, int) {
 	t.Helper()
 	families, err := gatherer.Gather()

@@ -22,8 +22,8 @@ type Options struct {
 	StatusInterval time.Duration
 	// NetworkPolicies configures the NetworkPolicies of jobs.
 	NetworkPolicies network.Policies
-	// ProgressReader selects the pods that read the progress of jobs: those of this controller. NetworkPolicies allow
-	// them. If it is nil, NetworkPolicies do not.
+	// ProgressReader selects the pods of this controller, which read the progress of jobs. The NetworkPolicies of jobs
+	// allow these pods to reach the port for progress. Nil means that the NetworkPolicies allow no such pods.
 	ProgressReader *networkingv1.NetworkPolicyPeer
 	// Namespace is the only namespace to work in. Empty means all namespaces.
 	Namespace string

@@ -18,16 +18,17 @@ type Outputs interface {
 }
 
 const (
-	// maxOutputs is how many outputs are read for one failure.
+	// maxOutputs is the maximum number of containers that one call of readOutputs considers.
 	maxOutputs = 16
-	// outputsPatience is how long reading all outputs of one failure can take. Outputs that were not read by then stay
-	// as they are in the status of the pod.
+	// outputsPatience is how long one call of readOutputs can take. After this time, readOutputs reads no more outputs,
+	// and the remaining containers keep their termination messages.
 	outputsPatience = 5 * time.Second
 )
 
-// readOutputs replaces pods by copies whose termination messages begin with the output of the container. It reports
-// whether it read any output. The termination message that the kubelet writes is not enough: it has only 2 KiB, and the
-// last lines of torchrun fill most of them.
+// readOutputs reads the output of containers that have ended, and reports whether it has read any output. It replaces
+// each pod of such a container in pods with a copy. In the copy, the termination message of the container begins with
+// the output. The termination message that the kubelet writes is not enough: it contains at most 2 KiB of the output,
+// and the last lines of torchrun fill most of that.
 func readOutputs(
 	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []view.Container,
 ) bool {
@@ -49,7 +50,7 @@ func readOutputs(
 			continue // the node might not respond, or the permission might be missing
 		}
 		ended := statuses[i].State.Terminated
-		if !strings.HasSuffix(strings.TrimSpace(output), strings.TrimSpace(ended.Message)) { // its end is cut off
+		if !strings.HasSuffix(strings.TrimSpace(output), strings.TrimSpace(ended.Message)) { // the output lacks its end
 			output += "\n" + ended.Message
 		}
 		ended.Message = output

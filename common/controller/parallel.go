@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit of
-// concurrent calls by one, up to maxParallel, so the concurrency doubles with each round trip. If an admission webhook
-// rejects all requests, only one request is sent.
+// inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit
+// of concurrent calls by one, up to maxParallel, so the concurrency doubles with each round trip. If the first call
+// fails with an error that stops inParallel, such as a rejection by an admission webhook, it is the only call.
 //
-// If mayGoOn returns false for an error, inParallel starts no more calls. It returns the first such error, or the first
-// error if there is no such error. First means in the order of the calls, so that the returned error does not depend on
-// which call is faster.
+// If mayGoOn returns false for an error, inParallel starts no more calls and returns this error. If there are several
+// such errors, inParallel returns the error of the first of these calls. If there is no such error, it returns the
+// error of the first call that failed. In both cases, first means the lowest index and not the earliest time, so that
+// the returned error does not depend on which call is faster.
 func inParallel(n int, mayGoOn func(error) bool, do func(i int) error) error {
 	errs := make([]error, n)
 	done := make(chan int)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// If all calls fail, only few are made. If all calls succeed, they take few round trips.
+// If an early call fails, only few calls are made. If all calls succeed, they take few round trips.
 func TestInParallel(t *testing.T) {
 	t.Parallel()
 	const none = -1
@@ -16,7 +16,7 @@ func TestInParallel(t *testing.T) {
 		n int
 		// failing is the index of the call that fails.
 		failing int
-		// goesOn is the answer of mayGoOn to that error.
+		// goesOn is the result of mayGoOn for that error.
 		goesOn                           bool
 		wantCalls, wantAtOnce, wantTrips int
 	}{
@@ -72,8 +72,8 @@ func TestInParallel(t *testing.T) {
 	}
 }
 
-// An error that stops the calls takes precedence over one that does not. Of several such errors, the first in the order
-// of the calls is returned, whichever call is faster.
+// An error that stops the calls takes precedence over an error that does not. If several errors stop the calls,
+// inParallel returns the error of the call with the lowest index, whichever call is faster.
 func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 	t.Parallel()
 	passed, first, second := errors.New("passed"), errors.New("first"), errors.New("second")

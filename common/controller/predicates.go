@@ -14,7 +14,7 @@ import (
 // noUpdates drops update events.
 var noUpdates = predicate.Funcs{UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false }}
 
-// queueChanges drops updates that leave the labels and annotations for Kueue as they are.
+// queueChanges drops updates that do not change the labels or annotations for Kueue.
 var queueChanges = predicate.Funcs{
 	UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		return !maps.Equal(onlyRead(e.ObjectOld.GetLabels()), onlyRead(e.ObjectNew.GetLabels())) ||
@@ -22,7 +22,8 @@ var queueChanges = predicate.Funcs{
 	},
 }
 
-// copiedChanges passes only changes of the status of jobs that MultiKueue runs in another cluster. Kueue copies them.
+// copiedChanges passes only updates that change the status of a job that MultiKueue runs in another cluster. Kueue
+// copies the status from that cluster.
 func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
 	return updates(func(before, after J) bool {
 		return r.framework.JobSpec(after).RunsElsewhere() &&
@@ -30,14 +31,16 @@ func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
 	})
 }
 
-// deviceFailures passes only changes of the status that record a failure because of an unhealthy device. If the
-// response to the write was lost, the next reconcile can read an older status from the cache. Other failures are still
-// visible in their pods then. A device can be healthy again, so that only this event requeues the job.
+// deviceFailures passes only updates that record a failure because of an unhealthy device in the status. If the
+// response to the write of such a status is lost, the next reconcile can read an older status from the cache.
+// Failures of other kinds do no harm, because that reconcile finds them in the pods again. But a device can be
+// healthy again, and then only the status has the failure. So the event of the write must requeue the job.
 func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
 	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
 }
 
-// updates passes only the updates of jobs that match.
+// updates passes an update if match returns true for it, and drops all others. The arguments of match are the job
+// before and after the update.
 func updates[J framework.Job](match func(before, after J) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		before, wasJob := e.ObjectOld.(J)

@@ -23,25 +23,28 @@ const (
 
 // Preview is everything that a job controller creates for a new job.
 type Preview struct {
-	// Objects are the objects that the controller creates when it sees the job, in this order. Random parts are left
-	// out: the values of Secrets and the tokens of pods.
+	// Objects are the objects that the controller creates immediately, in this order. Random parts are replaced: the
+	// values of Secrets are empty, and the tokens of pods are unknownToken.
 	Objects []client.Object
-	// Admission is the one of Objects that another controller must admit. Nil means that the pods need no admission.
+	// Admission is the PodGroup or the Workload in Objects, which another controller must admit. Nil means that the job
+	// controller creates neither.
 	Admission client.Object
-	// Admitted are the objects that the controller creates after the admission, in this order. Queues, flavors and
-	// topologies can add more to the pods.
+	// Admitted are the objects that the controller creates after the admission, in this order. The real pods can have
+	// more fields, because queues, flavors and topologies can add to them.
 	Admitted []client.Object
-	// Status is the first status of the job. If the controller creates no pods, its conditions show the reason.
+	// Status is the first status of the job. If the controller creates no pods, the conditions in the status show the
+	// reason.
 	Status batchv1beta1.JobStatus
 }
 
-// NewPreview returns what the controller of a framework creates for a job of the given kind, if the job is new and no
-// other objects exist. It decides and builds the objects like the Reconciler. If the job has no UID, it gets
-// UnknownUID. An error describes a fault of a template that the Reconciler finds only when it creates the pod.
+// NewPreview returns the objects that the controller of a framework creates for a new job of the given kind, if no
+// other objects exist. It decides and builds the objects like the Reconciler. If the job has no UID, the objects have
+// UnknownUID as the UID of their owner. NewPreview returns an error if a pod or the Secret of the job cannot be
+// built, for example because of a mistake in a template.
 func NewPreview[J framework.Job](
 	f framework.Framework[J], kind schema.GroupVersionKind, job J, options Options,
 ) (Preview, error) {
-	job = job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
+	job = job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is a J
 	if job.GetUID() == "" {
 		job.SetUID(UnknownUID)
 	}
@@ -86,7 +89,8 @@ func NewPreview[J framework.Job](
 	return p, err
 }
 
-// previewPods returns the pods to create, after the Secret that they share. Random parts are left out.
+// previewPods returns the Secret that the pods share, if the framework has one, and then the pods to create. Random
+// parts are replaced as in Preview. Without pods to create, it returns nothing.
 func previewPods[J framework.Job](
 	f framework.Framework[J], job J, planned *view.Job, creates []view.Creation,
 ) ([]client.Object, error) {

@@ -37,7 +37,7 @@ func (j *boardJob) TensorBoardSpec() *tensorboardv1beta1.TensorBoardSpec { retur
 func (j *boardJob) TensorBoardStatus() *batchv1beta1.DependentStatus     { return j.boardStatus }
 func (j *boardJob) SetTensorBoardStatus(s *batchv1beta1.DependentStatus) { j.boardStatus = s }
 
-// fixed is a framework whose jobs have a given spec.
+// fixed is a framework whose jobs all have the same spec.
 type fixed struct {
 	spec    framework.JobSpec
 	wireErr error

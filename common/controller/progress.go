@@ -22,11 +22,11 @@ type Progress interface {
 	// Follow sets which pods of a job are read from now on, and returns the last readings of these pods. It does not
 	// wait for any pod.
 	Follow(job types.NamespacedName, pods []progress.Pod) []progress.Reading
-	// Forget ends the readings of a job.
+	// Forget stops reading the pods of a job.
 	Forget(job types.NamespacedName)
 }
 
-// noProgress reads nothing.
+// noProgress is a Progress without any readings.
 type noProgress struct{}
 
 // Follow implements Progress.
@@ -35,11 +35,12 @@ func (noProgress) Follow(types.NamespacedName, []progress.Pod) []progress.Readin
 // Forget implements Progress.
 func (noProgress) Forget(types.NamespacedName) {}
 
-// progressEvents is how many events about progress can wait. Further events are dropped: these jobs are reconciled
-// after plan.ProgressInterval.
+// progressEvents is how many events about progress can wait. Further events are dropped. The jobs of dropped events
+// are reconciled after view.ProgressInterval.
 const progressEvents = 1024
 
-// ProgressChanged enqueues a job whose progress was read for the first time. It does not block.
+// ProgressChanged enqueues a job. A progress.Poller calls it when the progress of a pod can be read for the first
+// time, cannot be read anymore, or can be read again, and after the first report. ProgressChanged does not block.
 func (r *Reconciler[J]) ProgressChanged(job types.NamespacedName) {
 	object := r.framework.NewJob()
 	object.SetNamespace(job.Namespace)
@@ -50,13 +51,14 @@ func (r *Reconciler[J]) ProgressChanged(job types.NamespacedName) {
 	}
 }
 
-// observeProgress adds the progress of the training to an observation. A job that reports none costs nothing.
+// observeProgress adds the progress of the training to an observation. If the job reports no progress, does not run
+// here, is being deleted or has finished, observeProgress forgets its progress instead.
 func (r *Reconciler[J]) observeProgress(
 	job client.Object, planned *view.Job, seen *view.Observation, now time.Time,
 ) {
 	key := client.ObjectKeyFromObject(job)
 	if !planned.Spec.ReportsProgress || !planned.Spec.RunsHere() || planned.Deleting || planned.Status.Finished() {
-		r.forgetProgress(key) // an earlier job of the name might have reported
+		r.forgetProgress(key) // an earlier job of the same name might have reported
 		return
 	}
 	seen.Readings = r.readings(key, seen.Pods)
@@ -69,8 +71,8 @@ func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
 	r.options.Memory.progress.forget(job)
 }
 
-// readings returns the last readings of the progress of the pods of a job. The last report of a sidecar that has ended
-// is in the status of its pod. The others are read in the background.
+// readings maps the UIDs of pods of a job to the last readings of their progress. If the sidecar of a pod has ended,
+// its last reading is in the status of the pod. The progress of the other pods is read in the background.
 func (r *Reconciler[J]) readings(
 	job types.NamespacedName, pods map[string]*corev1.Pod,
 ) map[types.UID]view.Reading {
@@ -116,7 +118,8 @@ func readingOf(read progress.Reading, replica string) view.Reading {
 	return reading
 }
 
-// lastReport returns the state with which the sidecar of a pod ended, or nil if the sidecar has not ended.
+// lastReport returns the reading that the sidecar of a pod wrote into its termination message. It returns nil if the
+// sidecar has not ended, if the message is unreadable, or if the time of the end is unknown.
 func lastReport(pod *corev1.Pod) *progress.Reading {
 	statuses := pod.Status.InitContainerStatuses
 	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == framework.ProgressContainer })

@@ -48,7 +48,7 @@ func (p *polled) Follow(_ types.NamespacedName, pods []progress.Pod) []progress.
 
 func (p *polled) Forget(job types.NamespacedName) { p.forgot = append(p.forgot, job) }
 
-// reporting makes a pod one that reports progress, with an address.
+// reporting adds the annotations of a pod that reports progress, and an IP address.
 func reporting(p *corev1.Pod) {
 	p.Annotations = map[string]string{
 		batchv1beta1.AnnotationProgressPort: "29499", batchv1beta1.AnnotationProgressToken: "secret",
@@ -56,7 +56,7 @@ func reporting(p *corev1.Pod) {
 	p.Status.PodIP = "10.0.0.7"
 }
 
-// sidecarEnded makes the sidecar of a pod ended a minute ago with a termination message.
+// sidecarEnded adds the status of a receiver that ended a minute ago, with a termination message.
 func sidecarEnded(message string) podOption {
 	return func(p *corev1.Pod) {
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{
@@ -177,7 +177,7 @@ func TestObserveProgress(t *testing.T) {
 		wantFollowed int
 		wantDue      time.Time
 		wantForgot   []types.NamespacedName
-		// wantJobs is for how many jobs the writes of progress are remembered.
+		// wantJobs is the number of jobs whose writes of progress are remembered.
 		wantJobs int
 	}{
 		"the pods of a job that reports are read":  {job: reports(), wantFollowed: 1, wantDue: now, wantJobs: 1},

@@ -9,29 +9,29 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// progressWritesPerSecond limits the status writes of all jobs that report only progress. The rate can be higher for a
-// short time when more namespaces begin to wait. A write takes the API server about 8 ms.
+// progressWritesPerSecond limits the rate of status writes that change only the progress, for all jobs together. The
+// rate can be higher for a short time when more namespaces begin to wait. A write takes the API server about 8 ms.
 const progressWritesPerSecond = 25
 
-// progressBudget determines when the statuses of jobs are written that report only progress. It spreads these writes
-// over time, and shares them among the namespaces. The zero value is ready to use.
+// progressBudget determines when the status of a job is written if only its progress has changed. It spreads these
+// writes over time, and shares them among the namespaces. The zero value is ready to use.
 type progressBudget struct {
 	mu   sync.Mutex
 	jobs map[types.NamespacedName]*progressWrites
-	// next is when the next write of a namespace is due.
+	// next is the earliest time of the next write of each namespace.
 	next map[string]time.Time
 }
 
-// progressWrites are the writes for one job.
+// progressWrites has the times of the progress writes for one job.
 type progressWrites struct {
 	// last is when the last progress was written. Zero means never.
 	last time.Time
-	// due is when the next write is due. Zero means that there is no news, or that this is not decided.
+	// due is when the next write is due. Zero means that there is no news, or that the time is not determined yet.
 	due time.Time
 }
 
 // due returns when the status of a job can be written next if only its progress has changed. hasNews reports whether
-// there is progress to write. A job without news takes no part of the budget.
+// there is progress to write. A job without news uses no part of the budget.
 func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bool) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,7 +56,8 @@ func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bo
 	return writes.due
 }
 
-// reserve returns when a write of the namespace is due. Namespaces whose writes wait get equal shares of all writes.
+// reserve reserves the next write of the namespace, and returns the time of this write. Namespaces whose writes wait
+// get equal shares of all writes.
 func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
 	for other, next := range b.next {
 		if !next.After(now) {
@@ -67,7 +68,7 @@ func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
 	if !waits {
 		due = now
 	}
-	b.next[namespace] = now // counts as one that waits
+	b.next[namespace] = now // the namespace itself is one of the namespaces that wait
 	b.next[namespace] = due.Add(time.Duration(len(b.next)) * time.Second / progressWritesPerSecond)
 	return due
 }
@@ -91,7 +92,8 @@ func (b *progressBudget) written(job types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// restart drops everything, except that the progress of a job was last written at the given time. Zero means never.
+// restart forgets everything and then notes that the progress of one job was last written at the given time. Zero
+// means never.
 func (b *progressBudget) restart(job types.NamespacedName, last time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

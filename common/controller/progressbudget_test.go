@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A write is due 30 seconds after the last one of the job. The writes of all jobs are spread over time.
+// The progress of a job is written at most once in 30 seconds. The writes for all jobs are spread over time.
 func TestWhenProgressIsDue(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	a, b, other := types.NamespacedName{Namespace: "ns", Name: "a"}, types.NamespacedName{Namespace: "ns", Name: "b"},
 		types.NamespacedName{Namespace: "other", Name: "a"}
 	for name, tc := range map[string]struct {
-		// before happens to the budget before the job a asks.
+		// before prepares the budget before due is called for the job a.
 		before func(*progressBudget)
-		// at is how long after now the job a asks, and want is how long after now its write is due.
+		// at is the time of the call of due for the job a, and want is the returned time. Both are relative to now.
 		at, want time.Duration
 		// without is true if the job a has no news.
 		without bool
@@ -104,13 +104,13 @@ func TestWhenProgressIsDue(t *testing.T) {
 	}
 }
 
-// After a restart of the controller, all jobs ask at the same time.
+// After a restart of the controller, all jobs need a write at the same time.
 func TestWritesOfManyJobsAreSpread(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		// jobs is the number of jobs of each namespace.
 		jobs map[string]int
-		// want is when the last write of each namespace is due.
+		// want is when the last write of each namespace is due, relative to now.
 		want map[string]time.Duration
 	}{
 		"a namespace alone has 25 writes per second": {
@@ -135,7 +135,7 @@ func TestWritesOfManyJobsAreSpread(t *testing.T) {
 	}
 }
 
-// Two namespaces that ask in turn share the writes.
+// Two namespaces with the same number of jobs get equal shares of the writes.
 func TestNamespacesShareTheWrites(t *testing.T) {
 	t.Parallel()
 	budget, writes := &progressBudget{}, map[string]int{}
@@ -147,7 +147,7 @@ func TestNamespacesShareTheWrites(t *testing.T) {
 			}
 		}
 	}
-	// The first write of the first namespace does not wait for the other.
+	// Namespace a has one more write: when it reserves its first write, namespace b does not wait yet.
 	diff(t, "writes in 10 seconds", map[string]int{"a": 126, "b": 125}, writes)
 }
 

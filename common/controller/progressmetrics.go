@@ -19,8 +19,8 @@ const (
 	metricReportTime    = "tensorstack_job_progress_report_timestamp_seconds"
 )
 
-// progressCollector reports the progress of running jobs, as their statuses in the cache show it. The metrics that the
-// training reports are not included: their names would be chosen by tenants.
+// progressCollector reports the progress of running jobs, as their statuses in the cache show it. It does not include
+// the metrics that the training reports: tenants choose their names, so their number is unlimited.
 type progressCollector struct {
 	jobs phases.Objects
 

@@ -104,12 +104,12 @@ func TestMetricsOfProgress(t *testing.T) {
 	}
 }
 
-// A stall counts when the status reports it for the first time.
+// A decision has a stall only if its status reports the stall for the first time. So each stall counts once.
 func TestStallsAreCountedByPolicy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		decision plan.Decision
-		// wantNotify and wantRestart are the counts of the policies.
+		// wantNotify and wantRestart are the counts of stalls by policy.
 		wantNotify, wantRestart int
 	}{
 		"a decision without a stall counts nothing": {},

@@ -28,8 +28,8 @@ const urgentPriority = 1
 // queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// priorityOf returns the priority with which a job is requeued. Without it, the queue uses the priority of the last
-// event.
+// priorityOf returns the priority with which a job is requeued. Without an explicit priority, the queue uses the
+// priority of the last event.
 func priorityOf(d plan.Decision) int {
 	if d.Urgent {
 		return urgentPriority
@@ -37,7 +37,8 @@ func priorityOf(d plan.Decision) int {
 	return 0
 }
 
-// podEvents enqueues the job of a pod, with urgentPriority if the pod fails or is deleted.
+// podEvents enqueues the job of a pod. The job has urgentPriority if the pod fails, or is deleted before it has
+// succeeded.
 func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	jobs := handler.EnqueueRequestsFromMapFunc(r.requestsOfPod)
 	return handler.Funcs{
@@ -62,8 +63,9 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 	}
 }
 
-// failsOrGoes reports whether a pod might have to be replaced, while the peers of its replica wait. It also returns
-// true if a sidecar fails, because only the job knows which container is the main one.
+// failsOrGoes reports whether a pod that has not succeeded has failed or is being deleted. Such a pod might have to
+// be replaced while its peers wait. A failed sidecar counts like a failed main container, because only the job knows
+// which container is the main one.
 func failsOrGoes(object client.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodSucceeded {
@@ -75,7 +77,7 @@ func failsOrGoes(object client.Object) bool {
 		})
 }
 
-// changesOfUser enqueues a job that its user has changed. The change is urgent, since it can release nodes.
+// changesOfUser enqueues an updated job with urgentPriority, because a change by its user can free nodes.
 func changesOfUser() handler.EventHandler {
 	job := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
@@ -83,8 +85,9 @@ func changesOfUser() handler.EventHandler {
 	}
 }
 
-// requestsOfPod returns a request for the job of a pod. Owns of the builder would do the same, but it looks up for each
-// event whether the kind is namespaced. This took 5% of the controller's CPU time when many jobs started.
+// requestsOfPod returns a request for the job of a pod. The Owns method of the builder would do the same. However, it
+// looks up for each event whether the kind is namespaced. This took 5% of the controller's CPU time when many jobs
+// started.
 func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	name := r.jobOf(pod)
 	if name == "" {
@@ -93,9 +96,9 @@ func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []re
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
-// jobOf returns the name of the job that controls a pod. For a held pod that no job controls, it returns the name in
-// the label, or the name of the pod if it has no such label, so that the pod is released. It returns nothing for other
-// pods.
+// jobOf returns the name of the job that controls a pod. For a held pod that no job controls, it returns the value of
+// LabelJobName, or the name of the pod if the pod has no such label. The reconcile of this name releases the pod. For
+// other pods, jobOf returns an empty string.
 func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	owner := bounded.Owner(pod)
 	switch {
@@ -108,7 +111,7 @@ func (r *Reconciler[J]) jobOf(pod client.Object) string {
 	}
 }
 
-// urgently returns a view of the queue that adds requests with urgentPriority.
+// urgently returns a queue that adds requests to q with urgentPriority.
 func urgently(q queue) queue {
 	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		return urgentQueue{q}
@@ -116,7 +119,7 @@ func urgently(q queue) queue {
 	return q // the queue has no priorities
 }
 
-// urgentQueue adds requests with urgentPriority unless they have another priority.
+// urgentQueue adds requests with urgentPriority, unless the caller sets another priority.
 type urgentQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 }

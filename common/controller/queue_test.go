@@ -32,7 +32,7 @@ func TestQueue(t *testing.T) {
 		}
 		return p
 	}
-	trainingJob := func(resourceVersion string) *corev1.Pod { // the kind does not matter
+	trainingJob := func(resourceVersion string) *corev1.Pod { // the kind of the object does not matter
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", ResourceVersion: resourceVersion}}
 	}
 

@@ -28,7 +28,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// ofQuota sets the reason of an error of the creation of a pod, if a ResourceQuota is the cause.
+// ofQuota returns err, the error of the creation of a pod. If a ResourceQuota is the cause, ofQuota sets the reason
+// of the error to ReasonResourceQuotaExceeded.
 func ofQuota(err error) error {
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		if _, ok := quota.ParseRefusal(err.Error()); ok {
@@ -38,9 +39,10 @@ func ofQuota(err error) error {
 	return err
 }
 
-// awaitRoom returns a *report.RefusedError if the pods of a decision that the job needs together must not be created
-// yet because of a ResourceQuota. This concerns a job that the quota has rejected before, and a job that is younger
-// than others that wait for the quota. Otherwise the API server decides.
+// awaitRoom returns a *report.RefusedError if the job must wait for room in a ResourceQuota before it creates the
+// pods that it needs together. Two kinds of jobs might have to wait: a job that the quota has rejected before, and a
+// job that is younger than others that wait for the quota. For all other jobs, awaitRoom returns nil, and the API
+// server checks the quota when the pods are created.
 func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) error {
 	key, waiting := client.ObjectKeyFromObject(job), &r.options.Memory.waiting
 	last := ptr.Deref(meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized),
@@ -48,7 +50,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 	waits := last.Reason == batchv1beta1.ReasonResourceQuotaExceeded
 	pods := d.Creates[:min(d.Together, len(d.Creates))]
 	if len(pods) == 0 {
-		if !waits || d.Status.Decided() { // a job keeps its place while its earlier pods terminate, but not when it ends
+		if !waits || d.Status.Decided() { // a job stays in line while its earlier pods terminate, but not when it ends
 			waiting.Leave(key)
 		}
 		return nil
@@ -78,7 +80,7 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 				return err
 			}
 		}
-		message := last.Message // so that the status does not change
+		message := last.Message // the message stays, so that the status does not change
 		switch {
 		case newest != "":
 			message = newest
@@ -90,9 +92,10 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 	return nil
 }
 
-// fits reports whether a ResourceQuota has room for the pods that the job needs together, beside those of older jobs
-// that wait for it. refusal is how it has rejected a pod of the job, if it has. newest is the message of a dry run, if
-// the pod requests something else by now.
+// fits reports whether a ResourceQuota has room for the pods that the job needs together, in addition to the pods of
+// older jobs that wait for the quota and fit. It also reports true if the quota does not exist or the controller must
+// not read it. refusal is the last rejection of a pod of the job by the quota, and empty if there is none. If the
+// rejected pod has other requests now, newest is the message of a new rejection. Otherwise newest is empty.
 func (r *Reconciler[J]) fits(
 	ctx context.Context, job J, pods []view.Creation, name string, refusal quota.Refusal,
 ) (fits bool, newest string, err error) {
@@ -112,10 +115,13 @@ func (r *Reconciler[J]) fits(
 	return fits, newest, nil
 }
 
-// needsOf returns how much pods use of a ResourceQuota together. It builds only the first and the last pod of each
-// type, because those in between are like the last one. For the type of the rejected pod, it counts what a dry run
-// shows, because admission can change requests, for example by the defaults of a LimitRange. A ResourceQuota with
-// scopes might not apply to other types, so they do not count. An error describes a fault of a template.
+// needsOf returns how much of each resource the pods use together, as a ResourceQuota counts it. It builds only the
+// first and the last pod of each type, because the pods in between are like the last one. For the type of the
+// rejected pod, it counts the requests after admission by the API server, which a dry run shows. They differ from the
+// requests in the template if, for example, a LimitRange sets defaults. If the ResourceQuota has scopes, only the
+// type of the rejected pod counts, because the quota might not apply to other types. If the quota rejects that pod
+// with other requests than before, newest is the message of the new rejection. Otherwise newest is empty. An error
+// describes a mistake in a template.
 func (r *Reconciler[J]) needsOf(
 	ctx context.Context, pods []view.Creation, refusal quota.Refusal, hasScopes bool,
 ) (needs corev1.ResourceList, newest string, err error) {
@@ -156,8 +162,10 @@ func (r *Reconciler[J]) needsOf(
 	return needs, newest, nil
 }
 
-// admittedUsage returns what a dry run shows of the usage of a pod. newest is the message of the API server if it
-// rejects the pod because of the same ResourceQuota, but other requests than before.
+// admittedUsage returns the usage of a pod after admission by the API server. A dry run shows this usage, either in
+// the resulting pod or in a rejection by a ResourceQuota. If the dry run fails in another way, admittedUsage returns
+// the usage in before, the last rejection. If the quota that before names rejects the pod again, but with requests
+// that differ from before, newest is the message of the new rejection. Otherwise newest is empty.
 func (r *Reconciler[J]) admittedUsage(
 	ctx context.Context, pod *corev1.Pod, before quota.Refusal,
 ) (usage corev1.ResourceList, newest string) {
@@ -177,9 +185,10 @@ func (r *Reconciler[J]) admittedUsage(
 	return refusal.Requests(), newest
 }
 
-// quotaEvents requeues the jobs that wait for a ResourceQuota and fit after it has changed. The controllers of other
-// kinds have jobs in lines of their own, so each job waits a little: if two jobs started at the same time, each could
-// get a part of its pods.
+// quotaEvents requeues the jobs that wait for a ResourceQuota if the quota has changed and has room for them, or was
+// deleted. Each job is requeued after a random delay. Without the delay, jobs of two kinds could start at the same
+// time, because each job controller has its own line of waiting jobs. Each of these jobs could then get only a part
+// of its pods.
 func (r *Reconciler[J]) quotaEvents() handler.TypedEventHandler[*corev1.ResourceQuota, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	const spread = 3 * time.Second
@@ -194,7 +203,7 @@ func (r *Reconciler[J]) quotaEvents() handler.TypedEventHandler[*corev1.Resource
 			requeue(e.ObjectNew, quota.Free(e.ObjectNew), q)
 		},
 		DeleteFunc: func(_ context.Context, e ctrlevent.TypedDeleteEvent[*corev1.ResourceQuota], q queue) {
-			requeue(e.Object, nil, q) // nothing is limited anymore
+			requeue(e.Object, nil, q) // the deleted quota limits no job anymore
 		},
 	}
 }

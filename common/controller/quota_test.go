@@ -24,7 +24,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// quotas is a reader that has only one ResourceQuota. Nil means none.
+// quotas is a reader of a cluster that has at most one ResourceQuota: only. Nil means that it has none.
 type quotas struct {
 	client.Reader
 
@@ -43,11 +43,11 @@ func (q quotas) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// dryRuns is a client that only tries to create pods.
+// dryRuns is a client that only accepts dry runs of creations.
 type dryRuns struct {
 	client.Client
 
-	// requests is what admission makes each container request. Nil means that it changes nothing.
+	// requests are the requests that an admission webhook sets for each container. Nil means that it changes nothing.
 	requests corev1.ResourceList
 	// answer is the answer of the API server.
 	answer error
@@ -79,7 +79,7 @@ func TestAwaitRoom(t *testing.T) {
 			"exceeded quota: %s, requested: cpu=%s, used: cpu=6, limited: cpu=8", quota, cpu))
 	}
 	const younger = "other jobs of the namespace wait for room in the ResourceQuota few"
-	// list returns an amount of CPU, as a list.
+	// list returns a ResourceList with an amount of CPU.
 	list := func(amount string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
 	}
@@ -93,19 +93,21 @@ func TestAwaitRoom(t *testing.T) {
 	two.Template.Spec.Containers[0].Resources.Requests = list("2")
 	for name, tc := range map[string]struct {
 		quota *corev1.ResourceQuota
-		// message is the message of the condition Initialized about a ResourceQuota. Empty means that there is none.
+		// message is the message of the condition Initialized. Empty means that there is no such condition.
 		message string
-		// ahead is how many CPUs an older job needs that waits for the ResourceQuota. Empty means that there is none.
+		// ahead is the number of CPUs that an older job needs. The older job waits for the same ResourceQuota. Empty means
+		// that there is no such job.
 		ahead string
-		// alone reports whether the job can use each pod alone.
+		// alone reports whether the job can use each pod without the others.
 		alone bool
-		// reason is the reason of the condition Initialized, if it is not that of a ResourceQuota.
+		// reason is the reason of the condition Initialized. Empty means ReasonResourceQuotaExceeded.
 		reason string
-		// tried answers dry runs. The pods of the template request 2 CPUs.
+		// tried is the client that receives the dry runs. Before admission by the API server, each pod requests 2 CPUs, as
+		// in its template.
 		tried dryRuns
 		// forbidden reports whether the controller cannot read ResourceQuotas.
 		forbidden bool
-		// want is the message of the refusal. Empty means that the pods are created.
+		// want is the message of the refusal. Empty means that the job can create its pods.
 		want string
 	}{
 		"a job that was not refused creates its pods": {quota: limited("8")},
@@ -202,7 +204,8 @@ func TestOnlyTheRefusalByAQuotaHasItsReason(t *testing.T) {
 	}
 }
 
-// The pods of a decision can be fewer than those that the job needs: for example, they are not admitted yet.
+// A decision might create no pods although the job needs pods together, for example because earlier pods of the job
+// still terminate.
 func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}

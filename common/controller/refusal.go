@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// refusedFor returns for how long objects of the job could not be created.
+// refusedFor returns how long the creation of an object of the job has been failing, or 0 if it does not fail.
 func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	if c := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionInitialized); c != nil &&
 		status.IsCreateFailure(c.Reason) {
@@ -28,7 +28,8 @@ func (r *Reconciler[J]) refusedFor(job J) time.Duration {
 	return 0
 }
 
-// reportRefusal writes why an object of the job could not be created. It adds this to the status of the decision.
+// reportRefusal writes the status of a decision, with the reason why an object of the job could not be created. It
+// writes nothing if the status already has this reason and message.
 func (r *Reconciler[J]) reportRefusal(
 	ctx context.Context, job J, decided batchv1beta1.JobStatus, refused *report.RefusedError,
 ) error {
@@ -42,9 +43,10 @@ func (r *Reconciler[J]) reportRefusal(
 	}})
 }
 
-// blamed returns the error of the creation of a pod. If the API server refused the pod because of one container that
-// the controller adds, the error names the container, and what to do: users cannot change it. Dry runs show this,
-// because policies of every kind can refuse a container, and their messages need not name it.
+// blamed returns err, the error of the creation of a pod. If the API server rejected the pod because of one container
+// that the controller adds, blamed adds the name of the container and a solution to the error, because users cannot
+// change this container. Dry runs show which container it is, because the message of a policy need not name the
+// container.
 func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) error {
 	var refused *report.RefusedError
 	if !errors.As(err, &refused) || refused.Reason != batchv1beta1.ReasonCreateFailed {
@@ -73,7 +75,7 @@ func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) 
 	return err
 }
 
-// remedy returns what to do about a container that the controller adds and that the API server refuses.
+// remedy returns advice about a container that the controller adds and that the API server rejects.
 func (r *Reconciler[J]) remedy(helper corev1.Container) string {
 	allow := fmt.Sprintf("an administrator can allow its image %s", helper.Image)
 	switch {

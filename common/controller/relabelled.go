@@ -15,9 +15,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// isRelabelled reports whether an object could not be created because it already exists with other labels. The object
-// belongs to the job, but somebody changed the labels by which the job finds it. Neither the cache nor a list with the
-// job's selector returns such an object.
+// isRelabelled reports whether err means that an object could not be created because the object already exists with
+// other labels. The object belongs to the job, but somebody changed the labels by which the controller finds it.
+// Neither the cache nor a list with the job's selector returns such an object.
 func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 	notCached, ok := errors.AsType[*owned.NotCachedError](err)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// heldIndex indexes held pods by the name of their job. A held pod has batchv1beta1.FinalizerLeader.
+// heldIndex is the index of held pods by the name of their job. A held pod has batchv1beta1.FinalizerLeader.
 const heldIndex = "batch.tensorstack.dev/held"
 
 // jobsOfHeld returns the name of the job of a held pod, and nil for other pods.
@@ -29,8 +29,8 @@ func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
 	return nil
 }
 
-// release releases held pods of a job. It returns the resource versions of the released pods. It ignores pods that are
-// gone or have changed: their next event requeues the job.
+// release releases held pods of a job. It returns the new resource versions of the released pods by the UIDs of these
+// pods. It ignores pods that are gone or have changed, because their next event requeues the job.
 func (r *Reconciler[J]) release(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod,
 ) (map[types.UID]string, error) {
@@ -54,7 +54,8 @@ func (r *Reconciler[J]) release(
 }
 
 // releasePod removes FinalizerLeader from a pod if the pod still has the resource version that was seen. Other
-// finalizers stay. It returns the new resource version, or nothing if the pod is gone, has changed, or is not held.
+// finalizers stay. It returns the new resource version. The version is empty if the pod is gone, has changed, or is
+// not held.
 func (r *Reconciler[J]) releasePod(
 	ctx context.Context, pod metav1.Object, options ...client.PatchOption,
 ) (version string, err error) {
@@ -79,9 +80,9 @@ func (r *Reconciler[J]) releasePod(
 	return released.ResourceVersion, nil
 }
 
-// releaseStrays releases held pods that name the job but do not belong to it. Such a pod exists if the job is gone, if
-// another job has its name, or if somebody changed the owner or the labels of the pod. An empty UID means that there is
-// no job.
+// releaseStrays releases held pods that name the job but do not belong to it. Such a pod exists if its job is gone,
+// if its job was replaced by another one of the same name, or if somebody changed the owner or the labels of the pod.
+// uid is the UID of the job. An empty UID means that there is no job.
 func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedName, uid types.UID) error {
 	if err := r.releaseRelabelled(ctx, job); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 
 var jobName = types.NamespacedName{Namespace: "ns", Name: "job"}
 
-// heldPod returns the held pod of a leader, with labels.
+// heldPod returns the held pod of a leader. It has only the given labels.
 func heldPod(labels map[string]string) *corev1.Pod {
 	p := pod("job-worker-0", running)
 	p.Namespace, p.Labels = "ns", labels
@@ -32,7 +32,7 @@ func heldPod(labels map[string]string) *corev1.Pod {
 	return p
 }
 
-// leaves returns a reconciler after an event that a pod left the cache.
+// leaves returns a reconciler that has received the deletion event of a pod, because the pod left the cache.
 func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[framework.Job] {
 	t.Helper()
 	r := &Reconciler[framework.Job]{gvk: testKind, client: c, apiReader: c, options: Options{Memory: &Memory{}}}

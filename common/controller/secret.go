@@ -38,7 +38,8 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 	}
 	// Without this option the client would start a cache of Secrets, which it has no permission to read.
 	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
-	// The API server checks quotas before it checks whether the name exists.
+	// The API server checks quotas before names. So it can reject a Secret because of a quota, although the Secret
+	// already exists.
 	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
 	if apierrors.IsAlreadyExists(err) || overQuota {
 		return nil // the Secret was created with the first pods of the job
@@ -46,9 +47,9 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 	return owned.RefusedOrFailed("secret "+secret.Name, err)
 }
 
-// deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. It must
-// be called before the status records that the run is over. So if the controller restarts in between, it deletes the
-// Secret after the restart.
+// deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. Call
+// deleteSecret before the status records that the run is over. If the controller restarts between the two, it calls
+// deleteSecret again, because the status still lacks the end of the run.
 func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 )
 
-// ownerIndex indexes pods by the UID of the job that controls them.
+// ownerIndex is the index of pods by the UID of their controller, such as a job.
 const ownerIndex = "batch.tensorstack.dev/owner"
 
 // SetupWithManager registers the reconciler with the manager. It returns an error if the manager does not accept it, or
@@ -35,8 +35,8 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		}
 	}
 	// Fill the caches before this process is elected, so that a new leader can start immediately. By default a
-	// controller starts its informers only after the election. Its option EnableWarmup would also fill the work queue,
-	// which nothing drains before the election.
+	// controller starts its informers only after the election. The option EnableWarmup of a controller is no
+	// alternative: it also fills the work queue, and no worker handles the queue before the election.
 	read := []client.Object{r.framework.NewJob(), &corev1.Pod{}, &corev1.Service{}}
 	if r.options.NetworkPolicies.Enabled {
 		read = append(read, &networkingv1.NetworkPolicy{})

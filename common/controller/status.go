@@ -71,7 +71,7 @@ func (r *Reconciler[J]) patchStatus(
 ) error {
 	was, wasDecided := job.JobStatus().Phase, job.JobStatus().Decided()
 	if job.JobStatus().ObservedGeneration == 0 {
-		was = "" // the API server has set the phase as a default
+		was = "" // no controller has set the phase: it is the default of the API server
 	}
 	tensorBoardWas := tensorboard.Of(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// tell emits and logs events. It also logs a change of the phase that has no event.
+// tell emits and logs events. If there are no events, but the phase has changed, it logs the change of the phase.
 func (r *Reconciler[J]) tell(
 	ctx context.Context, job J, status batchv1beta1.JobStatus, was batchv1beta1.JobPhase, events []report.Event,
 ) {
@@ -23,7 +23,7 @@ func (r *Reconciler[J]) tell(
 	}
 }
 
-// factsOf returns the keys and values of the status that are part of each log line.
+// factsOf returns keys and values of the status for a log line about the job.
 func factsOf(status batchv1beta1.JobStatus) []any {
 	return []any{
 		"phase", status.Phase, "reason", status.Reason, "attempt", status.Attempt, "backoffCount", status.BackoffCount,

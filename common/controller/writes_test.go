@@ -15,7 +15,7 @@ import (
 type laggingCache struct {
 	*idleCache
 
-	// hidden is the name of the pod.
+	// hidden is the name of the pod whose writes the cache never shows.
 	hidden string
 	// awaited are the names of the pods that were read.
 	awaited []string

@@ -1,7 +1,7 @@
-// Package crd validates objects like an API server that serves a CustomResourceDefinition, without a server. It uses
-// the packages of the API server, and returns the same errors.
+// Package crd validates custom objects against their CustomResourceDefinition, and needs no API server. It uses the
+// packages of the API server, and returns the same errors.
 //
-// The controllers do not import it.
+// The controllers do not import this package.
 package crd
 
 import (
@@ -37,8 +37,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is a CustomResourceDefinition. It validates objects like an API server with strict field validation, sets
-// their defaults, and evaluates its CEL rules.
+// Definition is a CustomResourceDefinition. It validates objects like an API server with strict field validation,
+// sets their defaults, and evaluates the CEL rules of the schema.
 type Definition struct {
 	kind       schema.GroupVersionKind
 	namespaced bool
@@ -49,8 +49,8 @@ type Definition struct {
 	scaled string
 }
 
-// The API server generates a name from at most maxGenerateName bytes of a generateName, and five random characters, for
-// which generatedSuffix stands.
+// The API server generates a name from the first maxGenerateName bytes of a generateName and five random characters.
+// generatedSuffix stands for the random characters.
 const (
 	maxGenerateName = 58
 	generatedSuffix = "xxxxx"
@@ -94,8 +94,9 @@ func Parse(manifest []byte) (*Definition, error) {
 // Schema returns the schema of the objects. Callers must not change it.
 func (d *Definition) Schema() *structuralschema.Structural { return d.structural }
 
-// Create reads a new object from a document in YAML or JSON, and returns it as Admit does. It returns the error of an
-// API server if the API server would reject a request to create the object in the namespace.
+// Create reads a new object from a document in YAML or JSON. It returns the object with the changes that Admit makes,
+// and with its namespace. It returns the error of an API server if the API server would reject a request to create
+// the object in the namespace.
 func (d *Definition) Create(ctx context.Context, namespace string, document []byte) (map[string]any, error) {
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, unstructuredscheme.NewUnstructuredCreator(),
 		unstructuredscheme.NewUnstructuredObjectTyper(),
@@ -131,7 +132,8 @@ func (d *Definition) Admit(ctx context.Context, object map[string]any) error {
 	return d.create(ctx, object)
 }
 
-// decode decodes an object whose document has the given problems.
+// decode sets the defaults of an object in place. It returns the error of the API server if the object has unknown
+// fields, or if there are problems with the document that the object was read from.
 func (d *Definition) decode(object map[string]any, problems []error) error {
 	unknown, err := d.coerce(object)
 	if err != nil {
@@ -146,7 +148,7 @@ func (d *Definition) decode(object map[string]any, problems []error) error {
 	return nil
 }
 
-// create admits a decoded object.
+// create removes the status of a decoded object, generates its name if necessary, and validates the object.
 func (d *Definition) create(ctx context.Context, object map[string]any) error {
 	delete(object, "status")
 	meta, _, err := objectmeta.GetObjectMeta(object, false)
@@ -177,8 +179,9 @@ func (d *Definition) cannotHandle(err error) error {
 		fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", d.kind.Kind, d.kind.Version, d.kind.Kind, err))
 }
 
-// CheckStatus returns an error if the API server would reject the status of an object. It ignores errors in other
-// fields, because the Go types omit empty values that the stored object has and that are required.
+// CheckStatus returns an error if the API server would reject the status of an object. It also returns an error if
+// the object has unknown fields. It ignores all other errors outside the status: the Go types omit empty values, so
+// required fields of the spec can be missing.
 func (d *Definition) CheckStatus(ctx context.Context, object map[string]any) error {
 	unknown, err := d.coerce(object)
 	if err != nil {
@@ -217,7 +220,8 @@ func (d *Definition) coerce(object map[string]any) (unknown []string, err error)
 	return append(unknown, unknownEmbedded...), nil
 }
 
-// validate returns the problems of an object in the order of the API server. The first ones are those of its metadata.
+// validate returns the problems of an object in the order of the API server. ofMeta are the problems of the metadata,
+// which come first.
 func (d *Definition) validate(ctx context.Context, object map[string]any, ofMeta field.ErrorList) field.ErrorList {
 	errs := slices.Concat(ofMeta, validation.ValidateCustomResource(nil, object, d.schema))
 	errs = append(errs, d.validateScale(object)...)
@@ -249,8 +253,8 @@ func (d *Definition) validateScale(object map[string]any) field.ErrorList {
 	}
 }
 
-// preventsRules reports whether the CEL rules are not evaluated for an object with the problem. They expect an object
-// whose values have the types and the limits of the schema.
+// preventsRules reports whether the API server skips the CEL rules for an object that has the given problem. The
+// rules expect values of the types and within the limits that the schema sets.
 func preventsRules(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,

@@ -65,7 +65,7 @@ func TestCreate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		document string
 		want     map[string]any
-		// wantErr is the error of the API server.
+		// wantErr is a part of the error of the API server. Empty means no error.
 		wantErr string
 	}{
 		"an object gets defaults and its namespace, and loses its status": {

@@ -21,7 +21,7 @@ type PodGroups struct {
 	store[*schedulerv1beta1.PodGroup]
 }
 
-// NewPodGroups returns the PodGroups of a cluster.
+// NewPodGroups returns a PodGroups that uses the clients of the cluster.
 func NewPodGroups(cluster Cluster) *PodGroups {
 	return &PodGroups{newStore(podGroupKind(), cluster)}
 }
@@ -57,7 +57,8 @@ func podGroupStatusRead(group *schedulerv1beta1.PodGroup) schedulerv1beta1.PodGr
 	return status
 }
 
-// podGroupsNotInstalled returns the problem of a job that needs a PodGroup if the CRD is not installed.
+// podGroupsNotInstalled returns the problem of a job that needs a PodGroup while the CRD of PodGroups is not
+// installed.
 func podGroupsNotInstalled(error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: errors.New(
 		"spec.scheduler.t9kScheduler needs PodGroups, but the CustomResourceDefinition " +
@@ -66,8 +67,8 @@ func podGroupsNotInstalled(error) *report.RefusedError {
 
 // Observe reads the PodGroup of a job from a cache. If live is true, it reads from the API server instead.
 func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) admission.PodGroup {
-	// Check the reader before a live read, too. If PodGroups are not watched, no event reports a PodGroup that is
-	// created later.
+	// Get the reader even for a live read, because this call starts the watch of PodGroups. Without the watch, no event
+	// reports a PodGroup that is created later.
 	reader, problem := g.reader(ctx, job.GetNamespace())
 	if reader == nil {
 		return admission.PodGroup{Unknown: problem == nil, Problem: problem}
@@ -78,9 +79,10 @@ func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) a
 	return admission.PodGroup(g.read(ctx, reader, client.ObjectKeyFromObject(job)))
 }
 
-// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a creation
-// or an update, and a conflict if somebody updated the PodGroup since it was read. A rejected deletion is a different
-// error, because a job that no longer needs pods does not report it.
+// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a
+// creation or an update, or if a creation fails because the CRD is not installed. If the PodGroup that Apply must
+// update was changed or deleted after it was read, Apply returns a conflict. The error of a rejected deletion is not
+// a *report.RefusedError, because a job that no longer needs pods does not report this error.
 func (g *PodGroups) Apply(ctx context.Context, job client.Object, change view.Change) error {
 	err := g.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {

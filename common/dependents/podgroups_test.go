@@ -57,7 +57,7 @@ func TestPodGroupRequeuesItsJob(t *testing.T) {
 	}
 }
 
-// groups is an API server that gives the same answer to every change of a PodGroup.
+// groups is a fake API server that returns the same error for every change of a PodGroup.
 type groups struct{ apiServer }
 
 func (g *groups) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
@@ -94,7 +94,7 @@ func TestChangePodGroup(t *testing.T) {
 		wantCall string
 		// wantReason is the reason of the *report.RefusedError. Empty means none.
 		wantReason string
-		// wantFailure is true if there is another error.
+		// wantFailure is true if Apply returns an error of another type.
 		wantFailure bool
 	}{
 		"no change sends no request": {},

@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Cluster holds the clients for dependents.
+// Cluster has the clients by which dependents are read and written.
 type Cluster struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
@@ -29,21 +29,22 @@ type Cluster struct {
 
 // kind describes one kind of dependents.
 type kind[T client.Object] struct {
-	// Name is the name of the kind in messages.
+	// name is the name of the kind in messages.
 	name string
 	// newObject returns an empty object.
 	newObject func() T
 	// newList returns an empty list.
 	newList func() client.ObjectList
-	// reported returns the part of the status that the job reads. If it changes, the job is requeued.
+	// reported returns the observed state that the job controller reads. If this state changes, the job is requeued.
 	reported func(T) any
 	// annotations are the annotations that the job controller reads.
 	annotations []string
-	// strip removes the part of the status that the job controller does not read.
+	// strip removes large fields that the job controller does not read.
 	strip func(T)
-	// notInstalled returns the problem of a job if the CRD is not installed.
+	// notInstalled returns the problem of a job that needs a dependent while the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
-	// keepsRunning reports whether replicas go on if the CRD is removed, although they stop if their object is deleted.
+	// keepsRunning reports whether replicas keep running after the CRD was removed. If only the dependent was deleted,
+	// they stop in any case.
 	keepsRunning bool
 }
 
@@ -53,7 +54,7 @@ type store[T client.Object] struct {
 	Cluster
 
 	large large.Reader
-	// watch is nil without a manager. Then dependents are read with the client.
+	// watch caches the dependents. It is nil without a manager: the store then reads with the client.
 	watch *watch
 }
 
@@ -64,16 +65,17 @@ func newStore[T client.Object](k kind[T], cluster Cluster) store[T] {
 const (
 	// largeMemory limits the memory for large dependents that are read at the same time, in bytes.
 	largeMemory = 64 << 20
-	// copiesOfLarge is the number of copies of a large dependent in memory: as it was read, and decoded.
+	// copiesOfLarge is the number of copies of a large dependent in memory: the response of the API server, and the
+	// decoded object.
 	copiesOfLarge = 2
 )
 
-// noWait disables read-your-writes consistency. Otherwise the client would wait for a cache that never shows the writes
-// if the CRD is removed in the meantime.
+// noWait disables read-your-writes consistency. With this consistency, a read would wait until the cache shows the
+// writes of the client. If the CRD is removed in the meantime, the cache never shows them.
 const noWait = client.DisableReadYourWritesConsistency
 
-// reader returns a reader that does not block, or the problem why the dependents cannot be read. It returns neither
-// while this is not known yet.
+// reader returns a reader of the dependents that does not block. If the dependents cannot be read, it returns the
+// problem. If it is not known yet whether they can be read, it returns neither.
 func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if s.watch == nil {
 		return s.Client, nil
@@ -89,7 +91,7 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 	defer release()
 	switch {
 	case err == nil && isLarge:
-		s.stripAll(object) // the rest can stay in memory for the whole reconcile
+		s.stripAll(object) // the object can stay in memory for the whole reconcile
 		return view.Snapshot[T]{Object: object}
 	case err == nil:
 		return view.Snapshot[T]{Object: object}
@@ -106,9 +108,9 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 	}
 }
 
-// write makes a change. It ignores deletions of an object that is gone. A conflict means that somebody updated or
-// deleted the object since it was read. Other errors of a creation are of type *report.RefusedError unless a retry can
-// succeed.
+// write makes a change. A deletion returns no error if the object is gone. An update returns no error if the CRD was
+// removed. If the object was changed or deleted after it was read, an update returns a conflict. If the API server
+// rejects a creation, or if the CRD is not installed, a creation returns a *report.RefusedError.
 func (s *store[T]) write(ctx context.Context, job client.Object, change view.Change) error {
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
@@ -148,8 +150,8 @@ func isNotFoundOrNotInstalled(err error) bool {
 	return apierrors.IsNotFound(err) || isNotInstalled(err)
 }
 
-// isNotInstalled reports whether a kind is not installed. If its CRD was removed, the API server does not know the path
-// and answers with another body than for an object that does not exist.
+// isNotInstalled reports whether a kind is not installed. If its CRD was removed, the API server does not know the
+// path. The body of its response then differs from the response for an object that does not exist.
 func isNotInstalled(err error) bool {
 	var noKind *meta.NoKindMatchError
 	var noResource *meta.NoResourceMatchError

@@ -39,7 +39,8 @@ const (
 	retryDelay = 2 * time.Second
 )
 
-// changes passes the updates that can matter to the job. All updates of a large dependent can.
+// changes returns a predicate that drops the updates of dependents that cannot matter to their jobs. The predicate
+// passes all updates of a large dependent, because the cache has only its metadata.
 func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
 		isLarge := large.Is(e.ObjectOld) || large.Is(e.ObjectNew)
@@ -75,8 +76,8 @@ func (k kind[T]) stripAll(dependent T) {
 // API server.
 const maxCached = 16 << 10
 
-// Transforms returns the transform functions of the caches of dependents, by an empty object of the kind. The manager's
-// cache does not hold dependents.
+// Transforms returns the transform functions of the caches of dependents. The keys are empty objects of the kinds.
+// The manager's cache does not use these functions, because it does not hold dependents.
 func Transforms() map[client.Object]toolscache.TransformFunc {
 	return map[client.Object]toolscache.TransformFunc{
 		&schedulerv1beta1.PodGroup{}:      podGroupKind().transform,
@@ -96,7 +97,7 @@ type watch struct {
 	newObject func() client.Object
 	// newList returns an empty list.
 	newList func() client.ObjectList
-	// notInstalled returns the problem of a job if the CRD is not installed.
+	// notInstalled returns the problem of a job that needs a dependent while the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
 	// start starts the cache. Its events requeue the jobs.
 	start func() (cache.Cache, error)
@@ -104,20 +105,20 @@ type watch struct {
 	retry time.Duration
 	clock clock.PassiveClock
 
-	// synced is the cache after it has synced.
+	// synced is the cache, or nil until the cache has synced.
 	synced atomic.Pointer[cache.Cache]
 
 	// mu guards the following fields.
 	mu sync.Mutex
 	// cache is nil until it was started.
 	cache cache.Cache
-	// nextLook is when to check again.
+	// nextLook is the earliest time of the next check whether the dependents can be read.
 	nextLook time.Time
-	// problem is the result of the last check.
+	// problem is the result of the last check. Nil means that the check found no problem, or that it failed.
 	problem *report.RefusedError
 }
 
-// Jobs are the jobs of a controller.
+// Jobs describes the jobs of a controller.
 type Jobs struct {
 	// Kind is the kind of the jobs.
 	Kind schema.GroupVersionKind
@@ -133,8 +134,8 @@ type Jobs struct {
 	Clock clock.PassiveClock
 }
 
-// Watch makes changes of dependents requeue their jobs. The watch starts when a job needs a dependent and the kind is
-// installed. From then on dependents are read from a cache.
+// Watch makes changes of dependents requeue their jobs. The watch starts when the kind is installed and the first job
+// needs a dependent. From then on dependents are read from a cache.
 func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	options := cache.Options{
 		HTTPClient:           mgr.GetHTTPClient(),
@@ -168,8 +169,8 @@ func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	}
 }
 
-// reader returns a reader that does not block, or the problem why the dependents cannot be read. It returns neither
-// while this is not known yet.
+// reader returns a reader of the dependents that does not block. If the dependents cannot be read, it returns the
+// problem. If it is not known yet whether they can be read, it returns neither.
 func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if synced := w.synced.Load(); synced != nil {
 		return *synced, nil
@@ -191,7 +192,9 @@ func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *r
 	return nil, w.problem
 }
 
-// look checks whether the dependents can be read. If they can, it starts the cache. Otherwise it sets the problem.
+// look checks whether the dependents can be read. If they can, it starts the cache. If the kind is not installed, or
+// if the controller has no permission to read it, look sets w.problem. After any other error, the next check follows
+// after retryDelay.
 func (w *watch) look(ctx context.Context, namespace string) {
 	w.nextLook, w.problem = w.clock.Now().Add(w.retry), nil
 	err := w.apiReader.List(ctx, w.newList(), client.InNamespace(namespace), client.Limit(1))

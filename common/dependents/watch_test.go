@@ -31,7 +31,7 @@ func (l *lister) List(context.Context, client.ObjectList, ...client.ListOption) 
 	return l.answer
 }
 
-// dependentCache is a cache that can be synced.
+// dependentCache is a fake cache. The test sets whether it has synced.
 type dependentCache struct {
 	cache.Cache
 	cache.Informer
@@ -47,13 +47,13 @@ func (c *dependentCache) GetInformer(
 
 func (c *dependentCache) HasSynced() bool { return c.synced }
 
-// looked is the result of a check.
+// looked is the result of a call of reader.
 type looked struct {
 	// Reason is the reason of the problem.
 	Reason string
 	// Reader reports whether there is a reader.
 	Reader bool
-	// Lists and Starts are how often the API server was asked and the cache was started so far.
+	// Lists is the number of list requests so far, and Starts is the number of starts of the cache so far.
 	Lists, Starts int
 }
 

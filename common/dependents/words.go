@@ -14,17 +14,17 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// wordsInterval is how long the words of Kueue about a waiting Workload stay in the status of a job. They change with
-// the jobs of others, so that each change would be a write.
+// wordsInterval is how long Kueue's message about a waiting Workload stays in the status of a job, even if Kueue has
+// a newer message. Kueue's message changes with the jobs of others, and each change would be a status write.
 const wordsInterval = 5 * time.Minute
 
-// Words are the words of Kueue that jobs show. The zero value has none.
+// Words are the messages of Kueue that the statuses of jobs show. The zero value has none.
 type Words struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]saying
 }
 
-// Forget forgets the words that a job shows.
+// Forget forgets the message that the status of a job shows.
 func (s *Words) Forget(job types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,8 +36,10 @@ type saying struct {
 	at            time.Time
 }
 
-// latest returns the words to show: the new ones if the reason has changed or the shown ones are old. If the new ones
-// are not shown yet, it also returns when they are due. Without new words, it forgets the job.
+// latest returns the message that the status of a job must show. now is Kueue's current message, and at is the
+// current time. latest returns the current message if its reason has changed, or if the shown message is older than
+// wordsInterval. Otherwise it returns the shown message, and due is how long the current message must still wait. If
+// the current message is empty, latest forgets the job.
 func (s *Words) latest(
 	job types.NamespacedName, now saying, at time.Time,
 ) (words string, due time.Duration) {
@@ -63,7 +65,7 @@ func (s *Words) latest(
 	return now.words, 0
 }
 
-// wordsOf returns why a Workload is not admitted, in the words of Kueue.
+// wordsOf returns Kueue's message about why a Workload is not admitted. It is empty if the Workload is admitted.
 func wordsOf(w *kueuev1beta2.Workload) saying {
 	for _, conditionType := range []string{kueuev1beta2.ConditionQuotaReserved, kueuev1beta2.ConditionAdmitted} {
 		c := meta.FindStatusCondition(w.Status.Conditions, conditionType)
@@ -74,7 +76,7 @@ func wordsOf(w *kueuev1beta2.Workload) saying {
 	if meta.IsStatusConditionTrue(w.Status.Conditions, kueuev1beta2.ConditionAdmitted) {
 		return saying{}
 	}
-	var words []string // once quota is reserved, the Workload waits for its checks
+	var words []string // once quota is reserved, the Workload waits for its admission checks
 	for _, check := range w.Status.AdmissionChecks {
 		if check.State == kueuev1beta2.CheckPending && check.Message != "" {
 			words = append(words, fmt.Sprintf("admission check %s: %s", check.Name, check.Message))

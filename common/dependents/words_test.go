@@ -10,7 +10,8 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
-// The words of Kueue change with the jobs of others. A job must not write its status for each change.
+// Kueue's message about a job changes with the jobs of others. The status of the job must not be written for each
+// change.
 func TestAJobShowsNewWordsOfKueueForANewReasonOrAfterFiveMinutes(t *testing.T) {
 	t.Parallel()
 	s := &Words{}

@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Workloads reads and writes the Workloads of jobs, by which Kueue admits them.
+// Workloads reads and writes the Workloads of jobs. Kueue admits a job by its Workload.
 type Workloads struct {
 	store[*kueuev1beta2.Workload]
 
@@ -27,7 +27,8 @@ type Workloads struct {
 	words *Words
 }
 
-// NewWorkloads returns the Workloads of a cluster. words are the words of Kueue that jobs show.
+// NewWorkloads returns a Workloads that uses the clients of the cluster. words are the messages of Kueue in the
+// statuses of jobs.
 func NewWorkloads(cluster Cluster, words *Words, clock clock.PassiveClock) *Workloads {
 	return &Workloads{
 		store: newStore(workloadKind(), cluster), words: words, clock: clock,
@@ -48,7 +49,7 @@ func workloadKind() kind[*kueuev1beta2.Workload] {
 	}
 }
 
-// workloadStatusRead returns what can change what a job does about its Workload.
+// workloadStatusRead returns the fields of a Workload that can change the decision about its job.
 func workloadStatusRead(w *kueuev1beta2.Workload) any {
 	conditions := map[string]string{}
 	for _, c := range w.Status.Conditions {
@@ -57,22 +58,24 @@ func workloadStatusRead(w *kueuev1beta2.Workload) any {
 	return []any{conditions, wordsOf(w).words, w.Status.Admission, w.Spec.Active}
 }
 
-// stripWorkload removes what the job controllers do not read from a cache, above all the templates.
+// stripWorkload removes the pod templates and topology requests of a Workload. Job controllers do not read these from
+// a cache.
 func stripWorkload(w *kueuev1beta2.Workload) {
 	for i := range w.Spec.PodSets {
 		w.Spec.PodSets[i].Template, w.Spec.PodSets[i].TopologyRequest = corev1.PodTemplateSpec{}, nil
 	}
 }
 
-// workloadsNotInstalled returns the problem of a job that needs a Workload if the CRD is not installed.
+// workloadsNotInstalled returns the problem of a job that needs a Workload while the CRD of Workloads is not
+// installed.
 func workloadsNotInstalled(error) *report.RefusedError {
 	return &report.RefusedError{Reason: batchv1beta1.ReasonNotInstalled, Err: fmt.Errorf(
 		"the label %s needs Workloads of %s, which the API server does not have: no replica is created until Kueue 0.15 or "+
 			"later is installed", kueuev1beta2.LabelQueueName, kueuev1beta2.GroupVersion)}
 }
 
-// Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. Only then it
-// also reads what a new Workload or a new pod needs.
+// Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. A live
+// read also reads the priority for a new Workload and the flavors for new pods.
 func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.Job, live bool) admission.Workload {
 	seen := admission.WorkloadOf(job, spec, w.clock.Now())
 	if seen.Problem != nil {
@@ -90,7 +93,7 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.J
 	}
 	seen.Snapshot = w.read(ctx, reader, key)
 	if seen.Prebuilt != "" && !seen.IsOwn(job.GetUID()) && !seen.Unknown && seen.Problem == nil {
-		seen.Snapshot = w.read(ctx, w.APIReader, key) // the cache does not have it until it has the labels of the job
+		seen.Snapshot = w.read(ctx, w.APIReader, key) // the cache has only Workloads with the labels of a job
 		seen.Live = true
 	}
 	if live && seen.Problem == nil && !seen.Unknown {
@@ -108,8 +111,8 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.J
 	return seen
 }
 
-// readMore reads the flavors that the Workload is assigned, and the priority if there is no Workload or if it has
-// another priority class than the job.
+// readMore reads the flavors that are assigned to the Workload. It also reads the priority if a Workload must be
+// created, or if the Workload has another priority class than the job.
 func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *view.Job, seen *admission.Workload) error {
 	if seen.Object == nil && seen.Prebuilt == "" || seen.HasOtherPriority() {
 		var err error
@@ -117,7 +120,7 @@ func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *view.
 		switch {
 		case err == nil:
 		case seen.Is(kueuev1beta2.ConditionQuotaReserved):
-			seen.PriorityClass = "" // a job with a wrong label must be evicted as others, and can release its quota
+			seen.PriorityClass = "" // a job with a wrong label must be able to release its quota, like other evicted jobs
 		default:
 			return err
 		}
@@ -141,8 +144,8 @@ func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *view.
 	return nil
 }
 
-// priorityOf returns the priority that a new Workload of the job gets: that of its WorkloadPriorityClass, otherwise
-// that of the PriorityClass of its pods, otherwise that of the default PriorityClass.
+// priorityOf returns the priority of a new Workload of the job. The priority is from the WorkloadPriorityClass of the
+// job. If the job has none, the priority is from the PriorityClass of its pods, or from the default PriorityClass.
 func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *view.Job) (kueue.Priority, error) {
 	if name := job.GetLabels()[kueuev1beta2.LabelPriorityClass]; name != "" {
 		var class kueuev1beta2.WorkloadPriorityClass
@@ -161,7 +164,7 @@ func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *vie
 	return kueue.PriorityOf(spec.Spec.Roles, classes.Items), nil
 }
 
-// Apply makes a change of the Workload of a job. Its errors are those of PodGroups.Apply.
+// Apply makes a change of the Workload of a job. It returns the same errors as PodGroups.Apply.
 func (w *Workloads) Apply(ctx context.Context, job client.Object, change view.Change) error {
 	err := w.write(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {

@@ -18,8 +18,8 @@ type Bucket struct {
 	timer   *time.Timer
 }
 
-// NewBucket returns a full bucket. It issues rate tokens per second on average, and up to burst tokens in one step.
-// Both must be greater than 0.
+// NewBucket returns a full bucket. The bucket gains rate tokens per second, and has at most burst tokens. Both
+// arguments must be greater than 0.
 func NewBucket(rate float64, burst int) *Bucket {
 	return &Bucket{rate: rate, burst: float64(burst), tokens: float64(burst), updated: time.Now()}
 }
@@ -42,14 +42,15 @@ func (b *Bucket) Wait(ctx context.Context, tenant string) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.waiting.remove(tenant, served) { // a token was issued in the meantime
+	if !b.waiting.remove(tenant, served) { // a token was issued in the meantime, so give it back
 		b.tokens++
 		b.serve()
 	}
 	return ctx.Err()
 }
 
-// serve issues the available tokens. If requests still wait, it schedules a call of itself for the next token.
+// serve issues the available tokens. If requests still wait afterwards, serve schedules its next call for the time
+// when the next token is available.
 func (b *Bucket) serve() {
 	now := time.Now()
 	b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.updated).Seconds())
@@ -66,7 +67,7 @@ func (b *Bucket) serve() {
 	if len(b.waiting.order) == 0 {
 		return
 	}
-	// Rounded up, so that the token is available by then.
+	// The additional nanosecond rounds up, so that a token is available when the timer fires.
 	next := time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + 1
 	if b.timer == nil {
 		b.timer = time.AfterFunc(next, func() {

@@ -10,9 +10,10 @@ import (
 	"sync"
 )
 
-// fits reports whether a tenant can get n units in addition to those that it holds. Afterwards, it must hold at most as
-// many units as are still free. A tenant that holds none can get all free units. So a single tenant holds at most half
-// of all units, two tenants at most three quarters, and there are free units for the next tenant.
+// fits reports whether a tenant can get n units in addition to those that it holds. A tenant that holds none can get
+// all free units. Any other tenant must afterwards hold at most as many units as are still free. So if tenants get
+// the units of a large pool one by one, the first tenant gets half of the units, the second one about half of the
+// remaining units, and so on, so that units stay free for the next tenant.
 func fits(held, n, free int64) bool {
 	return held == 0 && n <= free || held+n <= free-n
 }
@@ -50,10 +51,10 @@ func NewPool(capacity int64) *Pool {
 // Acquire waits until the tenant can get n units, and takes them. If the context ends first, Acquire returns the error
 // of the context.
 //
-// A request for less than 1 unit counts as 1. A request for more than half of all units counts as half, because it
-// would wait forever: a tenant cannot hold more. Waiters are served in the order of arrival. A waiter whose tenant
-// holds too many units only blocks later waiters of that tenant. A waiter whose tenant holds no units blocks all later
-// waiters, so that small requests cannot starve a large one.
+// A request for more than half of all units counts as half, so that no request takes all units of a pool with several
+// units. A request for less than 1 unit counts as 1. Waiters are served in the order of arrival. A waiter whose
+// tenant holds too many units only blocks later waiters of that tenant. A waiter whose tenant holds no units blocks
+// all later waiters, so that small requests cannot starve a large one.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-w.served: // in the meantime
+	case <-w.served: // the units were issued in the meantime, so give them back
 		p.release(name, w.n)
 	default:
 		p.leave(t, slices.Index(t.waiters, w))
@@ -113,7 +114,8 @@ func (p *Pool) tenant(name string) *tenant {
 	return t
 }
 
-// Release returns the units of an Acquire with the same n. It panics if the tenant does not hold them.
+// Release gives back the units that an Acquire or TryAcquire with the same n took. It panics if the tenant holds
+// fewer units.
 func (p *Pool) Release(name string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +155,7 @@ func (p *Pool) serve() {
 			t.held += w.n
 			p.free -= w.n
 			close(w.served)
-			p.leave(t, 0) // the next waiter of the tenant arrived after those that were already checked
+			p.leave(t, 0) // keep i: the next waiter of the tenant arrived after the checked waiters
 		case t.held > 0:
 			i++
 		default:

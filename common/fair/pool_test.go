@@ -30,7 +30,7 @@ func acquire(ctx context.Context, p *Pool, tenant string, n int64) *ask {
 	return a
 }
 
-// served reports whether the units were acquired. It returns the error of Acquire.
+// served reports whether the units were acquired. If Acquire has failed, served returns its error.
 func (a *ask) served() (bool, error) {
 	select {
 	case err := <-a.done:
@@ -247,8 +247,8 @@ func checkPool(t *rapid.T) {
 	}
 }
 
-// A tenant that holds no units finds free units, however many the others request. If n other tenants hold units, the
-// pool must have at least 2^n units.
+// A tenant that holds no units finds free units, however many single units the other tenants request. With n other
+// tenants, this requires a pool of at least 2^n units.
 func TestNewTenantsAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestTryAcquireDoesNotWait(t *testing.T) {
 		want   bool
 	}{
 		{"a", 4, true},
-		{"a", 1, false}, // it holds half of all units
+		{"a", 1, false}, // tenant a holds half of all units
 		{"b", 2, true},
 		{"b", 1, false},
 		{"c", 2, true},

@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue is the work queue of a controller. Namespaces share the workers of the controller as they share the units of a
-// Pool. Requests with the highest priority go first. Within a priority, namespaces take turns. Within a namespace, the
-// request that became ready first goes first. A cluster-scoped object is a separate tenant. Otherwise a controller of
-// such objects would only use half of its workers.
+// Queue is the work queue of a controller. Namespaces share the workers of the controller as they share the units of
+// a Pool. Requests with the highest priority go first. Within a priority, namespaces take turns. Within a namespace,
+// the request goes first that has waited longest for a worker at its priority. Each cluster-scoped object counts as a
+// namespace of its own. If all cluster-scoped objects were one tenant, their controller would use only half of its
+// workers.
 //
 // In all other respects, Queue behaves like the queue of controller-runtime. A request is in the queue at most once,
 // with its highest priority and its earliest time. Two workers never process the same request at the same time.
@@ -66,7 +67,7 @@ type level struct {
 	turns[*entry]
 }
 
-// NewQueue returns the queue of a controller with the given number of workers. The name is a label of its metrics.
+// NewQueue returns the queue of a controller with the given number of workers. Its metrics have the name as a label.
 func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
 	q := &Queue{
 		limiter: limiter,
@@ -274,7 +275,8 @@ func (q *Queue) Forget(request reconcile.Request) { q.limiter.Forget(request) }
 // NumRequeues implements workqueue.TypedRateLimitingInterface.
 func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.NumRequeues(request) }
 
-// ShutDown implements workqueue.TypedInterface. Workers get no further requests, as in controller-runtime's queue.
+// ShutDown implements workqueue.TypedInterface. Like controller-runtime's queue, it gives workers no further
+// requests.
 func (q *Queue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -288,7 +290,8 @@ func (q *Queue) ShutDown() {
 	q.changed.Broadcast()
 }
 
-// ShutDownWithDrain implements workqueue.TypedInterface. It does not drain the queue, as in controller-runtime's queue.
+// ShutDownWithDrain implements workqueue.TypedInterface. Like controller-runtime's queue, it does not drain the
+// queue.
 func (q *Queue) ShutDownWithDrain() { q.ShutDown() }
 
 // ShuttingDown implements workqueue.TypedInterface.

@@ -178,8 +178,8 @@ func TestAnEarlierRequestReplacesADelayedOne(t *testing.T) {
 	})
 }
 
-// Two namespaces have one of four workers each, so that neither can get a second one. When one of them returns its
-// worker, each can get a worker.
+// Each of two namespaces has one of the four workers, and neither namespace can get a second one. When one namespace
+// returns its worker, each of the two namespaces can get another worker.
 func TestAWorkerThatIsDoneCanUnblockTwoWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -354,7 +354,8 @@ func (m *queueModel) first(tenant string, priority int) *waits {
 	return first
 }
 
-// leaveTurns removes the tenant of a request from the turns if the tenant has no other request of the priority.
+// leaveTurns removes the tenant of a request from the turns if the tenant has no other ready request of the same
+// priority.
 func (m *queueModel) leaveTurns(w *waits) {
 	priority := w.priority
 	if w.parked {
@@ -411,7 +412,7 @@ func checkQueue(t *rapid.T) {
 	defer synctest.Wait()
 	defer q.ShutDown()
 	m := &queueModel{workers: int64(workers), turns: map[int][]string{}}
-	var got, want []string // since the last check
+	var got, want []string // the requests that workers got since the last check
 	check := func() {
 		t.Helper()
 		synctest.Wait()
@@ -442,7 +443,7 @@ func checkQueue(t *rapid.T) {
 			priority := rapid.SampledFrom([]int{1, 0, -100}).Draw(t, "priority")
 			after := time.Duration(rapid.IntRange(0, 5).Draw(t, "seconds")) * time.Second
 			if after > 0 {
-				after += time.Duration(number) // no two are due at the same time
+				after += time.Duration(number) // no two requests are due at the same time
 			}
 			q.AddWithOpts(priorityqueue.AddOpts{After: after, Priority: &priority}, r)
 			m.add(r, after, priority, number)

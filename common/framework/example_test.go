@@ -24,7 +24,8 @@ func ExampleNewGang() {
 	// 2 mnist-worker-1 mnist-worker-1.mnist.team-a.svc.cluster.local
 }
 
-// A framework wires a replica by environment variables of its main container. Variables that the user has set stay.
+// A framework adds environment variables to the main container of a replica. Variables that the user has set keep
+// their values.
 func ExampleWithDefaults() {
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "istio-proxy"},

@@ -35,14 +35,14 @@ type Framework[J Job] interface {
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
-// SecretFramework is a Framework whose replicas share a Secret while the job runs. The controller creates it before the
-// first pod, deletes it when the run is over, and never reads it.
+// SecretFramework is implemented by a Framework whose replicas share a Secret while the job runs. The controller
+// creates the Secret before the first pod, deletes it when the run is over, and never reads it.
 type SecretFramework[J Job] interface {
 	// SecretName returns the name of a job's Secret. No other job's Secret may have this name: the controller assumes that
 	// an object of the name is the job's own Secret.
 	SecretName(job J) string
-	// NewSecret returns a new Secret. The controller sets its name. It can be called several times for a job. The API
-	// server keeps the first Secret.
+	// NewSecret returns a new Secret. The controller sets the name of the Secret. The controller can call NewSecret
+	// several times for a job, but the API server keeps only the first Secret.
 	NewSecret(job J) (*corev1.Secret, error)
 }
 
@@ -50,8 +50,8 @@ type SecretFramework[J Job] interface {
 // container by default.
 const AnnotationMain = "kubectl.kubernetes.io/default-container"
 
-// MainContainer returns the container whose exit is the outcome of the replica, or nil if the list is empty. The names
-// are those that Framework.MainContainers returns.
+// MainContainer returns the container whose exit is the outcome of the replica, or nil if there are no containers.
+// The names are the result of Framework.MainContainers.
 func MainContainer(names []string, containers []corev1.Container) *corev1.Container {
 	for _, name := range names {
 		for i := range containers {

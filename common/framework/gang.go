@@ -15,14 +15,14 @@ type Gang struct {
 	Namespace string
 	Job       string
 	UID       types.UID
-	// Attempt is how often all members have been restarted together or deleted by a pause.
+	// Attempt is how often the pods of all members have been replaced together: after restarts, pauses and evictions.
 	Attempt int32
 	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
 	ClusterDomain string
 	// Image is the image of the controller. Helper containers run it.
 	Image string
-	// HelperResources are the requests and limits of helper containers that cannot have those of the main container: see
-	// AddHelper. Empty means none.
+	// HelperResources are the requests and limits of helper containers that cannot have the resources of the main
+	// container: see AddHelper. Empty means none.
 	HelperResources corev1.ResourceList
 	// AllOrNothing reports whether the members are scheduled as a gang: either all that the job needs, or none.
 	AllOrNothing bool
@@ -77,7 +77,7 @@ func MemberName(job, roleType string, index int32) string {
 	return job + "-" + roleType + "-" + strconv.Itoa(int(index))
 }
 
-// Leader returns the member whose outcome is the job's. It panics if the gang has no members.
+// Leader returns the member whose outcome is the outcome of the job. It panics if the gang has no members.
 func (g Gang) Leader() Member {
 	return g.Members[0]
 }

@@ -9,21 +9,24 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// imageUser is the user of the controllers' images.
+// imageUser is the ID of the user that the controllers' images run as.
 const imageUser = 65532
 
-// AddHelper adds a container that runs the controller's image to the template of a member, as the first of its init
-// containers. It must end before the containers of the pod start. A namespace that accepts the main container accepts
-// the helper, and the helper does not change the QoS class of the pod:
+// AddHelper adds a helper to the template of a member: an init container that runs the controller's image. The helper
+// is the first init container, and must end before the other containers of the pod start. A namespace that accepts
+// the main container accepts the helper. With one exception, the helper does not change the QoS class of the pod:
 //
-//   - The helper meets the restricted Pod Security Standard. It runs as the user of the pod or of the image, whose user
-//     is not root. So another program can choose the user, as OpenShift does.
-//   - The helper has the resources of the main container: a LimitRange cannot tell them apart, and the pod requests no
-//     more, because init containers end first.
-//   - In a pod of a gang without requests, the helper has the HelperResources of the gang, if the gang is scheduled all
-//     or nothing: Volcano counts a BestEffort pod as placed while it is pending (JobInfo.IsReady).
+//   - The helper meets the restricted Pod Security Standard. It runs as the user of the pod. If the pod sets no user,
+//     the helper sets none, so that OpenShift, for example, can choose the user. If the user of the pod is root, the
+//     helper runs as the user of the image, which is not root.
+//   - The helper has the CPU, memory and ephemeral storage of the main container. So a LimitRange accepts the helper
+//     if it accepts the main container. The pod requests no more than without the helper, because init containers end
+//     first.
+//   - The exception is a BestEffort pod of a gang that is scheduled all or nothing. In this pod, the helper has the
+//     HelperResources of the gang. Volcano would count a BestEffort pod as placed while the pod is still pending
+//     (JobInfo.IsReady).
 //
-// AddHelper returns an error if the template cannot have the helper.
+// AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
 func (g Gang) AddHelper(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
@@ -61,9 +64,10 @@ func (g Gang) AddHelper(
 	return nil
 }
 
-// addSidecar adds a helper that runs as long as the main container. Its resources are the HelperResources of the gang,
-// as requests and limits, so that a Guaranteed pod stays Guaranteed. It has none in a BestEffort pod, unless AddHelper
-// needs them there, and in a pod with pod-level resources, which might be smaller.
+// addSidecar adds a helper that runs as long as the main container. Its resources are the HelperResources of the
+// gang, as requests and limits, so that a Guaranteed pod stays Guaranteed. In two cases, the helper has no resources:
+// in a BestEffort pod, unless the gang is scheduled all or nothing (see AddHelper), and in a pod with pod-level
+// resources, which might be smaller than the resources of the helper.
 func (g Gang) addSidecar(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
@@ -79,9 +83,11 @@ func (g Gang) addSidecar(
 	return nil
 }
 
-// ReserveSidecar adds a placeholder with the given resources, those of the sidecar that receives reports of progress,
-// to a template, unless the sidecar has none. So the template requests what a pod with the sidecar requests. The
-// placeholder requests only resources that the template requests anyway: a quota might not cover others.
+// ReserveSidecar adds a placeholder for a sidecar to a template. The sidecar receives reports of progress. With the
+// placeholder, the template requests the same resources as a pod with this sidecar. The argument sidecar has the
+// resources of the sidecar. The placeholder requests only the resources that another container of the template
+// requests, because a quota might not cover other resources. A template with pod-level resources gets no placeholder,
+// because its sidecar has no resources.
 func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 	if hasPodLevelResources(spec) {
 		return
@@ -105,10 +111,10 @@ func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 	})
 }
 
-// resourcesLike returns the resources of a container that uses none of the devices of the main container, but is as
-// large in everything else that a LimitRange can limit. If the main container is pinned to more than one CPU (by the
-// static policy of the kubelet's CPU manager), the container gets a thousandth less, and is not pinned: the main
-// container would have to use the CPUs of its init containers, which can be far from its GPUs.
+// resourcesLike returns the resources of a container that gets the same CPU, memory and ephemeral storage as the main
+// container, but no devices. If the static policy of the kubelet's CPU manager pins the main container to more than
+// one CPU, the other container gets a thousandth of a CPU less, so that the kubelet does not pin it. Otherwise the
+// main container would have to use the CPUs of its init containers, which can be far from its GPUs.
 func resourcesLike(main corev1.ResourceRequirements) corev1.ResourceRequirements {
 	var like corev1.ResourceRequirements
 	for _, name := range []corev1.ResourceName{
@@ -138,8 +144,8 @@ func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity r
 	(*list)[name] = quantity
 }
 
-// equally returns resources whose requests and limits are the same. They are copies: the answer of the API server is
-// decoded into the maps of a pod.
+// equally returns resources with the list as requests and as limits. Both are copies, because the client changes the
+// maps of a created pod: it decodes the response of the API server into them.
 func equally(list corev1.ResourceList) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list.DeepCopy(), Limits: list.DeepCopy()}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestAddHelper(t *testing.T) {
 	t.Parallel()
-	// helper returns the container that is added, with the given resources.
+	// helper returns the container that AddHelper adds in this test, with the given resources.
 	helper := func(resources corev1.ResourceList) corev1.Container {
 		return corev1.Container{
 			Name: "help", Image: "controller:test", Args: []string{"help", "me"},
@@ -30,7 +30,7 @@ func TestAddHelper(t *testing.T) {
 	}
 	worker := Member{Role: Role{Type: "worker"}}
 	main := []corev1.Container{{Name: "main"}}
-	// resources returns resources of a list of <resource>=<quantity>, as requests and as limits.
+	// resources parses requests and limits. Each is a list of <resource>=<quantity>.
 	resources := func(requests, limits string) corev1.ResourceRequirements {
 		parse := func(text string) corev1.ResourceList {
 			var list corev1.ResourceList
@@ -42,7 +42,8 @@ func TestAddHelper(t *testing.T) {
 		}
 		return corev1.ResourceRequirements{Requests: parse(requests), Limits: parse(limits)}
 	}
-	// pod returns a pod whose main container has resources, and with the helper that is added, if it has resources.
+	// pod returns a pod whose main container has the given resources. For each element of helpers, the pod has a helper
+	// with these resources.
 	pod := func(of corev1.ResourceRequirements, helpers ...corev1.ResourceRequirements) corev1.PodSpec {
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: of}}}
 		for _, r := range helpers {
@@ -176,7 +177,7 @@ func TestAddHelper(t *testing.T) {
 	}
 }
 
-// Copies of a template share the array of its init containers.
+// AddHelper must not write into the array of the init containers, because copies of a template share this array.
 func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
@@ -241,7 +242,8 @@ func TestReserveSidecar(t *testing.T) {
 	}
 }
 
-// The API server's answer is decoded into the maps of a pod, while other pods are built.
+// Pods must not share the maps of their resources: the client changes the maps of a created pod, when it decodes the
+// API server's response, while the controller builds other pods.
 func TestHelpersShareNoResources(t *testing.T) {
 	t.Parallel()
 	gang := Gang{AllOrNothing: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}

@@ -23,14 +23,14 @@ const (
 	// so that the attempts of a job cycle through all blocks.
 	hostPortBlocks = LastHostPort - FirstHostPort + 1 - (MaxHostPorts - 1)
 	// hostPortStride is the distance between the blocks of successive attempts. These blocks have at most one port in
-	// common, the one for reports of progress. All versions of the controller must have the same stride, since replicas
-	// of a job that runs during an upgrade compute the same ports.
+	// common, the one for reports of progress. All versions of the controller must have the same stride: during an
+	// upgrade, two versions can create pods of one attempt, and both must choose the same ports.
 	hostPortStride = 2001
 )
 
-// HostPort returns the n-th port of the job in its current attempt. Ports repeat if n is MaxHostPorts or more, but the
-// limits of the CRDs prevent that. A replica with hostNetwork listens on this port instead of the default port of the
-// framework, because all replicas of all jobs on a node need different ports.
+// HostPort returns port number n of the job in its current attempt, where 0 is the first. Ports repeat if n is
+// MaxHostPorts or more, but the limits of the CRDs prevent that. A replica with hostNetwork listens on this port
+// instead of the default port of the framework, because all replicas of all jobs on a node need different ports.
 //
 // The ports of a job are distinct. They depend only on the UID and the attempt, so that each replica knows the ports of
 // the others. The scheduler places pods of different jobs that have the same port on different nodes; see

@@ -81,7 +81,7 @@ func TestHostPortsOfJobsAreSpread(t *testing.T) {
 	for i := range jobs {
 		used[Gang{UID: types.UID(fmt.Sprintf("b7e7e6a0-5d3c-4b0e-9a52-%012x", i))}.HostPort(0)]++
 	}
-	// If jobs choose at random, 885 of the 4,003 blocks are expected.
+	// If the jobs choose their blocks at random, they are expected to use 885 of the 4,003 blocks.
 	if len(used) < 850 {
 		t.Errorf("the ports of %d jobs begin at %d different ports, want about 885", jobs, len(used))
 	}

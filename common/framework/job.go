@@ -17,15 +17,17 @@ type JobSpec struct {
 	RunPolicy batchv1beta1.RunPolicy
 	// DefaultRestartScope applies if RunPolicy sets no scope.
 	DefaultRestartScope batchv1beta1.RestartScope
-	// Rendezvous reports whether the replicas meet at the leader. If RunPolicy sets no scope, a failure of the leader,
-	// or of a replica that exits with a code below 128, restarts all replicas although DefaultRestartScope is Replica.
+	// Rendezvous reports whether the replicas meet at the leader. If RunPolicy sets no scope, two kinds of failures
+	// restart all replicas of such a job, even if DefaultRestartScope is Replica: failures of the leader, and failures
+	// of any replica with an exit code below 128. See policy.FailureScope.
 	Rendezvous bool
 	// RanksAreReplicas reports whether each replica is one process of the training, with the rank of the replica.
 	RanksAreReplicas bool
 	// RunMode of the job. Nil means that the job runs as its templates specify.
 	RunMode *batchv1beta1.RunMode
-	// HasLauncher reports whether the framework launches the training with its own command line instead of the one in the
-	// template. The framework then applies resumeSpecs itself and chooses the default command of a replica in debug mode.
+	// HasLauncher reports whether the framework launches the training with its own command line instead of the one in
+	// the template. If it is true, the framework itself applies resumeSpecs, and chooses the default command of a
+	// replica in debug mode.
 	HasLauncher bool
 	// Elastic configures elastic scaling. Nil means that the job does not scale.
 	Elastic *batchv1beta1.ElasticConfig
@@ -36,7 +38,8 @@ type JobSpec struct {
 	Scheduler *batchv1beta1.SchedulePolicy
 	// ReportsProgress reports whether the training reports its progress. See progress.go.
 	ReportsProgress bool
-	// FirstProcess is where the process of rank 0 runs, which reports the progress. Empty means FirstProcessOfLeader.
+	// FirstProcess is where the process of rank 0 runs. This process reports the progress. Empty means
+	// FirstProcessOfLeader.
 	FirstProcess FirstProcess
 	// ManagedBy is the controller that manages the job. Empty means the job controller.
 	ManagedBy batchv1beta1.ManagedBy
@@ -63,7 +66,8 @@ func (s JobSpec) RunsHere() bool {
 // RunsElsewhere reports whether MultiKueue runs the job in another cluster.
 func (s JobSpec) RunsElsewhere() bool { return s.ManagedBy == batchv1beta1.ManagedByMultiKueue }
 
-// T9kScheduler returns how the replicas are scheduled as a gang. It is nil if they are not.
+// T9kScheduler returns the settings for scheduling the replicas as a gang. Nil means that they are not scheduled as a
+// gang.
 func (s JobSpec) T9kScheduler() *batchv1beta1.T9kScheduler {
 	if s.Scheduler == nil {
 		return nil
@@ -77,16 +81,18 @@ type Role struct {
 	Type string
 	// Replicas is the number of replicas, 0 or more. In an elastic job it is the role's share of the expected replicas.
 	Replicas int32
-	// ScalingWeight is the relative share that the role gets of an elastic job.
+	// ScalingWeight determines the role's share of the replicas of an elastic job, in proportion to the weights of all
+	// roles.
 	ScalingWeight int32
-	// Awaited reports whether every other replica waits for the host names of this role's replicas to resolve before it
-	// starts. Replicas always wait for the host name of the leader.
+	// Awaited reports whether the other replicas of the job wait until the host names of this role's replicas resolve,
+	// before they start. The host name of the leader is always awaited, even if Awaited is false for its role.
 	Awaited bool
 	// Serves reports whether the replicas only serve other replicas and do not exit by themselves. After the job has
 	// succeeded, they are deleted once the replicas of all other roles have ended. The leader can have such a role.
 	Serves bool
-	// PeerGrace is how long the replicas can take to end by themselves after the job has succeeded, if the job does not
-	// set it. The controller has a minimum for all roles.
+	// PeerGrace is how long the replicas can take to end by themselves after the job has succeeded. PeerGrace has an
+	// effect only if the job sets no such time, and if PeerGrace is longer than the time that the controller sets for
+	// all roles.
 	PeerGrace time.Duration
 	// Indices of the replicas, in ascending order. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have
 	// other indices.
@@ -99,8 +105,9 @@ type Role struct {
 
 func (r Role) hasPriorityClass() bool { return r.Template.Spec.PriorityClassName != "" }
 
-// LeaderFirst returns the roles in rank order: the role that holds the leader first, the others in the given order. The
-// role of the given type holds the leader if it has a replica. Otherwise the first role that has a replica does.
+// LeaderFirst returns the roles in rank order: the role that holds the leader first, the others in the given order.
+// The role of the given type holds the leader if it has a replica. Otherwise the first role that has a replica holds
+// the leader.
 func LeaderFirst(leaderType string, roles []Role) []Role {
 	hasReplica := func(r Role) bool { return r.Replicas > 0 }
 	lead := slices.IndexFunc(roles, func(r Role) bool { return r.Type == leaderType && hasReplica(r) })

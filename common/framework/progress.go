@@ -12,21 +12,21 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// FirstProcess is where the process of rank 0 runs, as the framework assigns ranks.
+// FirstProcess is where the process of rank 0 can run. It depends on how the framework assigns ranks.
 type FirstProcess string
 
 const (
 	// FirstProcessOfLeader means that the leader runs the process.
 	FirstProcessOfLeader FirstProcess = "Leader"
-	// FirstProcessByName means that the leader runs the process, or a member whose domain name precedes it in the
-	// alphabet. torchrun sorts its agents by their domain names.
+	// FirstProcessByName means that the process runs in the leader, or in a member whose domain name precedes the
+	// leader's in the alphabet. torchrun sorts its agents by their domain names.
 	FirstProcessByName FirstProcess = "Name"
 	// FirstProcessAnywhere means that every member can run the process.
 	FirstProcessAnywhere FirstProcess = "Anywhere"
 )
 
-// MayReport reports whether a member of the gang can report the progress of the training: it can run the process of
-// rank 0, and has a port for reports. On the network of a node, only the leader has one.
+// MayReport reports whether a member of the gang can report the progress of the training: the member can run the
+// process of rank 0, and has a port for reports. Of the members with hostNetwork, only the leader has such a port.
 func (s JobSpec) MayReport(gang Gang, member Member) bool {
 	return s.MayRunFirst(gang, member) && (member.Rank == 0 || !member.HasHostNetwork())
 }
@@ -50,13 +50,13 @@ func (s JobSpec) HasReporters(role Role) bool {
 	if i < 0 || !s.ReportsProgress {
 		return false
 	}
-	// Of the names of a role, that of its first replica is the least.
+	// Of all names of a role, the name of its first replica comes first in alphabetical order.
 	leader, first := MemberName("", s.Roles[i].Type, 0)+".", MemberName("", role.Type, 0)+"."
 	return leader == first || !role.Template.Spec.HostNetwork &&
 		(s.FirstProcess == FirstProcessAnywhere || s.FirstProcess == FirstProcessByName && first < leader)
 }
 
-// Parts of the pod of a member that can report progress.
+// Names, paths and the port in the pod of a member that can report progress.
 const (
 	// ProgressContainer is the name of the sidecar that receives reports.
 	ProgressContainer = "progress"
@@ -90,9 +90,9 @@ func (g Gang) progressPort(member Member) int32 {
 }
 
 // AddProgress adds the sidecar that receives the reports of the training to the template of a member. The sidecar and
-// the main container share a volume with the file to which the training can append reports. Another volume has the
-// token with which it can send reports over HTTP. The token is an annotation of the pod. An error describes a problem
-// of the template.
+// the main container share a volume with a file, to which the training can append reports. A second volume has the
+// token with which the training can send reports over HTTP. The kubelet writes the token to this volume from an
+// annotation of the pod. An error describes a problem of the template.
 func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main *corev1.Container) error {
 	reserved := Reserved{
 		Paths: []string{progressFolder, tokenFolder}, Volumes: []string{progressVolume, tokenVolume},
@@ -137,9 +137,9 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	return g.addSidecar(member, spec, *main, ProgressContainer, args, mounts...)
 }
 
-// exemptFromProxy exempts the loopback address from the proxy that the environment of a container sets. If the
-// environment sets none, or if ConfigMaps or Secrets are part of it, no variable is added: the image or these objects
-// might have a list of exempt addresses, which a variable would replace.
+// exemptFromProxy exempts the loopback address from the proxy of a container. It extends the existing lists of exempt
+// addresses. It adds a list only if the environment sets a proxy but no list, and if envFrom is empty. Otherwise the
+// new variable might replace a list in the image, or in a ConfigMap or Secret of envFrom.
 func exemptFromProxy(from []corev1.EnvFromSource, env []corev1.EnvVar) []corev1.EnvVar {
 	const loopback = "127.0.0.1"
 	exempted, hasProxy := slices.Clone(env), false
@@ -150,7 +150,7 @@ func exemptFromProxy(from []corev1.EnvFromSource, env []corev1.EnvVar) []corev1.
 			hasProxy = true
 		case noProxy:
 			hasList = true
-			if v.ValueFrom == nil && v.Value != "*" { // within a list, many programs do not know the asterisk
+			if v.ValueFrom == nil && v.Value != "*" { // * must stay alone: many programs ignore it within a list
 				exempted[i].Value = strings.TrimPrefix(v.Value+","+loopback, ",")
 			}
 		}

@@ -85,7 +85,7 @@ func TestMayReport(t *testing.T) {
 	}
 }
 
-// progressEnv are the variables of a main container that has its own network.
+// progressEnv returns the variables for progress of the main container of a pod that has its own network.
 func progressEnv() []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "KUBEFLOW_TRAINER_SERVER_URL", Value: "http://127.0.0.1:29499"},
@@ -101,7 +101,8 @@ func progressMounts() []corev1.VolumeMount {
 	}
 }
 
-// withSidecar returns the template with what a sidecar that listens on a port adds, except for the main container.
+// withSidecar returns the template with the additions for a sidecar that listens on a port, except those in the main
+// container.
 func withSidecar(template corev1.PodTemplateSpec, port string) corev1.PodTemplateSpec {
 	template.Annotations = map[string]string{"batch.tensorstack.dev/progress-port": port}
 	template.Spec.InitContainers = append([]corev1.Container{{
@@ -257,7 +258,7 @@ func TestAddProgressRefusesTemplatesThatUseReservedNames(t *testing.T) {
 	}
 }
 
-// The reports go to the loopback address, which no proxy can reach for the pod.
+// The reports go to the loopback address of the pod, which a proxy cannot reach.
 func TestLoopbackIsExemptFromTheProxy(t *testing.T) {
 	t.Parallel()
 	v := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }

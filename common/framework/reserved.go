@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reserved is what a framework adds to the pods of its members, so that templates cannot use it.
+// Reserved contains the paths and volumes that a framework adds to the pods of its members. Templates cannot use
+// them.
 type Reserved struct {
 	// Paths are absolute paths in the main container. They and all paths below them are reserved.
 	Paths []string
@@ -17,8 +18,8 @@ type Reserved struct {
 	Volumes []string
 }
 
-// Check returns an error if the template of a member uses a reserved path in the main container, in any spelling, or a
-// reserved name.
+// Check returns an error if the template of a member uses a reserved path in the main container, or a reserved name
+// of a volume. It cleans paths before it compares them.
 func (r Reserved) Check(member Member, spec corev1.PodSpec, main corev1.Container) error {
 	isReserved := func(name string) bool {
 		return slices.ContainsFunc(r.Paths, func(reserved string) bool {

@@ -1,5 +1,5 @@
 // Package gang makes the replicas of a job a gang. It computes the PodGroup of the job and the fields of its pods, so
-// that every engine schedules them together. All functions are pure.
+// that every engine schedules them together. No function uses a client, a logger or the clock.
 package gang
 
 import (
@@ -19,9 +19,11 @@ const (
 	volcanoRole     = "volcano.sh/task-spec"
 )
 
-// PodGroupSpec returns the spec of the PodGroup of a job. The argument done is how many replicas of each type have
-// ended and are not restarted. The other replicas, including replacements, must not wait for them. An elastic job needs
-// its minimum number of replicas, including the leader, however many it has.
+// PodGroupSpec returns the spec of the PodGroup of a job. The argument done maps each type to the number of its
+// replicas that have ended and are not restarted. These replicas do not count towards minMember, so that other
+// replicas, including replacements, do not wait for them. For an elastic job, minMember is the minimum number of
+// replicas less the replicas in done, however many replicas the job has, and the only required member is the leader.
+// In all cases, minMember is at least 1.
 func PodGroupSpec(
 	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role,
 	done map[string]int32,
@@ -48,17 +50,17 @@ func PodGroupSpec(
 	if elastic != nil {
 		spec.MinMember += elastic.Least()
 	}
-	spec.MinMember = max(1, spec.MinMember) // if the leader is done, the job is done
+	spec.MinMember = max(1, spec.MinMember) // the leader is always left, because the job ends when the leader ends
 	return spec
 }
 
-// Member is the place of a pod in its group.
+// Member describes a pod as a member of its group.
 type Member struct {
 	// Role is the role of the pod in the group.
 	Role string
-	// Extra reports whether an elastic job has the pod in addition to the replicas that it needs. An extra pod is gated
-	// until the others are on nodes. It does not join the group of kube-scheduler, which has no roles and would not
-	// schedule any pod of the group while one of them is gated.
+	// Extra reports whether an elastic job has the pod in addition to its minimum number of replicas. An extra pod is
+	// gated until the minimum number of replicas is on nodes. An extra pod does not join the PodGroup of kube-scheduler.
+	// That PodGroup has no roles, and while one of its pods is gated, kube-scheduler schedules none of them.
 	Extra bool
 }
 
@@ -66,7 +68,7 @@ type Member struct {
 // of the others. If the PodGroups of Kubernetes are disabled, the API server drops the scheduling group from the spec.
 func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
-	// The name of a Queue can be too long for a label. The spec of the group has it as well.
+	// The name of a Queue can be too long for a label. The spec of the PodGroup has the name in any case.
 	delete(pod.Labels, schedulerv1beta1.LabelQueue)
 	if len(validation.IsValidLabelValue(scheduler.Queue)) == 0 {
 		pod.Labels[schedulerv1beta1.LabelQueue] = scheduler.Queue

@@ -89,7 +89,8 @@ func TestPodGroupSpec(t *testing.T) {
 	}
 }
 
-// A group is never scheduled if its roles need more pods than minMember, or if minMember is larger than the job.
+// A group is never scheduled if its roles need more pods than minMember, or if minMember exceeds the number of
+// replicas that have not ended.
 func TestPodGroupCanBeScheduled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,5 +1,5 @@
-// Package helper has the parts that the controllers' programs share when they run in the pods of jobs. An init
-// container with the image of a controller copies the program into a volume, and the main container runs the copy.
+// Package helper has code that the controllers' programs share when they run in the pods of jobs. An init container
+// with the image of a controller copies the program into a volume, and the main container runs the copy.
 package helper
 
 import (
@@ -13,11 +13,11 @@ import (
 const (
 	ExitCannotRun = 126
 	ExitNotFound  = 127
-	ExitSignal    = 128 // plus the number of the signal
+	ExitSignal    = 128 // the exit code is 128 plus the number of the signal
 )
 
 // Install copies the running program to the file. All users can run the copy. Install replaces an existing file by
-// renaming, since it might be a program that runs.
+// renaming, because the file might be a running program, which cannot be written.
 func Install(file string) error {
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -31,7 +31,8 @@ func Install(file string) error {
 		return err
 	}
 	_, err = io.Copy(target, source)
-	// The umask does not apply to Chmod. The main container can run as another user.
+	// The umask applies to OpenFile, but not to Chmod. Without Chmod, a main container with another user might not be
+	// able to run the copy.
 	if err := errors.Join(err, target.Chmod(0o755), target.Close()); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Package kubelet sets the status of pods as the kubelet, the scheduler and the node controllers of Kubernetes do, so
-// that tests need neither nodes nor containers. Each function simulates an event of a pod, its main container or its
-// sidecars.
+// that tests need neither nodes nor containers. A function that changes a pod simulates an event of the pod, its main
+// container or its sidecars.
 package kubelet
 
 import (
@@ -51,7 +51,7 @@ func HasEnded(pod *corev1.Pod) bool {
 	return main != nil && main.State.Terminated != nil
 }
 
-// HasFailed reports whether the main container of the pod ended with an error.
+// HasFailed reports whether the main container of the pod ended with an exit code other than 0.
 func HasFailed(pod *corev1.Pod) bool {
 	main := mainStatus(pod)
 	return main != nil && main.State.Terminated != nil && main.State.Terminated.ExitCode != 0
@@ -76,8 +76,8 @@ func EndSidecars(pod *corev1.Pod, code int32, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// Exit ends the main container with an exit code. The pod ends if no sidecar runs. The output is the tail of the
-// container's log, which the kubelet keeps as the termination message.
+// Exit ends the main container with an exit code. The pod ends unless another container runs that is not an init
+// container. The output is the tail of the container's log, which the kubelet keeps as the termination message.
 func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 	end(pod, code, reasonOf(code), output, at)
 }
@@ -107,8 +107,8 @@ func EvictForStorage(pod *corev1.Pod, at time.Time) {
 	pod.Status.Message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
 }
 
-// LoseContainers ends the pod after its node was restarted without a shutdown. containerd then knows the containers,
-// but not how they ended.
+// LoseContainers ends the pod after its node was restarted without a shutdown. After such a restart, containerd still
+// lists the containers, but does not know how they ended.
 func LoseContainers(pod *corev1.Pod, at time.Time) {
 	end(pod, 255, "Unknown", "", at)
 	EndSidecars(pod, 255, at)
@@ -136,8 +136,8 @@ func LoseNode(pod *corev1.Pod, at time.Time) {
 // NoExecute. The caller then deletes the pod.
 func TaintDevice(pod *corev1.Pod, at time.Time) { disrupt(pod, "DeletionByDeviceTaintManager", at) }
 
-// BreakDevice makes the kubelet report a device of the main container as unhealthy. The container still runs. Later
-// changes of its state keep the report.
+// BreakDevice makes the kubelet report a device of the main container as unhealthy. The container continues to run.
+// The report stays when the state of the container changes.
 func BreakDevice(pod *corev1.Pod, resource corev1.ResourceName, id corev1.ResourceID) {
 	setDevice(pod, resource, corev1.ResourceHealth{ResourceID: id, Health: corev1.ResourceHealthStatusUnhealthy})
 }

@@ -17,20 +17,21 @@ func IsCopy(job metav1.Object) bool {
 	return job.GetLabels()[kueuev1beta2.LabelMultiKueueOrigin] != "" && Prebuilt(job) != ""
 }
 
-// Prebuilt returns the name of the Workload that was created for the job, or an empty string.
+// Prebuilt returns the name of the Workload that was created before the job, or an empty string if the job names
+// none.
 func Prebuilt(job metav1.Object) string {
 	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
 }
 
-// maxParameters is how many annotations of a job for admission checks are copied, and maxParameter limits the length of
-// each in bytes. A ProvisioningRequest takes parameters of up to 255 characters.
+// maxParameters is how many annotations of a job are copied as parameters for admission checks, and maxParameter is
+// the maximum length of each value in bytes. A ProvisioningRequest takes parameters of up to 255 characters.
 const (
 	maxParameters = 16
 	maxParameter  = 255
 )
 
-// Parameters returns the annotations of a job that a ProvisioningRequest for it gets as parameters: the first 16 by
-// name. It returns nil if there are none.
+// Parameters returns the annotations of a job that become parameters of its ProvisioningRequests: at most 16, the
+// first ones by name. It truncates their values to 255 bytes. It returns nil if there are none.
 func Parameters(annotations map[string]string) map[string]string {
 	var names []string
 	for name := range annotations {
@@ -42,7 +43,7 @@ func Parameters(annotations map[string]string) map[string]string {
 	return bounded.Pick(annotations, names[:min(len(names), maxParameters)], maxParameter)
 }
 
-// MaxTime returns for how many seconds a Workload of the job can be admitted. Nil means no limit.
+// MaxTime returns how long a Workload of the job can be admitted, in seconds. Nil means no limit.
 func MaxTime(job metav1.Object) *int32 {
 	seconds, err := strconv.ParseInt(job.GetLabels()[kueuev1beta2.LabelMaxExecTime], 10, 32)
 	if err != nil || seconds <= 0 {

@@ -364,7 +364,7 @@ func TestDecorate(t *testing.T) {
 func TestSetPodsReady(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
-	// Each step reports whether the pods are ready, and has the status and the reason of the condition after it.
+	// Each step calls SetPodsReady with the value of ready. Then want is the status and the reason of the condition.
 	steps := []struct {
 		ready bool
 		want  string
@@ -390,13 +390,13 @@ func TestSetPodsReady(t *testing.T) {
 	}
 }
 
-// Kueue ends a Workload that was admitted for longer than its maximum time, in all its admissions together.
+// Kueue adds up the times of all admissions of a Workload, and ends the Workload if the sum exceeds its maximum time.
 func TestClearAdmissionCountsTheTimeOfTheAdmission(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	status := kueuev1beta2.WorkloadStatus{AccumulatedPastExecutionTimeSeconds: new(int32(10))}
 	set(&status, kueuev1beta2.ConditionAdmitted, true, "Admitted", "", 1, now.Add(-90*time.Second))
-	for range 2 { // the second time, it is not admitted
+	for range 2 { // the second call adds no time, because the Workload is no longer admitted
 		ClearAdmission(&status, metav1.Condition{Reason: kueuev1beta2.ReasonPreempted}, 1, now)
 		if got := *status.AccumulatedPastExecutionTimeSeconds; got != 100 {
 			t.Errorf("the Workload was admitted for %d s, want 100", got)

@@ -11,22 +11,22 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
-// Labels of pods with the queues of their Workload, for metrics and costs.
+// Labels of pods with the names of the queues of their Workload. Users need them for metrics and costs.
 const (
 	labelLocalQueue   = "kueue.x-k8s.io/local-queue-name"
 	labelClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// PodInfo is what the assignment of a PodSet adds to its pods.
+// PodInfo contains the metadata and the fields that the admission of a PodSet adds to its pods.
 type PodInfo struct {
 	labels, annotations, nodeSelector map[string]string
 	tolerations                       []corev1.Toleration
 	gates                             []corev1.PodSchedulingGate
 }
 
-// PodInfoOf returns what the assignment of a PodSet adds to its pods: the nodes of its flavors, the updates of
-// admission checks, and what Kueue needs to assign topology domains. The flavors have the specs of all flavors of the
-// assignment.
+// PodInfoOf returns the additions to the pods of a PodSet: the nodes and tolerations of its flavors, the updates of
+// admission checks, and the metadata and gates that Kueue needs to assign topology domains. The argument flavors must
+// map the name of each ResourceFlavor in the assignment of the PodSet to the spec of that ResourceFlavor.
 func PodInfoOf(
 	workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
 ) PodInfo {
@@ -59,7 +59,7 @@ func PodInfoOf(
 	return info
 }
 
-// label adds a label with the name of a queue, which can be too long for a label.
+// label adds a label with the name of a queue, unless the name is too long for a label.
 func (i *PodInfo) label(key, queue string) {
 	if len(validation.IsValidLabelValue(queue)) == 0 {
 		i.labels[key] = queue
@@ -79,7 +79,7 @@ func (i *PodInfo) assign(
 	}
 }
 
-// Decorate changes a pod so that it runs where its PodSet is admitted.
+// Decorate adds the metadata and the fields to a pod, so that the pod runs where its PodSet is admitted.
 func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Labels = merged(pod.Labels, i.labels)
 	if len(i.gates) > 0 && !requestsTopology(pod.Annotations) {
@@ -91,7 +91,8 @@ func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
 }
 
-// merged returns a new map with the entries of both. Those of the second take precedence.
+// merged returns the entries of both maps. The entries of b take precedence. It changes neither map. If b is empty,
+// the result is a itself.
 func merged(a, b map[string]string) map[string]string {
 	if len(b) == 0 {
 		return a

@@ -1,6 +1,6 @@
-// Package kueue translates between jobs and the API of Kueue: from replicas to PodSets, from an assignment to pods, and
-// from the state of a job to the status of its Workload. The protocol is that of Kueue's own integrations
-// (pkg/controller/jobframework). Everything here is pure.
+// Package kueue translates between jobs and the API of Kueue: from replicas to PodSets, from an assignment to pods,
+// and from the state of a job to the status of its Workload. The protocol is that of Kueue's own integrations
+// (pkg/controller/jobframework). No function uses a client, a logger or the clock.
 package kueue
 
 import (
@@ -17,10 +17,11 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// PodSets returns a PodSet for each role that has replicas. The templates are those of the user, without what the
-// controllers add, except for the given requests of the sidecar that receives reports of progress. So they do not
-// depend on the version of the controller. The PodSet of an elastic job of one type can be admitted with fewer
-// replicas, down to minReplicas.
+// PodSets returns a PodSet for each role that has replicas. Its template is the template of the user with the restart
+// policy Never. If replicas of the role can report progress, the template also has the placeholder for the sidecar
+// that framework.ReserveSidecar adds. The argument sidecar has the resources of this placeholder. The template has no
+// other container of the controllers, so that the PodSets do not depend on the version of the controllers. If an
+// elastic job has only one PodSet, Kueue can admit fewer replicas of it, down to minReplicas.
 func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.ResourceList) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
@@ -43,7 +44,7 @@ func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.Reso
 	return sets
 }
 
-// HasCounts reports whether the Workload is for the replicas of the roles.
+// HasCounts reports whether the PodSets of the Workload have the types and the numbers of replicas of the roles.
 func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	wanted := map[string]int32{}
 	for _, role := range roles {
@@ -59,8 +60,10 @@ func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	return len(wanted) == len(workload.Spec.PodSets)
 }
 
-// Covers reports whether the Workload requests at least what the replicas of the roles request. It compares the
-// containers of the user's templates, by name. The containers that the controllers add depend on their version.
+// Covers reports whether each pod of the Workload requests at least the resources that a replica of the same type
+// requests. It compares the resources of the pods, and each container of the user's templates with the container of
+// the same name in the Workload. It ignores the numbers of replicas. It also ignores containers that the controllers
+// add, because these depend on the version of the controllers.
 func Covers(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	granted := map[string]corev1.PodSpec{}
 	for _, set := range workload.Spec.PodSets {
@@ -91,7 +94,8 @@ func covers(granted, wanted corev1.PodSpec) bool {
 	return true
 }
 
-// requests returns what a container requests. A limit without a request is also a request.
+// requests returns the resources that a container or a pod requests. If a resource has a limit and no request, the
+// limit counts.
 func requests(resources *corev1.ResourceRequirements) corev1.ResourceList {
 	all := corev1.ResourceList{}
 	if resources != nil {
@@ -101,7 +105,8 @@ func requests(resources *corev1.ResourceRequirements) corev1.ResourceList {
 	return all
 }
 
-// Admitted returns how many replicas of each type are admitted.
+// Admitted returns the number of admitted replicas of each type. If the admission does not have the number of a type,
+// or if there is no admission, the result has the number in the spec of the Workload.
 func Admitted(workload *kueuev1beta2.Workload) map[string]int32 {
 	admitted := map[string]int32{}
 	for _, set := range workload.Spec.PodSets {
@@ -137,8 +142,9 @@ type Priority struct {
 	Ref   *kueuev1beta2.PriorityClassRef
 }
 
-// PriorityOf returns the priority of the first PriorityClass that a template of the roles names, otherwise that of the
-// default PriorityClass.
+// PriorityOf returns the priority of the first PriorityClass that a template of the roles names. If no template names
+// one, it returns the priority of the default PriorityClass. If the named class does not exist, or if there is no
+// default class, the result is the zero Priority.
 func PriorityOf(roles []framework.Role, classes []schedulingv1.PriorityClass) Priority {
 	name := ""
 	for _, role := range roles {

@@ -15,11 +15,12 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// maxMessage is the longest message of a condition, in bytes.
+// maxMessage is the maximum length of the message of a condition, in bytes.
 const maxMessage = 32768
 
-// SetPodsReady sets the condition PodsReady. Under waitForPodsReady, Kueue evicts a Workload whose pods do not become
-// ready in time. Until they are ready for the first time, the condition need not be set.
+// SetPodsReady sets the condition PodsReady. If waitForPodsReady is enabled in Kueue, Kueue evicts a Workload whose
+// pods do not become ready in time. Before the pods are ready for the first time, SetPodsReady does not add the
+// condition.
 func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation int64, now time.Time) {
 	before := meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionPodsReady)
 	wasReady := before != nil && before.Status == metav1.ConditionTrue
@@ -39,15 +40,18 @@ func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation in
 	set(status, kueuev1beta2.ConditionPodsReady, ready, reason, message, generation, now)
 }
 
-// Evict stops a job that needs replicas again whose quota was given back. Kueue refuses that the numbers of reclaimable
-// pods decrease until the quota is returned. An evicted Workload keeps its place in the queue.
+// Evict sets the condition Evicted, which stops the job. It is for a job that has given back the quota of some
+// replicas, although these replicas must run again. To get their quota back, the job must first give back all of its
+// quota: until then, Kueue rejects a decrease of the numbers of reclaimable pods. An evicted Workload keeps its
+// position in the queue.
 func Evict(status *kueuev1beta2.WorkloadStatus, generation int64, now time.Time) {
 	set(status, kueuev1beta2.ConditionEvicted, true, kueuev1beta2.ReasonQuotaGivenBack,
 		"the job needs replicas again whose quota was given back", generation, now)
 }
 
-// ClearAdmission returns the quota of an evicted Workload, whose pods are gone. Only a Workload that was preempted,
-// that lost its nodes, or that Evict has evicted, is requeued by this. For other reasons, Kueue itself decides when.
+// ClearAdmission gives back the quota of an evicted Workload. The pods of the Workload must be gone. ClearAdmission
+// requeues a Workload that was preempted, that lost its nodes, or that Evict has evicted. After an eviction for
+// another reason, Kueue decides when to requeue the Workload.
 func ClearAdmission(status *kueuev1beta2.WorkloadStatus, evicted metav1.Condition, generation int64, now time.Time) {
 	requeue := slices.Contains([]string{
 		kueuev1beta2.ReasonPreempted, kueuev1beta2.ReasonNodeFailures, kueuev1beta2.ReasonQuotaGivenBack,
@@ -70,7 +74,7 @@ func ClearAdmission(status *kueuev1beta2.WorkloadStatus, evicted metav1.Conditio
 	status.ReclaimablePods = nil
 }
 
-// Finish reports the end of the job.
+// Finish reports the end of the job in the condition Finished, unless the condition is already True.
 func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generation int64, now time.Time) {
 	if meta.IsStatusConditionTrue(status.Conditions, kueuev1beta2.ConditionFinished) {
 		return
@@ -79,13 +83,13 @@ func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generatio
 	if end.Type != batchv1beta1.ConditionFailureTarget {
 		reason = kueuev1beta2.ReasonSucceeded
 	}
-	// The message of the end can quote the output of a program.
+	// The condition omits the message of the end, which can quote the output of a program.
 	set(status, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, generation, now)
 }
 
-// NeedsReclaimed reports whether the roles need more quota than the Workload has kept. Earlier versions of the
-// controllers gave back the quota of a replica that had ended, even if it could run again. done counts, by type, the
-// replicas that have ended.
+// NeedsReclaimed reports whether the roles need quota that the Workload has already given back. This is possible
+// because earlier versions of the controllers gave back the quota of a replica that had ended, even if it could run
+// again. The argument done is the number of ended replicas of each type.
 func NeedsReclaimed(workload *kueuev1beta2.Workload, roles []framework.Role, done map[string]int32) bool {
 	admitted, reclaimed := Admitted(workload), map[string]int32{}
 	for _, r := range workload.Status.ReclaimablePods {
@@ -97,7 +101,8 @@ func NeedsReclaimed(workload *kueuev1beta2.Workload, roles []framework.Role, don
 	})
 }
 
-// Reclaim reports how many replicas of each PodSet can never run again. A number never decreases.
+// Reclaim sets the numbers of reclaimable pods. The argument spent maps the name of each PodSet to the number of its
+// replicas that can never run again. The number of a PodSet never decreases.
 func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, spent map[string]int32) {
 	before := map[string]int32{}
 	for _, r := range status.ReclaimablePods {

@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Annotations of a template that request a topology. AnnotationUnconstrained is another one.
+// Annotations of a template that request a topology. The only other one is kueuev1beta2.AnnotationUnconstrained.
 const (
 	annotationRequired      = "kueue.x-k8s.io/podset-required-topology"
 	annotationPreferred     = "kueue.x-k8s.io/podset-preferred-topology"
@@ -66,8 +66,9 @@ func checkGroup(members []framework.Role) error {
 	return nil
 }
 
-// topologyRequest returns the topology that the annotations of a template request. Kueue can also assign domains to
-// pods that request none, in the order of the replicas. CheckTopology reports annotations that cannot be read.
+// topologyRequest returns the topology that the annotations of a template request. The result is never nil: Kueue can
+// also assign domains to pods that request no topology, and then PodIndexLabel makes it assign them in the order of
+// the replicas. topologyRequest ignores invalid annotations, because CheckTopology reports them.
 func topologyRequest(annotations map[string]string) *kueuev1beta2.TopologyRequest {
 	request, _ := parseTopology(annotations)
 	request.PodIndexLabel = new(batchv1beta1.LabelReplicaIndex)

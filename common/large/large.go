@@ -1,5 +1,5 @@
-// Package large keeps large objects out of caches. A cache holds only the part of a large object that events need. The
-// object is read from the API server when it is reconciled.
+// Package large keeps large objects out of caches. A cache holds only the part of a large object that the handlers of
+// its events need. A reconcile reads the whole object from the API server.
 package large
 
 import (
@@ -32,13 +32,14 @@ type Kind[T client.Object] struct {
 	// Strip removes the fields that the program does not read. It must remove all annotations that the program does not
 	// read, among them AnnotationSize.
 	Strip func(T)
-	// Keep copies what events need from a large object, besides its metadata. It is optional.
+	// Keep copies from a large object the fields, besides its metadata, that the handlers of its events need. Nil means
+	// none.
 	Keep func(into, from T)
 }
 
-// Transform is a transform function for a cache. It strips an object. If the object is large, it keeps only the
-// metadata with AnnotationSize, and what Keep copies. An object can be transformed twice. Other objects are not
-// changed.
+// Transform is a transform function for a cache. It strips an object of type T. If the object is large, the result
+// has only the metadata that abridge copies, the annotation AnnotationSize, and the fields that Keep copies.
+// Transform does not change its own results. It does not change objects of other types.
 func (k Kind[T]) Transform(object any) (any, error) {
 	whole, ok := object.(T)
 	if !ok {
@@ -57,7 +58,7 @@ func (k Kind[T]) Transform(object any) (any, error) {
 	return held, nil
 }
 
-// abridge returns what the cache holds of a large object.
+// abridge returns the part of a large object that the cache holds.
 func (k Kind[T]) abridge(whole T) T {
 	held := k.New()
 	held.SetNamespace(whole.GetNamespace())
@@ -78,7 +79,7 @@ func (k Kind[T]) abridge(whole T) T {
 	return held
 }
 
-// Is reports whether a cached object is large, so that the cache does not hold all of it.
+// Is reports whether a cached object is large. If so, the cache holds only a part of it.
 func Is(object client.Object) bool {
 	_, ok := object.GetAnnotations()[AnnotationSize]
 	return ok
@@ -90,31 +91,33 @@ func parseSize(value string) (int64, error) { return strconv.ParseInt(value, 10,
 // ErrNoMemory is returned for a large object that must wait until other large objects were reconciled.
 var ErrNoMemory = errors.New("too many large objects are being reconciled")
 
-// Delay is the delay before a large object is reconciled again after ErrNoMemory. The worker is free meanwhile.
+// Delay is the delay before a large object is reconciled again after ErrNoMemory. Meanwhile, the worker can reconcile
+// other objects.
 const Delay = time.Second
 
-// reads is the number of large objects that are read at the same time. Nobody knows how large an object is until it was
-// read, because it can have grown since the cache saw it.
+// reads is how many large objects can be read at the same time. A limit of memory alone is not enough: an object can
+// have grown since the cache saw it, so its size is unknown until it was read.
 const reads = 2
 
-// Reader reads objects from a cache, and those that are large from the API server.
+// Reader reads objects from a cache. It reads large objects from the API server instead.
 type Reader struct {
 	api client.Reader
 	// copies is the number of copies of an object that a reconcile has in memory.
 	copies int64
-	// reads and memory limit the large objects that are read at the same time, and the memory for large objects.
+	// reads limits how many large objects are read at the same time, and memory limits the memory for large objects.
 	reads, memory *fair.Pool
 }
 
-// NewReader returns a reader of objects that can be large. A reconcile has the given number of copies of a large object
-// in memory. The namespaces share the memory for large objects, in bytes.
+// NewReader returns a reader of objects that can be large. The argument copies is the number of copies of a large
+// object that a reconcile has in memory. The argument memory is the memory for large objects, in bytes. The
+// namespaces share this memory.
 func NewReader(api client.Reader, copies, memory int64) Reader {
 	return Reader{api: api, copies: copies, reads: fair.NewPool(reads), memory: fair.NewPool(memory)}
 }
 
-// Get reads an object from a cache whose transform function is that of a Kind, or from the API server if the object is
-// large, and reports whether it is. The caller must call release when it no longer needs the object. The error is
-// ErrNoMemory if too many large objects are being reconciled.
+// Get reads an object from a cache whose transform function is Kind.Transform. If the object is large, Get reads it
+// from the API server instead, and isLarge is true. The caller must call release when it no longer needs the object.
+// The error is ErrNoMemory if too many large objects are being reconciled.
 func (r Reader) Get(
 	ctx context.Context, cache client.Reader, key client.ObjectKey, object client.Object, options ...client.GetOption,
 ) (isLarge bool, release func(), err error) {
@@ -155,7 +158,7 @@ func (r Reader) getLive(ctx context.Context, key client.ObjectKey, object client
 		return err
 	}
 	defer r.reads.Release(key.Namespace, 1)
-	// The answer is decoded into the object, and does not replace the fields that it does not have.
+	// Decoding does not reset fields that the response lacks, so the object must be empty before.
 	reflect.ValueOf(object).Elem().SetZero()
 	return r.api.Get(ctx, key, object)
 }

@@ -16,7 +16,7 @@ import (
 
 var key = client.ObjectKey{Namespace: "ns", Name: "object"}
 
-// most is the largest object that the cache of the tests holds, in bytes.
+// most is the size of the largest object that the cache of the tests holds completely, in bytes.
 const most = 10_000
 
 // object returns an object with a text of the given number of bytes, and the annotation with the size.
@@ -82,7 +82,7 @@ func TestReader(t *testing.T) {
 	whole := object(most, "")
 	whole.ResourceVersion = "999"
 	cache := holding(held(t, object(most, "")))
-	reader := NewReader(holding(whole), 2, 80_000) // a namespace gets half of it
+	reader := NewReader(holding(whole), 2, 80_000) // a namespace gets half of the memory
 	read := func() (*corev1.ConfigMap, bool, func(), error) {
 		got := &corev1.ConfigMap{}
 		isLarge, release, err := reader.Get(t.Context(), cache, key, got)

@@ -30,8 +30,9 @@ const (
 )
 
 // NewServer returns a server that limits the header size of requests and the duration of requests and TLS handshakes.
-// If TCP created its listener, the context of a request is canceled when the listener closes the connection, even if
-// the client has begun to send the next request. The listener can be wrapped by tls.NewListener.
+// If the listener of the server comes from the function TCP, the context of a request is canceled when the listener
+// closes the connection, even if the client has begun to send the next request. The listener can be wrapped by
+// tls.NewListener.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: MaxHeader,
@@ -49,8 +50,9 @@ func NewServer(handler http.Handler) *http.Server {
 }
 
 // TCP listens at an address. It keeps at most the given number of connections. A new connection never waits. If there
-// are too many connections, the listener selects those of the IP address with the most connections, and closes the one
-// that has been inactive for the longest time. So a client that opens many connections replaces its own.
+// are too many connections, the listener selects the connections of the IP address with the most connections, and
+// closes the selected one that has been inactive for the longest time. So a client that opens many connections
+// replaces only its own.
 func TCP(ctx context.Context, address string, most int) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -130,9 +132,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// OfBusiestAddress returns the connections from the IP address with the most connections. If several addresses have the
-// most, it returns the connections of all of them. There must be at least one connection. If a returned connection is
-// closed in favor of a new one, a client that opens many connections replaces its own.
+// OfBusiestAddress returns the connections from the IP address with the most connections. If several addresses have
+// the most, it returns the connections of all of them. There must be at least one connection. If a server closes one
+// of these connections for each new one, a client that opens many connections replaces only its own.
 func OfBusiestAddress[C net.Conn](conns []C) []C {
 	count := map[string]int{}
 	most := 0

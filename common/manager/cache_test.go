@@ -26,7 +26,7 @@ var testKind = schema.GroupKind{Group: "batch.example.org", Kind: "TestJob"}
 // long is longer than any text that a cache can keep.
 var long = strings.Repeat("long ", 10_000)
 
-// meta returns all metadata of an owned object that the cache keeps by default.
+// meta returns the metadata that the cache keeps, by default, of an object that the controller owns.
 func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7", Generation: 2,
@@ -40,7 +40,7 @@ func meta() metav1.ObjectMeta {
 	}
 }
 
-// foreignMeta returns all metadata that the cache keeps of an object that the controller does not own.
+// foreignMeta returns the metadata that the cache keeps of an object that the controller does not own.
 func foreignMeta() metav1.ObjectMeta {
 	full := meta()
 	return metav1.ObjectMeta{
@@ -134,8 +134,8 @@ func sizeOf(t *testing.T, object any) int {
 	return len(content)
 }
 
-// cached returns the stripped object in the cache of a controller of test jobs. It strips the object twice, because a
-// cache can do so.
+// cached returns the object as the cache of a controller of test jobs contains it. It strips the object twice,
+// because a cache can do so.
 func cached[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	var got any = object.DeepCopyObject()
@@ -183,7 +183,7 @@ func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 					},
 					LastTerminationState: terminated(2, output), RestartCount: 4,
 				},
-				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // the remaining bytes
+				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // the bytes that are left
 				{Name: "last", State: terminated(0, "")},
 			},
 		},
@@ -198,7 +198,7 @@ func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 	}
 }
 
-// A pod can have thousands of containers.
+// A pod can have thousands of containers, so the cache must not keep the statuses of all of them.
 func TestTheCacheKeepsTheContainersOfAPodThatMatter(t *testing.T) {
 	t.Parallel()
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -317,7 +317,8 @@ func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 	}
 }
 
-// The controller reads the progress of its own pods only.
+// The controller reads the progress only of pods that its jobs own and that report. So the cache keeps the addresses
+// of no other pods.
 func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	const port, token = "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token"
@@ -328,7 +329,7 @@ func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T
 	for name, tc := range map[string]struct {
 		meta        metav1.ObjectMeta
 		annotations map[string]string
-		// want are the annotations in the cache, and wantIP is the address.
+		// want are the annotations in the cache, and wantIP is the address of the pod in the cache.
 		want   map[string]string
 		wantIP string
 	}{
@@ -360,7 +361,7 @@ func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T
 	}
 }
 
-// The health of all devices would take memory for each pod with a device.
+// If the cache kept the health of all devices, each pod with a device would take more memory.
 func TestTheCacheKeepsOnlyUnhealthyDevices(t *testing.T) {
 	t.Parallel()
 	health := func(id string, health corev1.ResourceHealthStatus) corev1.ResourceHealth {
@@ -415,7 +416,7 @@ func TestTheCacheKeepsTheLastReportOfASidecar(t *testing.T) {
 	t.Parallel()
 	last := `{"reports":1,"metrics":{"` + strings.Repeat("a", 2000) + `":"1"}}`
 	p := bulkyPod(meta())
-	for i := range 3 { // the sidecar is the first init container, unless the pod waits for domain names before
+	for i := range 3 { // only the init container that waits for domain names can precede the sidecar
 		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{
 			Name: fmt.Sprintf("other-%d", i), State: p.Status.InitContainerStatuses[0].State,
 		})
@@ -465,8 +466,9 @@ func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T)
 	}
 }
 
-// The NetworkPolicy of a job that reports progress allows the controller to read it. The NetworkPolicy of another job
-// does not. The cache does not know which job it is.
+// The NetworkPolicy of a job that reports progress has a rule for the controller, which reads the progress. The
+// NetworkPolicy of a job that does not report progress lacks this rule. The cache keeps both specs, because it does
+// not know whether the job reports progress.
 func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
 	t.Parallel()
 	reader, other := OwnPods("tensorstack", "test-controller"), OwnPods("tensorstack", "other-controller")

@@ -63,8 +63,8 @@ func waitDNSCommand(logger logr.Logger) *cobra.Command {
 
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-// waitForHosts waits until all hosts resolve or the timeout for all of them expires. It can wait for one host after
-// another, because it needs all of them.
+// waitForHosts waits until all hosts resolve or the timeout for all of them expires. It waits for one host after
+// another. All of them must resolve, so it would save little time to wait for them at the same time.
 func waitForHosts(
 	ctx context.Context, logger logr.Logger, look lookup, hosts []string, interval, timeout time.Duration,
 ) {

@@ -64,7 +64,7 @@ func TestWaitForHosts(t *testing.T) {
 	const never = time.Hour
 	for name, tc := range map[string]struct {
 		hosts []string
-		// resolves is the time after which each name resolves.
+		// resolves maps each name to the time after which it resolves.
 		resolves    map[string]time.Duration
 		stopAfter   time.Duration
 		wantElapsed time.Duration
@@ -97,7 +97,7 @@ func TestWaitForHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The time in the bubble is simulated, so the test does not wait.
+			// Package synctest simulates the time, so the test does not wait.
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
 				if tc.stopAfter > 0 {

@@ -45,8 +45,9 @@ func TestTheMemoryLimitFollowsTheContainer(t *testing.T) {
 	}
 }
 
-// The Go runtime clears memory that it has used before, and so touches it. A controller allocates the ballast when it
-// starts. So the test does it in a process that has run no other test.
+// If the Go runtime allocates memory that it has used before, it clears the memory, and so touches it. A controller
+// allocates the ballast when it starts, and so gets unused memory. So the test allocates the ballast in a process
+// that has run no other test.
 func TestTheBallastUsesNoPhysicalMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test needs /proc")

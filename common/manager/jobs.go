@@ -41,8 +41,8 @@ type Controller[J framework.Job] struct {
 	Framework framework.Framework[J]
 }
 
-// Program returns the program of the job controller. The options are the defaults of its flags. Run sets the options
-// that have no flags.
+// Program returns the program of the job controller. The options are the defaults of its flags. The program itself
+// sets the options that have no flags.
 func (c Controller[J]) Program(options controller.Options) Program {
 	return Program{
 		Name:  c.Name,
@@ -122,8 +122,9 @@ func (c Controller[J]) Program(options controller.Options) Program {
 	}
 }
 
-// checkHelper returns an error if the resources of helper containers would change the QoS class of a pod, or need what
-// not each node has.
+// checkHelper returns an error unless the resources of helper containers are CPU and memory, both greater than 0. If
+// one of them is missing, a helper changes the QoS class of a Guaranteed pod. Other resources might not exist on each
+// node.
 func checkHelper(resources corev1.ResourceList) error {
 	if len(resources) != 2 || resources.Cpu().IsZero() || resources.Memory().IsZero() {
 		return errors.New("--helper-resources must have cpu and memory, both greater than 0, and nothing else")
@@ -131,8 +132,9 @@ func checkHelper(resources corev1.ResourceList) error {
 	return nil
 }
 
-// OwnPods selects the pods of the controller of the given name, which read the progress of jobs. It returns nil outside
-// of a cluster, where the namespace is unknown.
+// OwnPods returns a NetworkPolicyPeer that selects the pods of the controller of the given name, which read the
+// progress of jobs. OwnPods returns nil if the namespace is empty, which means that the controller runs outside of a
+// cluster.
 func OwnPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
 	if namespace == "" {
 		return nil
@@ -143,8 +145,9 @@ func OwnPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// jobCache returns the cache options of a job controller. The cache contains only objects that belong to jobs of the
-// kind, and only the fields that the job controller reads.
+// jobCache returns the cache options of a job controller. Of pods, Services and NetworkPolicies, the cache contains
+// only objects with the label of the kind. Of all objects except jobs, it contains only the fields that the job
+// controller reads.
 func jobCache(
 	kind schema.GroupKind, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
 ) cache.Options {
@@ -168,8 +171,8 @@ func jobCache(
 	}
 }
 
-// stripQuota strips a ResourceQuota to its status. If the status is unusually large, it strips the status, too: all
-// jobs that wait for the ResourceQuota then read it after each change.
+// stripQuota strips a ResourceQuota to its status. If the status is unusually large, it removes the status as well.
+// Without the status, each change of the ResourceQuota requeues all jobs that wait for room in it.
 func stripQuota(quota *corev1.ResourceQuota) {
 	const maxResources, maxDigits = 64, 32
 	isLarge := func(list corev1.ResourceList) bool {
@@ -188,8 +191,8 @@ func stripQuota(quota *corev1.ResourceQuota) {
 }
 
 // stripPod strips a pod to the fields that the job controller reads. It strips a pod that no job of the kind controls
-// to a minimum. If a pod is held, it keeps the finalizer and the label with the name of the job for any owner, because
-// the controller must release the pod.
+// to a minimum. Of a pod that the controller holds by a finalizer, it always keeps the finalizer and the label with
+// the name of the job, because the controller must release the pod, whatever the owner of the pod is.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := view.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
@@ -213,14 +216,14 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	}
 }
 
-// stripService strips a Service to the reference to the job of the kind that controls it.
+// stripService strips a Service to its identity and the reference to the job of the kind that controls it.
 func stripService(service *corev1.Service, kind schema.GroupKind) {
 	StripOwnedMeta(&service.ObjectMeta, kind)
 	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 }
 
-// stripNetworkPolicy strips a NetworkPolicy to the reference to the job of the kind that controls it. It keeps the spec
-// only if it is a spec that the NetworkPolicy of a job can have.
+// stripNetworkPolicy strips a NetworkPolicy to its identity and the reference to the job of the kind that controls
+// it. It keeps the spec only if the controller can have created a NetworkPolicy with this spec for the job.
 func stripNetworkPolicy(
 	policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies,
 	reader *networkingv1.NetworkPolicyPeer,

@@ -1,5 +1,5 @@
 // Package manager runs the controllers of this project. It provides their flags, logs, metrics, health probes and
-// leader election, and a cache that contains only the controller's own objects.
+// leader election, and a cache that contains only the objects and fields that the controller reads.
 package manager
 
 import (
@@ -37,12 +37,13 @@ type Program struct {
 	Short string
 	// AddToScheme registers the API types of its objects.
 	AddToScheme func(*runtime.Scheme) error
-	// Flags adds the flags that Options does not have. Nil means none.
+	// Flags adds the flags of the program that are not flags of Options. Nil means none.
 	Flags func(*pflag.FlagSet)
-	// Cache returns which objects and which of their fields the cache keeps. Strip creates the transforms. The options
-	// that Run detects from the cluster are not set yet.
+	// Cache returns the options of the cache, which determine the cached objects and the cached fields. Function Strip
+	// creates the transforms. ClusterDomain and Image of the argument options can still be empty, because Run detects
+	// them later.
 	Cache func(scheme *runtime.Scheme, options Options) (cache.Options, error)
-	// Setup registers its reconcilers. All options are set.
+	// Setup registers the reconcilers of the program. Run has set ClusterDomain and Image of the options before.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
 	// Commands are additional commands of its image.
 	Commands []*cobra.Command
@@ -71,14 +72,16 @@ type Options struct {
 	ClusterDomain string
 	// PodNamespace is the namespace of the controller's own pod. If it is empty, Run sets it to $POD_NAMESPACE.
 	PodNamespace string
-	// Image of the controller. Pods that the controller creates run it, too. If it is empty, Run detects it.
+	// Image is the image of the controller, which pods that the controller creates also run. If it is empty, Run detects
+	// it.
 	Image string
 }
 
-// DefaultOptions returns settings for a busy cluster. The leader election has the defaults of Kubernetes, except for a
-// shorter retry period. A candidate checks the Lease at intervals of up to 2.2 retry periods. After a crash of the
-// leader, every job can be delayed by two such intervals: one until the candidate sees the last renewal, from which it
-// measures the duration of the Lease, and one until it sees that the Lease has expired.
+// DefaultOptions returns settings for a busy cluster. The leader election has the defaults of Kubernetes, except for
+// a shorter retry period. A candidate checks the Lease at intervals of up to 2.2 retry periods. After a crash of the
+// leader, the election can take the duration of the Lease and two such intervals. In the first interval, the
+// candidate has not yet seen the last renewal, from which it measures the duration. In the second interval, the Lease
+// has expired, but the candidate has not yet checked it again.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
@@ -118,7 +121,7 @@ func Command(p Program) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	// The usage of cobra's own flag contains the name of the program.
+	// Define this flag here, because the usage of cobra's own flag contains the name of the program.
 	flags.Bool("version", false, "print the version, the revision and the Go version of the build")
 	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress,
 		"address of the Prometheus metrics; 0 disables them")
@@ -195,10 +198,12 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true // bandwidth to the API server is cheaper than CPU time on both sides
 	rest.AddUserAgent(config, p.Name)
-	// Requests of the leader election must not wait for requests that namespaces cause.
+	// Requests of the leader election must not wait for the requests that the controller sends for jobs and other
+	// objects.
 	electionConfig := rest.CopyConfig(config)
 	electionConfig.QPS, electionConfig.Burst = options.QPS, options.Burst
-	// Neither must reviews of clients of the metrics. They have a separate limit.
+	// Reviews of the tokens of metrics clients must not wait for requests for jobs and other objects either. They have a
+	// separate limit.
 	reviewConfig := rest.CopyConfig(config)
 	shareRequests(config, options.QPS, options.Burst)
 
@@ -209,7 +214,8 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 		Client: client.Options{
 			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
 		},
-		// The function servers creates the servers of metrics, health probes and profiles.
+		// The manager must not start a metrics server: function servers creates the servers of metrics, health probes and
+		// profiles.
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionConfig:          electionConfig,
@@ -266,8 +272,8 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 // because sidecars can be injected.
 const containerName = "controller"
 
-// ownImage returns the image of this controller from its own pod. The manifest does not contain the image a second
-// time, because tools that rewrite images would miss that.
+// ownImage returns the image of this controller from its own pod. The manifest does not contain the image in a second
+// place, such as a flag, because tools that rewrite images would not change it there.
 func ownImage(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: os.Getenv("POD_NAME")}
 	if key.Namespace == "" || key.Name == "" {

@@ -19,7 +19,7 @@ import (
 )
 
 // podReader reads from the API server. It decodes the pods of a list one at a time, and only the fields that the job
-// controller reads. Complete pods of a single job can need more memory than the controller has.
+// controller reads, because the complete pods of a single job can need more memory than the controller has.
 type podReader struct {
 	client.Reader
 
@@ -59,7 +59,8 @@ func (r podReader) List(ctx context.Context, list client.ObjectList, options ...
 	return nil
 }
 
-// Limits of the output that is read of a container. The last lines are read.
+// Output reads at most outputLines lines from the end of a container's output, and at most outputBytes bytes of these
+// lines.
 const (
 	outputLines = 1000
 	outputBytes = 256 << 10

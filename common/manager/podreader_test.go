@@ -60,7 +60,7 @@ func TestPodReaderKeepsTheFieldsThatTheJobControllerReads(t *testing.T) {
 	}
 	want := []corev1.Pod{*bulkyPod(meta()), *bulkyPod(foreignMeta())}
 	for i := range want {
-		strip(&want[i]) // as the cache does
+		strip(&want[i]) // as the cache strips it
 	}
 	want[0].Spec.SchedulingGroup = member.Spec.SchedulingGroup
 	if diff := cmp.Diff(want, got.Items); diff != "" {
@@ -84,7 +84,7 @@ func TestPodReaderReturnsTheErrorOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// The pods of one job can need more memory than the controller has: 500 pods of 400 KiB.
+// All pods of a job together can need more memory than the controller has, for example 500 pods of 400 KiB each.
 func TestPodReaderDecodesOnePodAtATime(t *testing.T) {
 	const pods, size, most = 500, 400 << 10, 40 << 20
 	large := strings.Repeat(`{"name": "A", "value": "a"}, `, size/29)

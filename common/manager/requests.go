@@ -13,8 +13,8 @@ import (
 
 // maxUnderWay is the maximum number of concurrent requests to the API server. It suffices for the default rate of 500
 // requests per second while a request takes less than 0.2 s. One namespace can have at most half of the requests. An
-// API server with default flags handles 245 requests of ServiceAccounts concurrently, so that requests of different
-// namespaces do not wait for each other there either.
+// API server with default flags handles 245 requests of ServiceAccounts concurrently. So the API server does not make
+// requests of one namespace wait for requests of another one.
 const maxUnderWay = 100
 
 // shareRequests makes all clients of a configuration share a rate limit and a limit of concurrent requests to the API
@@ -33,7 +33,7 @@ func shareRequests(config *rest.Config, qps float32, burst int) {
 	})
 }
 
-// requests is the transport of a client.
+// requests is the transport of a client. It applies the limits.
 type requests struct {
 	next     http.RoundTripper
 	underWay *fair.Pool
@@ -44,8 +44,8 @@ type requests struct {
 // and there is only one for each kind.
 //
 // A request counts as under way until the header of its response arrives. The API server has then done its work, and
-// the client reads the body immediately. If the request counted until its body is closed, a body that is never closed
-// would block its place forever.
+// the client reads the body immediately. If a request counted until its body is closed, a request whose body is never
+// closed would count forever.
 func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Query().Get("watch") == "true" {
 		return r.next.RoundTrip(request)
@@ -64,7 +64,8 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 // wait waits until a request of a namespace can be sent. The request then counts as under way, unless wait returns an
 // error.
 func (r *requests) wait(ctx context.Context, namespace string) error {
-	// The pool comes first. So at most as many requests of a namespace wait for tokens as can be under way.
+	// Wait for a free place in underWay before the wait for a token. So at most as many requests of a namespace wait for
+	// tokens as can be under way.
 	if err := r.underWay.Acquire(ctx, namespace, 1); err != nil {
 		return err
 	}
@@ -78,8 +79,8 @@ func (r *requests) wait(ctx context.Context, namespace string) error {
 	return err
 }
 
-// namespaceOf returns the namespace of a request. It is empty for cluster-scoped objects and for requests to all
-// namespaces.
+// namespaceOf returns the namespace in the path of a request. It is empty for cluster-scoped objects other than
+// Namespaces, and for requests to all namespaces.
 func namespaceOf(request *http.Request) string {
 	_, rest, _ := strings.Cut(request.URL.Path, "/namespaces/")
 	namespace, _, _ := strings.Cut(rest, "/")

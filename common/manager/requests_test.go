@@ -80,7 +80,8 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// sharedTransport returns the transport of a client with a rate limit, and the number of requests that it has sent.
+// sharedTransport returns the transport of a client with a rate limit, and a counter of the requests that it has
+// sent.
 func sharedTransport(qps float32, burst int) (http.RoundTripper, *atomic.Int64) {
 	var sent atomic.Int64
 	config := &rest.Config{}
@@ -158,7 +159,7 @@ func TestARequestWhoseContextHasExpiredIsNotSent(t *testing.T) {
 		if _, err := post(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		for range maxUnderWay { // none of them still counts as under way
+		for range maxUnderWay { // a request that has failed no longer counts as under way
 			body, err := post(time.Millisecond)
 			if !errors.Is(err, context.DeadlineExceeded) || !body.is {
 				t.Fatalf("the error is %v, want %v; the body is closed: %t, want true",

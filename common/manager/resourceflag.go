@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// AddResourceFlag adds a flag for quantities of resources, such as cpu=100m,memory=64Mi. The list has the default. A
-// flag that is repeated adds to the list.
+// AddResourceFlag adds a flag for quantities of resources, such as cpu=100m,memory=64Mi. The list contains the
+// default, which the first use of the flag replaces. If the flag is repeated, it adds to the list.
 func AddResourceFlag(flags *pflag.FlagSet, list *corev1.ResourceList, name, usage string) {
 	flags.Var(&resourceValue{list: list}, name, usage)
 }
@@ -20,7 +20,7 @@ func AddResourceFlag(flags *pflag.FlagSet, list *corev1.ResourceList, name, usag
 // resourceValue is the value of a flag with quantities of resources. It implements pflag.Value.
 type resourceValue struct {
 	list *corev1.ResourceList
-	// isSet reports whether the list no longer has the default.
+	// isSet reports whether the flag was used, so that the list no longer contains the default.
 	isSet bool
 }
 

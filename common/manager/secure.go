@@ -63,8 +63,8 @@ func newSecurity(config *rest.Config, options Options, logger logr.Logger) (*sec
 	return s, nil
 }
 
-// selfSigned returns a new certificate that is only kept in memory. It enables encryption, but clients cannot verify
-// it.
+// selfSigned creates a certificate, which is only kept in memory, and returns a function that returns it. The
+// certificate enables encryption, but clients cannot verify it.
 func selfSigned() (func() (*tls.Certificate, error), error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -98,11 +98,12 @@ func tlsConfig(certificate func() (*tls.Certificate, error)) *tls.Config {
 }
 
 // signerInTurn creates signatures one at a time, so that clients that connect all the time use at most one CPU. A
-// signer does not wait for its client while it has the turn.
+// slow client does not delay the others, because no data is sent or received while a signature is created.
 type signerInTurn struct {
 	crypto.Signer
 	turn chan struct{} // contains a value while a signature is created
-	// closed is closed when the connection is. The handshake then stops waiting for its turn and frees its memory.
+	// closed is a channel that is closed when the connection is closed. The handshake then stops waiting for its turn,
+	// which frees its memory.
 	closed <-chan struct{}
 }
 

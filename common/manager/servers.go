@@ -24,19 +24,20 @@ const (
 	metricsServer = "metrics"
 	// maxConnections is the maximum number of connections of each server. The kubelet and Prometheus use one or two.
 	maxConnections = 32
-	// maxProfileBody is the maximum size of the body of a request for profiles, in bytes. It contains addresses of
+	// maxProfileBody is the maximum size of the body of a request for profiles, in bytes. The body contains addresses of
 	// symbols.
 	maxProfileBody = 1 << 20
 )
 
-// servers returns the servers of metrics, health probes and profiles that have an address. The servers already listen.
-// If secure is nil, the metrics are not secure.
+// servers returns the servers of metrics, of health probes and of profiles, except servers without an address. The
+// servers already listen. If secure is nil, the metrics are not secure.
 //
 // The servers of controller-runtime are not used: they have no limit of connections, they need 20 MiB for a header of
 // 1 MiB, and they delay the release of the Lease by 30 s after SIGTERM if a client has sent half a request.
 func servers(ctx context.Context, options Options, secure *security) ([]*ctrlmanager.Server, error) {
 	profiles := listen.NewServer(profiles())
-	// The context of a request ends at the ReadTimeout. A profile can take longer, and extends the WriteTimeout.
+	// A ReadTimeout would end the context of a request, but a profile can take longer. The handlers of profiles extend
+	// the WriteTimeout themselves.
 	profiles.ReadHeaderTimeout, profiles.ReadTimeout = profiles.ReadTimeout, 0
 	metricsAddress := cmp.Or(options.MetricsBindAddress, metricsserver.DefaultBindAddress)
 	scraped := scrapes(metrics.Registry)

@@ -95,7 +95,8 @@ func TestNoServerAcceptsALargeHeader(t *testing.T) {
 	}
 }
 
-// The manager releases the Lease after its servers have ended.
+// The manager releases the Lease only after its servers have ended. So a server that ends late delays the next
+// leader.
 func TestNoServerDelaysItsShutdownForAClientThatHasSentHalfARequest(t *testing.T) {
 	t.Parallel()
 	const half = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf"

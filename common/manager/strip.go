@@ -67,8 +67,8 @@ func StripMeta(m *metav1.ObjectMeta, labels, annotations []string) {
 	*m = stripped
 }
 
-// StripForeignMeta strips the metadata of an object that is not ours to the fields that identify the object and the
-// deletion timestamp.
+// StripForeignMeta strips the metadata of an object that the controller does not own. It keeps only the deletion
+// timestamp and the fields that identify the object.
 func StripForeignMeta(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
@@ -76,8 +76,8 @@ func StripForeignMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// StripOwnedMeta strips the metadata of an object as StripMeta does if an object of the kind controls it, and otherwise
-// as StripForeignMeta does. It keeps no labels and annotations.
+// StripOwnedMeta strips metadata as StripMeta does if an object of the kind controls the object, and as
+// StripForeignMeta does otherwise. It keeps no labels and no annotations.
 func StripOwnedMeta(m *metav1.ObjectMeta, kind schema.GroupKind) {
 	if HasController(m, kind) {
 		StripMeta(m, nil, nil)
@@ -93,12 +93,14 @@ func HasController(object metav1.Object, kind schema.GroupKind) bool {
 	return owner != nil && owner.Kind == kind.Kind && strings.HasPrefix(owner.APIVersion, kind.Group+"/")
 }
 
-// Short truncates a text that is short if it is valid, such as a name or a reason, to the limit of the cache.
+// Short truncates a text to maxAnnotation bytes. Call Short for names, reasons and other texts whose valid values
+// have at most maxAnnotation bytes.
 func Short[S ~string](text S) S { return S(report.Truncated(string(text), maxAnnotation)) }
 
-// StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and the
-// statuses of the containers. It truncates messages. A pod can have thousands of containers. So it keeps the named
-// containers and, of the others, the statuses of maxContainers containers and maxInitContainers init containers.
+// StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and
+// the statuses of the containers. It truncates messages. Because a pod can have thousands of containers, it keeps the
+// statuses of the named containers and, of the others, of at most maxContainers containers and maxInitContainers init
+// containers.
 func StripPodStatus(status *corev1.PodStatus, named ...string) {
 	stripped := corev1.PodStatus{
 		Phase: Short(status.Phase), Reason: Short(status.Reason), Message: report.Truncated(status.Message, report.MaxNote),
@@ -129,7 +131,8 @@ var conditionsRead = []corev1.PodConditionType{
 
 // foremost returns the statuses of the named containers and at most the given number of others, in their order. It
 // prefers containers that have not ended, and then those that have failed, because they decide whether the pod still
-// runs and why it has failed. If there are more, only the named containers keep their last termination state.
+// runs and why it has failed. If there are more statuses than the given number, only the named containers keep their
+// last termination state.
 func foremost(statuses []corev1.ContainerStatus, most int, named []string) []corev1.ContainerStatus {
 	if len(statuses) <= most {
 		return statuses
@@ -168,11 +171,13 @@ func foremost(statuses []corev1.ContainerStatus, most int, named []string) []cor
 
 // texts limits the total size of texts about the containers of a pod.
 type texts struct {
-	// messages and devices are the remaining numbers of bytes that the cache keeps of messages and of devices.
+	// messages is how many more bytes of messages the cache keeps. devices is how many more bytes of names and IDs of
+	// devices it keeps.
 	messages, devices int
 }
 
-// cut truncates a message to the given number of bytes, or to the remaining number if that is less.
+// cut truncates a message to the given number of bytes, or to the remaining number of bytes if that is less. It
+// subtracts the length of the result from the remaining number.
 func (t *texts) cut(message string, most int) string {
 	if most = min(most, t.messages); len(message) > most && most < len("...") {
 		return ""
@@ -195,8 +200,8 @@ func (t *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.Cont
 	return stripped
 }
 
-// unhealthyOf returns the devices that are unhealthy, without messages. It returns at most as many as a failure lists,
-// and nil if there are none.
+// unhealthyOf returns the devices that are unhealthy, without messages. It returns at most policy.MaxDevices devices,
+// and omits a device whose name exceeds the remaining number of bytes. Nil means none.
 func (t *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
 	left := policy.MaxDevices

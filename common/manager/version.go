@@ -18,7 +18,7 @@ func registerBuildInfo(registry prometheus.Registerer, b version.Build) error {
 	})
 	info.Set(1)
 	var again prometheus.AlreadyRegisteredError
-	// A test can run several controllers in one process.
+	// The metric can be registered already, because a test can run several controllers in one process.
 	if err := registry.Register(info); err != nil && !errors.As(err, &again) {
 		return err
 	}

@@ -26,7 +26,8 @@ func TestVersionFlagPrintsTheBuild(t *testing.T) {
 	}
 }
 
-// The reference of flags lists a flag once if all controllers have it with the same usage.
+// The reference of flags lists a flag only once if all controllers have it with the same usage. So the usage must not
+// contain the name of the controller.
 func TestTheUsageOfTheVersionFlagNamesNoController(t *testing.T) {
 	t.Parallel()
 	flag := Command(Program{Name: "test-controller"}).Flags().Lookup("version")

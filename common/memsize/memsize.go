@@ -22,7 +22,7 @@ func sizeOf(t reflect.Type) int64 {
 	return int64(t.Size()) //nolint:gosec // the size of a type fits into int64
 }
 
-// perEntry is the overhead of a map per entry, in bytes, because maps have unused slots.
+// perEntry is the overhead of a map for each entry, in bytes. It accounts for the unused slots of maps.
 const perEntry = 16
 
 var timeType = reflect.TypeFor[time.Time]()
@@ -66,7 +66,7 @@ func beyond(v reflect.Value) int64 {
 	}
 }
 
-// isFlat reports whether values of the type point to no other memory.
+// isFlat reports whether the type is bool or a type of numbers. Their values point to no other memory.
 func isFlat(t reflect.Type) bool {
 	return t.Kind() >= reflect.Bool && t.Kind() <= reflect.Complex128
 }

@@ -1,5 +1,5 @@
-// Package network creates the NetworkPolicies with which controllers protect their pods. It reverts changes that others
-// make to them.
+// Package network creates the NetworkPolicies with which controllers protect their pods. It reverts changes that
+// others make to these NetworkPolicies.
 package network
 
 import (
@@ -49,9 +49,9 @@ func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressR
 	}
 }
 
-// Strip removes the spec of a NetworkPolicy before it is cached, if the spec is none of those that a NetworkPolicy of
-// the controller can have. The cache then still shows that somebody changed the NetworkPolicy, but it does not keep
-// contents that tenants write. A NetworkPolicy can be stripped twice.
+// Strip strips a NetworkPolicy for a cache. It keeps the spec only if it is one of the possible specs of the
+// controller's NetworkPolicies. Otherwise, it empties the spec, so that the cache keeps no contents that tenants
+// write. The empty spec still shows that somebody changed the NetworkPolicy. Strip does not change its own results.
 func Strip(policy *networkingv1.NetworkPolicy, possible ...networkingv1.NetworkPolicySpec) {
 	if !slices.ContainsFunc(possible, func(spec networkingv1.NetworkPolicySpec) bool {
 		return equality.Semantic.DeepEqual(policy.Spec, spec)
@@ -68,7 +68,7 @@ type Keeper struct {
 	APIReader client.Reader
 }
 
-// Has reports whether the cache contains the NetworkPolicy of the owner with the wanted spec.
+// Has reports whether the NetworkPolicy of the owner is in the cache and has the wanted spec.
 func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networkingv1.NetworkPolicy) (bool, error) {
 	var seen networkingv1.NetworkPolicy
 	err := k.Client.Get(ctx, client.ObjectKeyFromObject(wanted), &seen)
@@ -77,8 +77,8 @@ func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networking
 }
 
 // Ensure creates the NetworkPolicy of an owner, or restores its spec. Messages call the owner by the given name, such
-// as "the job". A NetworkPolicy of the same name that the owner does not control is never changed. Errors are of type
-// *report.RefusedError, unless a retry can succeed.
+// as "the job". Ensure never changes a NetworkPolicy of the same name that the owner does not control. Errors are of
+// type *report.RefusedError, unless a retry can succeed.
 func (k Keeper) Ensure(
 	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
 ) error {
@@ -92,7 +92,7 @@ func (k Keeper) Ensure(
 		if _, ok := errors.AsType[*owned.NotCachedError](err); !ok {
 			return err
 		}
-		// The cache is stale, or somebody removed our labels from the NetworkPolicy.
+		// The cache is stale, or lacks the NetworkPolicy because somebody removed our labels from it.
 	case equality.Semantic.DeepEqual(seen.Spec, wanted.Spec):
 		return nil
 	}

@@ -173,7 +173,7 @@ func TestEnsure(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("no right"))
 	for name, tc := range map[string]struct {
 		cached, live *networkingv1.NetworkPolicy
-		rejection    error                       // by the API server
+		rejection    error                       // the error of the API server for a write
 		want         *networkingv1.NetworkPolicy // in the API server afterwards
 		wantCalls    []string
 		wantReason   string

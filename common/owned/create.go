@@ -17,7 +17,7 @@ import (
 )
 
 // NotCachedError is returned if an object cannot be created because the owner already has it. The cache lacks the
-// object because the cache is stale, or because somebody changed the labels by which it selects objects.
+// object because the cache is stale, or because somebody changed the labels by which the cache selects objects.
 type NotCachedError struct {
 	// Object is the metadata of the object, as read from the API server.
 	Object *metav1.PartialObjectMetadata
@@ -30,8 +30,9 @@ func (e *NotCachedError) Error() string {
 }
 
 // Create creates an object of an owner. It never changes an existing object of the same name. Messages use the given
-// name of the owner, for example "the job". The reader must read from the API server, not from a cache. The error is a
-// *report.RefusedError unless a retry can succeed, and a *NotCachedError if the owner already has the object.
+// name of the owner, for example "the job". The reader must read from the API server, not from a cache. The error is
+// a *NotCachedError if the owner already has the object. Any other error is a *report.RefusedError, unless a retry
+// can succeed.
 func Create(
 	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
 	options ...client.CreateOption,
@@ -69,8 +70,8 @@ func RefusedOrFailed(what string, err error) error {
 	}
 }
 
-// IsRefused reports whether the API server rejected a request, as opposed to a failure. Internal errors count as
-// rejections, because the API server returns them if an admission webhook does not answer.
+// IsRefused reports whether the API server rejected a request. Other errors are failures, such as a timeout. Internal
+// errors count as rejections, because the API server returns them if an admission webhook does not answer.
 func IsRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsInternalError(err)

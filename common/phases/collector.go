@@ -13,7 +13,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Objects are the objects of a kind in the cache, from which a collector computes its metrics at each scrape.
+// Objects are the objects of a kind in the cache. At each scrape, a collector computes its metrics from them.
 type Objects struct {
 	// Reader reads from the cache.
 	Reader client.Reader
@@ -21,13 +21,14 @@ type Objects struct {
 	Scheme *runtime.Scheme
 	// Kind is the kind of the objects.
 	Kind schema.GroupVersionKind
-	// Elected is closed when this process becomes the leader. Only the leader reports, so that sums over all replicas of
-	// the controller are correct.
+	// Elected is closed when this process becomes the leader. Only the leader reports, so that sums over all instances
+	// of the controller are correct.
 	Elected <-chan struct{}
 }
 
-// Each calls a function for each object. The function must not change the object. Each reports whether the metrics are
-// complete: it calls nothing before this process is the leader, and logs an error if the objects cannot be listed.
+// Each calls a function for each object. The function must not change the object. Each reports whether the metrics
+// are complete. It returns false if this process is not the leader yet, or if the objects cannot be listed. In the
+// second case, it logs the error.
 func (o Objects) Each(do func(runtime.Object)) bool {
 	select {
 	case <-o.Elected:

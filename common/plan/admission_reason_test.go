@@ -12,7 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// A pod that needs intervention determines the reason before a pod that waits in a queue.
+// If one pod needs intervention and another pod waits in a queue, the job has the reason of the pod that needs
+// intervention.
 func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 	t.Parallel()
 	closed := &view.Wait{Reason: "QueueClosed", Message: "the queue is closed", NeedsHelp: true}
@@ -53,7 +54,7 @@ func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 	}
 }
 
-// After a restart of the controller, the admission is unknown for a short time.
+// After a restart of the controller, the admission is unknown for a short time. The status then keeps its reason.
 func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 	t.Parallel()
 	worker0, waiting := pod("job-worker-0", running), pod("job-worker-1")
@@ -92,7 +93,8 @@ func TestReasonStaysWhileTheAdmissionIsUnknown(t *testing.T) {
 	}
 }
 
-// unknown returns an observation with pods and an admission that the controller does not know yet.
+// unknown returns an observation with pods. The controller does not know yet whether the object of the admission
+// exists.
 func unknown(pods ...*corev1.Pod) view.Observation {
 	return standingOf(view.Standing{Unknown: true}, pods...)
 }

@@ -8,8 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/decide"
 )
 
-// The job controller did not create a pod whose attempt the status does not know. The pod is replaced, whatever its
-// state.
+// The job controller writes the status before it creates the pods of an attempt. So it did not create a pod whose
+// attempt is later than the attempt in the status. Such a pod is replaced, whatever its state.
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute).
@@ -19,14 +19,15 @@ func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	}, summarize(d))
 }
 
-// A pod whose attempt the status does not know reports nothing about a failure.
+// If the only running pod has a later attempt than the status, the job restarts without waiting for the reports of
+// peers.
 func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	d := ran().Window(time.Minute).Sees(pod("job-worker-0", running, again(3)), pod("job-worker-1", exited(1)))
 	diff(t, "attempt of the job", int32(1), d.Status.Attempt)
 }
 
-// Somebody can change the label of a running pod and then delete the pod.
+// Somebody can change the attempt label of a running pod and then delete the pod.
 func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	t.Parallel()
 	d := ran().Scope(scopeReplica).Sees(pod("job-worker-0", running), pod("job-worker-1", running, again(3), deleting))
@@ -34,7 +35,8 @@ func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	diff(t, "failures", []string(nil), summarize(d).Failures)
 }
 
-// The restart scope can change while the job runs. No attempt is used twice, so no pod is judged twice.
+// The restart scope can change while the job runs. No attempt is used twice, so the end of a pod is never counted
+// twice.
 func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Scope(scopeReplica).

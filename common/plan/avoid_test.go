@@ -15,26 +15,26 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// nodeFault returns a recorded failure that a node caused at a time before now.
+// nodeFault returns a recorded failure that a node caused. before is how long ago it happened.
 func nodeFault(node, reason string, before time.Duration) batchv1beta1.ReplicaFailure {
 	return batchv1beta1.ReplicaFailure{Replica: "job-worker-0", Node: node, Reason: reason, Time: ago(before)}
 }
 
-// avoidedNode returns an entry of status.avoidedNodes. The job has avoided the node since a time before now, for an
-// hour.
+// avoidedNode returns an entry of status.avoidedNodes. since is how long ago the job began to avoid the node. The job
+// avoids the node for an hour in all.
 func avoidedNode(name string, since time.Duration) batchv1beta1.AvoidedNode {
 	return batchv1beta1.AvoidedNode{
 		Name: name, Reason: batchv1beta1.ReasonNodeLost, Since: ago(since), Until: ago(since - time.Hour),
 	}
 }
 
-// until changes when the job stops avoiding a node.
+// until returns the entry with another end: the job stops avoiding the node after the given time from now.
 func until(node batchv1beta1.AvoidedNode, in time.Duration) batchv1beta1.AvoidedNode {
 	node.Until = ago(-in)
 	return node
 }
 
-// avoider returns a job of one worker that avoids bad nodes. It is starting, and avoids the given nodes.
+// avoider returns a job of one worker that avoids bad nodes. The job is starting, and avoids the given nodes.
 func avoider(nodes ...batchv1beta1.AvoidedNode) *jobBuilder {
 	j := job(role("worker", 1)).AvoidingNodes(time.Hour).Saw(2*time.Hour, pod("job-worker-0"))
 	j.Status.AvoidedNodes = nodes
@@ -174,7 +174,7 @@ func TestAvoidedNodesOfANewPod(t *testing.T) {
 		job      *jobBuilder
 		template corev1.PodSpec
 		want     *corev1.Affinity
-		// wantNote is the annotation of the pod.
+		// wantNote is the value of the annotation AnnotationAvoidsNode of the pod.
 		wantNote string
 	}{
 		"a pod of a job that avoids no node has no affinity": {job: avoider()},
@@ -225,7 +225,8 @@ func TestReplicaThatIsNotRestartedHasNoNewPod(t *testing.T) {
 	}))
 }
 
-// The pods of a gang are created together with the same requirements, and wait together.
+// If the job restarts, all new pods have the same requirements. So all of them avoid the node, and not only the pod
+// of the replica that failed.
 func TestAllPodsOfAnAttemptAvoidTheNode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).AvoidingNodes(time.Hour).

@@ -59,7 +59,8 @@ func TestAllocationsOfDecideAreLinear(t *testing.T) {
 	}
 }
 
-// The check above detects a decision that builds a list of all replicas for each replica.
+// The check of TestAllocationsOfDecideAreLinear detects a decision that builds a list of all replicas for each
+// replica.
 func TestQuadraticAllocationsAreDetected(t *testing.T) {
 	listForEach := func(replicas int32) func() {
 		j, seen := idleJob(replicas)

@@ -43,7 +43,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
-				Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // then the pods are overdue
+				Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // the pods are overdue by then
 			},
 		},
 		"the leader runs, although the added containers have failed": {
@@ -55,7 +55,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
-				RequeueIn: time.Minute, // then the peer is overdue
+				RequeueIn: time.Minute, // the peer is overdue by then
 			},
 		},
 	} {
@@ -83,7 +83,7 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
-		RequeueIn: 62 * time.Second, // then the peer is overdue
+		RequeueIn: 62 * time.Second, // the peer is overdue by then
 	}, summarize(d))
 }
 
@@ -113,7 +113,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 		diff(t, "decision", summary{
 			Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
-			RequeueIn: 62 * time.Second, // then the peer is overdue
+			RequeueIn: 62 * time.Second, // the peer is overdue by then
 		}, summarize(d))
 	})
 }

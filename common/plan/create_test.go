@@ -13,7 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Building all pods of a large job would take long. A template can be faulty for the leader or for the other replicas.
+// If a decision built all pods of a large job, it would take long. The first and the last pod show whether the
+// template is faulty for the leader or for the other replicas.
 func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 	t.Parallel()
 	j := job(role("chief", 3), role("worker", 4), role("ps", 1))
@@ -123,7 +124,7 @@ func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
 	}
 }
 
-// A framework can add its own helper containers, which use this image.
+// A framework can add helper containers of its own, which use the image of the controller.
 func TestGangKnowsTheImageOfTheController(t *testing.T) {
 	t.Parallel()
 	b := job(role("worker", 2))

@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// unrecorded returns a job that an earlier version has started: its status has no defaults.
+// unrecorded changes a job as if an earlier version of the controller had started it: its status has no defaults.
 func unrecorded(j *jobBuilder) *jobBuilder {
 	j.Status.Defaults = nil
 	return j
@@ -92,7 +92,7 @@ func TestDefaultsAreRecorded(t *testing.T) {
 	}
 }
 
-// The start of a job writes its status anyway, and the write can be delayed with the defaults in it.
+// The defaults are only written together with another change of the status, and they do not make that write urgent.
 func TestDefaultsCostNoWrite(t *testing.T) {
 	t.Parallel()
 	old := unrecorded(ran())
@@ -104,7 +104,7 @@ func TestDefaultsCostNoWrite(t *testing.T) {
 	diff(t, "delay of the first write", time.Minute, plan.StatusDelay(started.Job, started.Sees(), time.Minute))
 }
 
-// The code of these jobs has other defaults than the ones that their status has recorded.
+// The status of each of these jobs has recorded defaults that differ from the defaults in the code.
 func TestRecordedDefaultsDecide(t *testing.T) {
 	t.Parallel()
 	recorded := func(j *jobBuilder, scope, progress, badNode batchv1beta1.PolicyDefault) *jobBuilder {
@@ -179,7 +179,7 @@ func TestRecordedDefaultsDecide(t *testing.T) {
 	})
 }
 
-// remaining returns the pods that belong to the current attempt of the job.
+// remaining returns the pods that the decision about the job does not delete.
 func remaining(j *jobBuilder, pods []*corev1.Pod) []*corev1.Pod {
 	deleted := map[string]bool{}
 	for _, name := range names(j.Sees(pods...).Deletes) {

@@ -14,8 +14,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// endDelay is how long the end of a replica is batched with the ends of its peers. It is short, because the controller
-// restarts the replica, or all replicas, if the pod is deleted before its end is written.
+// endDelay is how long the write of a replica's end is delayed, so that it is batched with the ends of the peers. The
+// delay is short, because the end is lost if the pod is deleted before the write. The controller then restarts the
+// replica, or all replicas.
 const endDelay = time.Second
 
 // StatusDelay returns how long the status write of a decision can be delayed to batch it with later changes. The delay
@@ -52,10 +53,11 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 	return n
 }
 
-// isDelayableFirstStatus reports whether the decision has the first status of a job whose replicas will run without
-// intervention. Most of these jobs run soon, and then the first write reports that. Until then the API server shows the
-// default phase Pending. Some facts must be written immediately: when the deadline starts to count, how many replicas
-// an elastic job has, which replicas a gang waits for, and that a replica failed.
+// isDelayableFirstStatus reports whether the decision has the first status of a job, and the write of this status can
+// be delayed. A delay requires that the replicas will run without help. Most of these jobs run soon, and the first
+// write then reports that they run. Until then, the API server shows the default phase Pending. The result is false
+// if there are events, or if the status has a fact that must be written immediately: when the deadline starts to
+// count, how many replicas an elastic job has, which replicas a gang waits for, or that a replica failed.
 func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
 	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&
@@ -64,7 +66,8 @@ func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, 
 		spec.Elastic == nil
 }
 
-// onlyFollowsReplicas reports whether two statuses differ only in fields that change whenever a replica changes.
+// onlyFollowsReplicas reports whether two statuses list the same replicas, and differ only in fields that follow from
+// the states of the replicas. withoutReplicas lists these fields.
 func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
 	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) &&
 		equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))
@@ -76,9 +79,9 @@ func hasSameReplicas(a, b batchv1beta1.TaskStatus) bool {
 	return a.Type == b.Type && slices.EqualFunc(a.Replicas, b.Replicas, isSame)
 }
 
-// withoutReplicas returns a status without the fields that follow the replicas, and without the defaults, which are
-// recorded together with any other change. It replaces the reason Creating by Pending, because these reasons differ
-// only in whether the replicas have pods yet.
+// withoutReplicas returns a status without the fields that follow from the states of the replicas. It also removes
+// the defaults, because they are written together with any other change and need no write of their own. It replaces
+// the reason Creating by Pending, because these reasons differ only in whether the replicas have pods yet.
 func withoutReplicas(s batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	withoutPods := func(reason string) string {
 		if reason == batchv1beta1.ReasonCreating {

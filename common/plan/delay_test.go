@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Tasks change whenever a replica changes. All other changes are written immediately.
+// A write can be delayed if the status changes only because replicas change. Other changes are written immediately.
 func TestOnlyFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	status := func(change func(*batchv1beta1.JobStatus)) batchv1beta1.JobStatus {
@@ -83,7 +83,7 @@ func TestOnlyFollowsReplicas(t *testing.T) {
 	}
 }
 
-// The first status write of most jobs reports that they run.
+// The first status write of most jobs can be delayed until it reports that the job runs.
 func TestIsDelayableFirstStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

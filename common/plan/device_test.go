@@ -154,7 +154,7 @@ func TestRankOfAReplicaWithAnUnhealthyDevice(t *testing.T) {
 	}
 }
 
-// The kubelet can report the device a moment after the end of the program.
+// The kubelet can report the unhealthy device a moment after the end of the program.
 func TestDeviceIsTheCauseIfItIsReportedBeforeTheRootCauseIsDetermined(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Window(2*time.Second).Saw(time.Minute, pod("job-worker-0", running),

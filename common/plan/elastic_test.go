@@ -66,7 +66,7 @@ func TestElasticJobTrainsWithTheReplicasThatRun(t *testing.T) {
 	}
 }
 
-// A replica that stays failed needs no restart, but it does not count as training.
+// A replica that stays failed does not wait, but it does not count towards the replicas that train.
 func TestFailedReplicasDoNotCountAsTraining(t *testing.T) {
 	t.Parallel()
 	failed := pod("job-worker-1", exited(1))

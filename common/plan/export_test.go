@@ -1,7 +1,7 @@
 package plan
 
-// The tests also check these functions. They are in package plan_test, because package jobtest, which builds their
-// objects, imports this package.
+// These are exported for the tests. The tests are in package plan_test, because they use package jobtest, which
+// imports this package.
 var (
 	OnlyFollowsReplicas    = onlyFollowsReplicas
 	WithoutReplicas        = withoutReplicas

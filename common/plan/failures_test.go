@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// The failure of a replica that stayed failed becomes the root cause when the user edits the restart scope. It is
-// recorded only once.
+// The failure of a replica that stayed failed becomes the root cause when the user edits the restart scope. The
+// failure is recorded only once.
 func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 	t.Parallel()
 	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
@@ -51,7 +51,8 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 	}
 }
 
-// Only the last failures are kept, so the failure of a replica that stayed failed can be missing from the status.
+// Only the last failures are kept, so the failure of a replica that stayed failed can be missing from the status. If
+// it then restarts the job, it is recorded again.
 func TestFailureIsRecordedAgainIfItIsMissing(t *testing.T) {
 	t.Parallel()
 	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))
@@ -72,7 +73,7 @@ func TestFailureIsRecordedAgainIfItIsMissing(t *testing.T) {
 	}
 }
 
-// The same replica can fail again in the same way.
+// A replica can fail in the same way in two attempts. These are two failures.
 func TestFailureOfTheNextAttemptIsRecorded(t *testing.T) {
 	t.Parallel()
 	first := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -127,7 +128,7 @@ func TestFailureOfADeletedPodHasTheTimeOfItsDeletion(t *testing.T) {
 	}}, d.Status.Failures)
 }
 
-// A node that rejects a pod can reject the next pod within the same second.
+// A kubelet that rejects a pod can reject the next pod within the same second. These are two failures.
 func TestFailuresOfTwoAttemptsInOneSecondAreTwo(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Saw(0, pod("job-worker-0", rejected))

@@ -14,9 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Two laws hold for the status that results from a decision, whatever the job is and whatever the cluster has of it.
-// Facts that are already recorded do not change it. A status that is rendered twice equals the one that is rendered
-// once.
+// Two laws hold for the status of every decision, in every state of the job and its pods. Facts that the status
+// already records do not change it. If a status is rendered again with the same facts, it stays the same.
 func TestRenderingKeepsItsLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

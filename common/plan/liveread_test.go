@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// TestNeedsLiveReadOfPodGroup has the decisions about PodGroups, and TestScalingRequiresALiveRead the decisions about
-// the size of elastic jobs.
+// TestNeedsLiveRead does not check two kinds of decisions: TestNeedsLiveReadOfPodGroup checks those about PodGroups,
+// and TestScalingRequiresALiveRead those about the size of elastic jobs.
 func TestNeedsLiveRead(t *testing.T) {
 	t.Parallel()
 	worker0, worker1 := pod("job-worker-0", running), pod("job-worker-1", running)

@@ -10,7 +10,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/decide"
 )
 
-// A restart of a replica and a restart of the whole job count once each. The cause is the reason in the status.
+// A restart of a replica and a restart of the whole job count once each. The cause is the reason of the failure, as
+// in the status.
 func TestRestartsAreCountedByCause(t *testing.T) {
 	t.Parallel()
 	running2 := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}

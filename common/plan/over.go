@@ -5,13 +5,14 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// EndsRun reports whether a decision ends the run of a job: its status is the first with which the job has finished and
-// no replica runs. Objects that the replicas share can be deleted before that status is written.
+// EndsRun reports whether a decision ends the run of a job: the job is over according to the status of the decision,
+// but not according to its present status. Before the controller writes the status of the decision, it can delete
+// objects that only replicas use, such as a Secret.
 func EndsRun(job view.Job, d Decision) bool {
 	return isOver(d.Status) && !isOver(job.Status)
 }
 
-// isOver reports whether a job has finished and no replica runs.
+// isOver reports whether a job has finished, and each of its replicas has ended or was deleted.
 func isOver(status batchv1beta1.JobStatus) bool {
 	if !status.Finished() {
 		return false

@@ -138,7 +138,7 @@ func TestOverduePodsOfARestartAreInTheOrderOfTheirNames(t *testing.T) {
 		conditionOf(d, batchv1beta1.ConditionRunning).Message)
 }
 
-// Nothing replaces the pod, so the job does not wait for its end.
+// A replica that is not restarted gets no new pod, so the job does not wait for the end of its failed pod.
 func TestPodOfAReplicaThatIsNotRestartedIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	d := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyNever)).Scope(scopeReplica).

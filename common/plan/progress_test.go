@@ -335,7 +335,7 @@ func TestPodsThatCanReportHaveTheSidecar(t *testing.T) {
 			t.Parallel()
 			j := job(role("worker", 2))
 			j.Spec.ReportsProgress, j.Spec.FirstProcess = tc.on, tc.first
-			// A template must not make the controller connect to a port of its choice.
+			// A template must not choose the port to which the controller connects.
 			j.Spec.Roles[0].Template.Annotations = map[string]string{
 				batchv1beta1.AnnotationProgressPort: "22", batchv1beta1.AnnotationProgressToken: "mine",
 			}

@@ -83,10 +83,11 @@ func members(j *jobBuilder) []framework.Member {
 	return framework.NewGang(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
 }
 
-// attempt holds an attempt of the job and an attempt of a replica.
+// attempt has two numbers: the attempt of the job, and the attempt of one replica.
 type attempt struct{ job, replica int32 }
 
-// attempts returns the current attempt of each replica. No pod has a later one, because the status is written first.
+// attempts returns the current attempt of each replica. No pod has a later attempt, because the status is written
+// before the pods are created.
 func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	current := map[string]attempt{}
 	for _, task := range status.Tasks {
@@ -97,8 +98,9 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 	return current
 }
 
-// anyPods draws what a reconcile of a job observes: pods of any attempt and in any state, and perhaps a pod that
-// belongs to no replica. Each reconcile observes other pods, because a pod that has ended must not change its end.
+// anyPods draws the observation of one reconcile of a job: pods of any attempt and in any state, and perhaps a pod
+// that belongs to no replica. The pods of each reconcile get new UIDs. With the same UIDs, a pod that has ended could
+// get another end, which never happens.
 func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)
@@ -106,7 +108,7 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observ
 	for _, m := range members(j) {
 		candidates = append(candidates, m.Name)
 	}
-	for name := range current { // an elastic job can have pods of other replicas
+	for name := range current { // an elastic job can have pods of replicas that it no longer needs
 		if !slices.Contains(candidates, name) {
 			candidates = append(candidates, name)
 		}
@@ -151,7 +153,7 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observ
 }
 
 // addReadings draws readings of the progress of the pods, and a reading of a pod that is gone. It also draws when the
-// next write for progress alone is due. A job that does not report ignores them.
+// next write for progress alone is due. A job that does not report progress ignores the readings.
 func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 	uids := []types.UID{"former-uid"}
 	for _, p := range seen.Pods {
@@ -206,7 +208,7 @@ func anyGroup(t *rapid.T) admission.PodGroup {
 	return admission.PodGroup{Object: group(rapid.Int32Range(1, 4).Draw(t, "minMember"), options...)}
 }
 
-// anyEnd draws how one of the pods ends, if any.
+// anyEnd draws whether one of the pods ends, and how.
 func anyEnd(t *rapid.T, seen *view.Observation) {
 	all := slices.Sorted(maps.Keys(seen.Pods))
 	if len(all) == 0 {
@@ -223,7 +225,7 @@ func anyEnd(t *rapid.T, seen *view.Observation) {
 	}
 }
 
-// allRunning returns what a reconcile of a job observes if all replicas run in their current attempts.
+// allRunning returns the observation of a job whose replicas all run in their current attempts.
 func allRunning(j *jobBuilder) view.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)

@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// admits reports whether a PodGroup belongs to the job and may have pods now.
+// admits reports whether a PodGroup belongs to the job and is admitted with its current spec.
 func admits(view admission.PodGroup) bool {
 	g := view.Object
 	return g != nil && g.OwnerReferences != nil && g.DeletionTimestamp == nil &&
@@ -50,7 +50,7 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decisio
 		t.Fatalf("the PodGroup is released: %t, but the phase of the job is %s, and it pauses: %t", released,
 			d.Status.Phase, j.Spec.RunMode.Pausing())
 	}
-	members := int32(0) // among the new pods
+	members := int32(0) // counts the new pods in the group of kube-scheduler
 	for _, p := range podsToCreate(d) {
 		if p.Spec.SchedulingGroup != nil {
 			members++
@@ -65,7 +65,7 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decisio
 	}
 }
 
-// The invariants hold for every decision, whatever the history of the job and whatever the cluster has of it.
+// The invariants hold for every decision, whatever the history of the job and the state of its objects.
 func TestDecisionKeepsItsInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +109,8 @@ func TestDecisionKeepsItsInvariants(t *testing.T) {
 	})
 }
 
-// The invariants of stalls hold for jobs whose pods all run, and mostly do nothing else.
+// In random observations, stalls are rare. So this test checks the invariants of stalls with jobs whose pods all run,
+// at least until the last reconcile.
 func TestStallsKeepTheirInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

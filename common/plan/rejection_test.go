@@ -43,7 +43,7 @@ func TestInvalidTemplateHoldsCreations(t *testing.T) {
 	})
 }
 
-// A rejection by the API server stays in Initialized until a retry succeeds.
+// The condition Initialized shows a rejection by the API server until a retry succeeds.
 func TestRejectionStaysUntilTheCreationSucceeds(t *testing.T) {
 	t.Parallel()
 	both := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
@@ -92,7 +92,8 @@ func TestRejectionStaysUntilTheCreationSucceeds(t *testing.T) {
 	}
 }
 
-// kubectl get shows the message of Running. So this is where a job reports that the API server rejects an object.
+// kubectl get shows the message of the condition Running. So if the job waits, this message reports that the API
+// server rejects an object.
 func TestARejectionIsTheMessageOfAJobThatWaits(t *testing.T) {
 	t.Parallel()
 	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("exceeded quota: few")}
@@ -125,7 +126,8 @@ func TestARejectionChangesTheStatusIfItChangesACondition(t *testing.T) {
 	t.Parallel()
 	refused := &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: errors.New("exceeded quota: few")}
 	want := condition{metav1.ConditionFalse, batchv1beta1.ReasonCreateFailed, "exceeded quota: few"}
-	// without returns a job that waits and has only one of the conditions of the rejection.
+	// without returns a job that waits. The API server has rejected one of its objects, but the given condition does not
+	// show that.
 	without := func(conditionType string) *jobBuilder {
 		j := job(role("worker", 2)).Saw(time.Minute)
 		before := *meta.FindStatusCondition(j.Status.Conditions, conditionType)

@@ -14,7 +14,7 @@ import (
 // held gives a pod the finalizer of leaders and another finalizer.
 func held(p *corev1.Pod) { p.Finalizers = []string{"example.org/backup", batchv1beta1.FinalizerLeader} }
 
-// expiring marks a pod as one of a lost node that is due for deletion by force.
+// expiring changes a pod so that its node is lost and its deletion by force is due.
 func expiring(p *corev1.Pod) {
 	onLostNode(p)
 	p.DeletionTimestamp = new(metav1.NewTime(now.Add(-2 * time.Minute)))

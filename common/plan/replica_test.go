@@ -48,7 +48,8 @@ func TestPodNeverGoesBackToPending(t *testing.T) {
 	}
 }
 
-// A replica that stayed failed is not restarted without its pod, because the details of its failure are lost.
+// If the pod of a replica that stayed failed is gone, the replica is not restarted, because the details of its
+// failure are lost.
 func TestReplicaThatStayedFailedIsNotRestartedWithoutItsPod(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The clock of a node can be ahead. A failure in the future does not delay a restart.
+// The clock of a node can be ahead. A failure whose time is in the future does not delay a restart.
 func TestRestartIsNotDelayedByTheClockOfANode(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running)).

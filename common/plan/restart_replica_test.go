@@ -11,7 +11,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// With restart scope Replica, the other replicas keep running.
+// With restart scope Replica, a failure does not restart the other replicas.
 func TestRestartOfOneReplica(t *testing.T) {
 	t.Parallel()
 	const (

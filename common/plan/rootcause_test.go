@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// captured returns the part of the output of a real launcher that the kubelet kept. The part comes from the test data
-// of package trainlog.
+// captured returns the end of the output of a real launcher, as the kubelet kept it. The output comes from the test
+// data of package trainlog.
 func captured(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "trainlog", "testdata", name+".txt"))

@@ -159,7 +159,7 @@ func TestScaledEvent(t *testing.T) {
 		scaled(scaling(pods...).Elastic(1, 5), pod("job-worker-0", exited(0)), pods[1], pods[2]))
 }
 
-// The roles share the replicas of the job. One role can shrink while another grows.
+// In an elastic job, each role has its own share of the replicas. One role can shrink while another grows.
 func TestEachRoleScalesByItself(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-a-0", running), pod("job-a-1", running), pod("job-b-0", running)}

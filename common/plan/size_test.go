@@ -20,8 +20,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// stored is the largest size of a job with the status of a decision. etcd accepts 1.5 MiB, and additions to the status
-// need some of it.
+// stored is the limit of this test for the size of a job with the status of a decision, in bytes. etcd accepts 1.5
+// MiB, and later additions to the status need some of it.
 const stored = 1536<<10 - 32<<10
 
 // largePods returns pods with the longest names and with the given number of containers.
@@ -53,8 +53,8 @@ func runs(int) corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 }
 
-// fails returns the state of a failed container. Its output is as long as the kubelet keeps, and takes the most room as
-// JSON.
+// fails returns the state of a failed container. Its output is as long as the kubelet keeps, and consists of
+// characters that JSON escapes.
 func fails(int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: 255, Reason: strings.Repeat("r", 1000), Message: "x" + strings.Repeat("<", 4094) + "x",
@@ -130,7 +130,7 @@ func TestEveryStatusFitsIntoItsJob(t *testing.T) {
 	}
 }
 
-// A part of the status that was left out is not restored when there is room again.
+// If a part of the status was left out, it is not restored when there is room again.
 func TestOmittedPartsStayOmitted(t *testing.T) {
 	t.Parallel()
 	b := largeJob(20)
@@ -157,7 +157,7 @@ func TestOmittedPartsStayOmitted(t *testing.T) {
 func TestStatusCanTakeAllOfTheRoom(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	room := 1472 << 10 // the largest size of a job after a decision
+	room := 1472 << 10 // the largest size that a decision gives a job
 	j.RestSize = func() int { return room - size(t, j.Status) }
 	diff(t, "omitted", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
 }
@@ -190,7 +190,7 @@ func TestOmittedPartsDoNotChangeTheDecision(t *testing.T) {
 		seen.Pods[last] = largePods(b, 10, func(int) corev1.ContainerState {
 			return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}
 		}).Pods[last]
-		// Admission added a container before the main one.
+		// The admission by the API server added a container before the main one.
 		statuses := &seen.Pods[last].Status.ContainerStatuses
 		*statuses = slices.Insert(*statuses, 0, corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"},
@@ -217,7 +217,7 @@ func TestDefaultsOfAPausedJobTakeNoRoom(t *testing.T) {
 	diff(t, "omitted", "", j.Sees(pods...).Status.Omitted)
 }
 
-// The controller compares the message with the quotas of the namespace.
+// The controller compares the message with the quotas of the namespace, so it needs the whole message.
 func TestMessageAboutAQuotaIsNotShortened(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Saw(time.Hour)

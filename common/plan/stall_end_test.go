@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// A stalled job is not stalled anymore when its training stops for another reason.
+// A stall is over when the training stops because of something else, such as a pause.
 func TestStallEndsWithTheTraining(t *testing.T) {
 	t.Parallel()
 	silent := step(420, 11*time.Minute)
@@ -44,13 +44,13 @@ func TestStallEndsWithTheTraining(t *testing.T) {
 	}
 }
 
-// A job with the policy Notify that has reported nothing is stalled.
+// A job with the policy Notify has reported nothing and is stalled. A change of its deadline ends the stall.
 func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 	t.Parallel()
 	silent := leaderReads(view.Reading{Time: now, Silence: time.Hour})
 	for name, tc := range map[string]struct {
 		seconds int64
-		read    time.Duration // before now
+		read    time.Duration // how long before now the progress was last read
 		want    condition
 	}{
 		"the deadline is the same": {seconds: 300, want: isStalled(neverReported)},
@@ -70,8 +70,8 @@ func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 	}
 }
 
-// After a restart of the controller, nothing has been read yet. A report in the second in which the job began to run
-// might be of the attempt before, so the status does not show that the deadline for the start is met.
+// After a restart of the controller, nothing has been read yet. The recorded report is from the second in which the
+// job began to run. It might be from the earlier attempt, so it does not show that the deadline for the start is met.
 func TestAStallDoesNotEndBeforeTheProgressIsRead(t *testing.T) {
 	t.Parallel()
 	for name, startup := range map[string]int64{

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// unreadable returns the reading of a pod that was read last at a time before now.
+// unreadable returns the reading of a pod that cannot be read anymore. before is how long ago it was last read.
 func unreadable(before time.Duration) view.Reading {
 	r := readBefore(step(420, 0), before)
 	r.Problem = "connection refused"
@@ -103,7 +103,7 @@ func TestProgressThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The last report of the attempt before can be in the second in which the job runs again.
+// The last report of the earlier attempt can be from the second in which the job began to run again.
 func TestATrainingThatReportsNothingIsStalledAlthoughTheAttemptBeforeReported(t *testing.T) {
 	t.Parallel()
 	run := []*corev1.Pod{pod("job-worker-0", running)}
@@ -131,8 +131,8 @@ func TestATrainingThatReportsNothingIsStalledAlthoughTheAttemptBeforeReported(t 
 	}
 }
 
-// The sidecar of a running job was restarted, or the pod that reported was replaced. Then nothing is known about the
-// time before.
+// If the sidecar of a running job was restarted, or the pod that reported was replaced, the new sidecar knows nothing
+// about the time before.
 func TestStallOfATrainingThatReportedToAnotherSidecar(t *testing.T) {
 	t.Parallel()
 	const message = "no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after 42% (420/1000)"

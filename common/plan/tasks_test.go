@@ -66,7 +66,7 @@ func TestAggregateAndTasksFollowTheReplicas(t *testing.T) {
 	}, d.Status.Tasks)
 }
 
-// The exit might be the answer to the deletion.
+// The program might have exited because of the deletion.
 func TestAPodThatExitsWhileItIsDeletedHasNotEndedItsReplica(t *testing.T) {
 	t.Parallel()
 	for name, exit := range map[string]podOption{"with 0": exited(0), "with an error": exited(143)} {
@@ -79,7 +79,7 @@ func TestAPodThatExitsWhileItIsDeletedHasNotEndedItsReplica(t *testing.T) {
 	}
 }
 
-// Tasks keep how each replica ended, even after its pod is gone.
+// The tasks of the status still show how each replica ended after its pod is gone.
 func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", exited(0), onNode("node-1")), pod("job-worker-1", exited(3))}
@@ -175,7 +175,7 @@ func TestRestartTimeIsCleared(t *testing.T) {
 	}
 }
 
-// READY of a finished job does not change, even if the pods that the job keeps do.
+// READY of a finished job does not change, even if pods that the job has kept end later.
 func TestReadyOfAFinishedJobStays(t *testing.T) {
 	t.Parallel()
 	j := ran().Deadline(60).CleanUp(batchv1beta1.CleanUpPolicyNone).
@@ -185,7 +185,7 @@ func TestReadyOfAFinishedJobStays(t *testing.T) {
 	diff(t, "READY", "2/2", d.Status.Ready)
 }
 
-// A replica is Deleted while its job pauses, since the job has given it up.
+// While a job pauses, the phase of its replicas is Deleted, although their pods might still be running.
 func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
 	t.Parallel()
 	evicted := func() *jobBuilder { return ran().SawIn(evictedFrom(seeing(runningPods()...))) }
@@ -214,7 +214,7 @@ func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
 	}
 }
 
-// The clean-up then deletes the pods that have ended.
+// The tasks must have the end of the last replica when the job finishes, because the clean-up deletes its pod then.
 func TestTasksOfAJobThatFinishesHaveTheEndOfItsLastReplica(t *testing.T) {
 	t.Parallel()
 	j := ran().CleanUp(batchv1beta1.CleanUpPolicyAll).GivePeers(time.Minute).

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// admittedBy makes a pod one that the object with the given UID has admitted.
+// admittedBy labels a pod as admitted by the object with the given UID.
 func admittedBy(uid string) podOption {
 	return func(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = uid }
 }
@@ -22,7 +22,7 @@ func standingOf(standing view.Standing, pods ...*corev1.Pod) view.Observation {
 	return seen
 }
 
-// evictedFrom returns an observation whose admission is withdrawn.
+// evictedFrom returns the observation with an admission that is withdrawn.
 func evictedFrom(seen view.Observation) view.Observation {
 	seen.Admission = &admitting{standing: view.Standing{Waits: true, Stops: "the job was evicted"}}
 	return seen
@@ -70,7 +70,7 @@ func TestStandingOfAnAdmission(t *testing.T) {
 	}
 }
 
-// The deadline of a job holds between two attempts, when it has no pods.
+// The deadline of a job also applies between two attempts, when the job has no pods.
 func TestAStartedJobEndsByItsDeadlineWhileItWaitsForAnAdmission(t *testing.T) {
 	t.Parallel()
 	d := ran().Deadline(60).DecideAt(now, standingOf(view.Standing{Waits: true}))

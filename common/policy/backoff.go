@@ -12,19 +12,21 @@ const (
 	firstRestartDelay = 10 * time.Second
 	maxRestartDelay   = 6 * time.Minute
 
-	// deviceDelay is longer than the interval of 10 s at which kubelets report the devices of their nodes by default.
+	// deviceDelay is the minimum delay of a restart after DeviceUnhealthy. It is longer than the interval at which
+	// kubelets report the devices of their nodes, 10 s by default.
 	deviceDelay = 15 * time.Second
 
 	firstRefusalDelay = time.Second
 	maxRefusalDelay   = time.Minute
 )
 
-// QuotaPatience is how long a job keeps pods that it cannot use, because a ResourceQuota rejects the others.
+// QuotaPatience is how long a job keeps its pods while it cannot use them because a ResourceQuota rejects other pods
+// of the job.
 const QuotaPatience = 30 * time.Second
 
-// RefusalDelay returns how long to wait before the next attempt to create an object that has been rejected for the
-// given time, because of a quota or because its name is taken. The delay equals that time, but is at least 1 s and at
-// most 1 min. So a job loses at most 1 min after the cause is gone.
+// RefusalDelay returns how long to wait before the next attempt to create an object. The attempts have been failing
+// for the given time, for example because of a quota or because the name is taken. The delay equals the given time,
+// but is at least 1 s and at most 1 min. So a job loses at most 1 min after the cause of the failures is gone.
 func RefusalDelay(lasted time.Duration) time.Duration {
 	return min(max(lasted, firstRefusalDelay), maxRefusalDelay)
 }
@@ -34,10 +36,11 @@ func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {
 	return backoffCount < ptr.Deref(policy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 }
 
-// RestartDelay returns the delay between an end with the given reason and the given restart, where 1 is the first
-// restart. The first restart has no delay, the second 10 s. The delay then doubles with each restart, up to 6 min. A
-// restart after DeviceUnhealthy has a delay of at least 15 s. Until then the scheduler might not know that the node has
-// one device less, and the kubelet would reject the pod.
+// RestartDelay returns the delay between an end for the given reason and the restart that follows it. The argument
+// restart is the number of the restart, where 1 is the first. The first restart has no delay, and the second has 10
+// s. The delay then doubles with each restart, up to 6 min. A restart after DeviceUnhealthy has a delay of at least
+// 15 s. Until then the scheduler might not know that the node has one device less, and the kubelet would reject the
+// pod.
 func RestartDelay(restart int32, reason string) time.Duration {
 	if reason == batchv1beta1.ReasonDeviceUnhealthy {
 		return max(RestartDelay(restart, ""), deviceDelay)

@@ -52,7 +52,8 @@ func TestRestartDelay(t *testing.T) {
 	}
 }
 
-// The scheduler must know that a node has one device less, or it would select the node again.
+// Before the restart, the scheduler must learn that the node has one device less. Otherwise it would select the node
+// again.
 func TestRestartDelayAfterAnUnhealthyDevice(t *testing.T) {
 	t.Parallel()
 	for restart, want := range map[int32]time.Duration{

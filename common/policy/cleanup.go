@@ -8,8 +8,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished, all
-// containers count, not only the main one: a sidecar that still runs holds resources.
+// CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished, it
+// deletes pods whose containers have not all ended. Sidecars count as well as the main container, because they hold
+// resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
 	case batchv1beta1.CleanUpPolicyAll:
@@ -21,8 +22,9 @@ func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	}
 }
 
-// Ended reports whether the containers of the pod have ended. The kubelet reports their end some seconds before the end
-// of the pod. It then stops sidecars among the init containers by itself, within the grace period of the pod.
+// Ended reports whether all containers of the pod except its init containers have ended. The kubelet reports this
+// some seconds before the end of the pod. In between, it stops sidecars among the init containers, within the grace
+// period of the pod.
 func Ended(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -31,7 +33,7 @@ func Ended(pod *corev1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, running)
 }
 
-// MayRun reports whether a container of the pod runs or might still start. Init containers count, too.
+// MayRun reports whether a container of the pod runs or might still start. This includes init containers.
 func MayRun(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false

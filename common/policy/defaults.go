@@ -7,7 +7,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Defaults returns the defaults of this version for fields of the run policy of a job, whatever the run policy sets.
+// Defaults returns the defaults that this version of the controller has for fields of the run policy of a job. The
+// result also has the defaults of fields that the run policy sets.
 func Defaults(spec framework.JobSpec) batchv1beta1.PolicyDefaults {
 	scope := batchv1beta1.PolicyDefault(spec.DefaultRestartScope)
 	if spec.Rendezvous && spec.DefaultRestartScope == batchv1beta1.RestartScopeReplica {
@@ -20,8 +21,8 @@ func Defaults(spec framework.JobSpec) batchv1beta1.PolicyDefaults {
 	}
 }
 
-// WithDefaults returns the spec of a job with the defaults that its status has recorded. The defaults of this version
-// stay where nothing is recorded, and where only a later version knows the recorded word.
+// WithDefaults returns the spec of a job with the defaults that its status has recorded. The default of this version
+// of the controller applies if the status has recorded no value, or a restart scope that this version does not know.
 func WithDefaults(spec framework.JobSpec, recorded *batchv1beta1.PolicyDefaults) framework.JobSpec {
 	if recorded == nil {
 		return spec

@@ -13,17 +13,18 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Limits of what a failure says about devices.
+// Limits of the devices in a failure.
 const (
-	// MaxDevices is how many devices a failure lists.
+	// MaxDevices is the maximum number of devices that a failure lists.
 	MaxDevices = 16
 	// maxDeviceName is the longest name of a resource and the longest ID of a device in a failure, in bytes.
 	maxDeviceName = 128
 )
 
 // UnhealthyDevices returns the devices of a pod that its kubelet reports as unhealthy, sorted by resource and ID. It
-// returns at most 16. A device whose health is unknown is not one of them: its device plugin might be restarting. Nor
-// is a device of a container that has ended, unless it is the main container, which might have ended because of it.
+// returns at most 16. It omits a device whose health is unknown, because its device plugin might be restarting. It
+// omits the devices of a container that has ended, unless it is the main container, which might have ended because of
+// a device.
 //
 // The kubelet reports the health of devices from Kubernetes 1.36 on, see https://kep.k8s.io/4680.
 func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.UnhealthyDevice {
@@ -53,8 +54,9 @@ func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.Unhe
 	return devices[:min(len(devices), MaxDevices)]
 }
 
-// DeviceFailure returns the failure of a replica that has the given unhealthy devices, although its main container has
-// not ended. Its time is unknown, because the kubelet does not report it.
+// DeviceFailure returns the failure of a replica that has the given unhealthy devices, although its main container
+// has not ended. The time of the failure is unknown, because the kubelet does not report when a device became
+// unhealthy.
 func DeviceFailure(devices []batchv1beta1.UnhealthyDevice) Failure {
 	return Failure{Reason: batchv1beta1.ReasonDeviceUnhealthy, Devices: devices, Ignored: true}
 }
@@ -62,7 +64,7 @@ func DeviceFailure(devices []batchv1beta1.UnhealthyDevice) Failure {
 // isOfDevice reports whether an unhealthy device caused the failure.
 func (f Failure) isOfDevice() bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
 
-// Cause returns the reason of the failure. If unhealthy devices are the reason, the devices follow.
+// Cause returns the reason of the failure. If unhealthy devices are the reason, their names follow.
 func (f Failure) Cause() string {
 	if !f.isOfDevice() {
 		return f.Reason
@@ -79,7 +81,8 @@ func namesOf(devices []batchv1beta1.UnhealthyDevice) string {
 	return strings.Join(names, ", ")
 }
 
-// RecordsDevice reports whether a change of a status records a failure because of an unhealthy device.
+// RecordsDevice reports whether a change of a status changes the list of failures, and the new list contains a
+// failure because of an unhealthy device.
 func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 	isOfDevice := func(f batchv1beta1.ReplicaFailure) bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
 	if !slices.ContainsFunc(after.Failures, isOfDevice) {
@@ -89,8 +92,8 @@ func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 }
 
 // IsNodeFault reports whether the reason of a failure means that the node or one of its devices caused the failure.
-// Such a failure does not count. The exit code of a program is no such reason: a program that cannot be imported fails
-// on every node.
+// Such a failure does not count towards backoffLimit. An exit code is no evidence of a fault of the node: for
+// example, a program with a missing import fails on every node.
 func IsNodeFault(reason string) bool {
 	switch reason {
 	case batchv1beta1.ReasonNodeLost, batchv1beta1.ReasonDeviceUnhealthy, batchv1beta1.ReasonDeviceTainted:

@@ -12,7 +12,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// using sets the health of a device that a container uses.
+// using adds a device of the given health to the status of a container.
 func using(
 	status corev1.ContainerStatus, resource, id string, health corev1.ResourceHealthStatus,
 ) corev1.ContainerStatus {
@@ -105,7 +105,7 @@ func TestAPodThatDoesNotExistHasNoUnhealthyDevices(t *testing.T) {
 	}
 }
 
-// Judge decides whether an unhealthy device is why a replica failed.
+// Judge decides whether an unhealthy device is the reason of a failure.
 func TestFailureWithAnUnhealthyDevice(t *testing.T) {
 	t.Parallel()
 	type cause struct {

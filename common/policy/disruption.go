@@ -13,7 +13,8 @@ import (
 const (
 	// deletionByTaintManager means that the node is lost or has another NoExecute taint.
 	deletionByTaintManager = "DeletionByTaintManager"
-	// evictedByTaint stands for deletionByTaintManager if the node is not lost. Kubernetes does not use it.
+	// evictedByTaint replaces deletionByTaintManager if the node is not lost. OnRespondingNode sets it. Kubernetes does
+	// not use it.
 	evictedByTaint = "EvictedByTaint"
 )
 
@@ -28,8 +29,8 @@ var disruptionReasons = map[string]string{
 	corev1.PodReasonTerminationByKubelet:  batchv1beta1.ReasonNodeShutdown,
 }
 
-// IsEvictedByTaint reports whether a taint of its node evicts the pod. The taint can be one of a lost node or any other
-// with the effect NoExecute.
+// IsEvictedByTaint reports whether a taint evicts the pod from its node. The taint can be one of a lost node or any
+// other taint with the effect NoExecute. The result is false for a pod that OnRespondingNode has returned.
 func IsEvictedByTaint(pod *corev1.Pod) bool {
 	condition := disruptionTarget(pod)
 	return condition != nil && condition.Reason == deletionByTaintManager
@@ -39,7 +40,8 @@ func IsEvictedByTaint(pod *corev1.Pod) bool {
 // https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown.
 var lostNodeTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeOutOfService}
 
-// IsLost reports whether Kubernetes considers a node as lost: it is not ready or has one of lostNodeTaints.
+// IsLost reports whether Kubernetes considers a node as lost: the node is not ready, or has one of lostNodeTaints
+// with the effect NoExecute.
 func IsLost(node *corev1.Node) bool {
 	notReady := func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
@@ -50,8 +52,8 @@ func IsLost(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, notReady) || slices.ContainsFunc(node.Spec.Taints, isLost)
 }
 
-// OnRespondingNode returns a copy of a pod that a taint evicts. Disruption returns Evicted for the copy. The node of
-// the pod must not be lost.
+// OnRespondingNode returns a copy of a pod that a taint evicts from a node that is not lost. For the copy, Disruption
+// returns Evicted instead of NodeLost.
 func OnRespondingNode(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if condition := disruptionTarget(pod); condition != nil {
@@ -60,8 +62,9 @@ func OnRespondingNode(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// NextNodeCheck returns when to read the node of a terminating pod again that OnRespondingNode returned: the node can
-// be lost before the pod has ended. It returns false for other pods, and if the delay of forced deletions is 0.
+// NextNodeCheck returns when to read the node of a terminating pod again, if the pod is a result of OnRespondingNode.
+// At the last read, the node was not lost, but it can be lost before the pod has ended. NextNodeCheck returns false
+// for other pods, and if the delay of forced deletions is 0.
 func NextNodeCheck(pod *corev1.Pod, delay time.Duration, now time.Time) (time.Time, bool) {
 	condition := disruptionTarget(pod)
 	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != evictedByTaint {
@@ -70,8 +73,8 @@ func NextNodeCheck(pod *corev1.Pod, delay time.Duration, now time.Time) (time.Ti
 	return now.Add(delay - now.Sub(pod.DeletionTimestamp.Time)%delay), true
 }
 
-// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. A pod that a
-// taint evicts counts as a pod of a lost node, see OnRespondingNode.
+// Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. If a taint
+// evicts the pod, the reason is NodeLost, unless OnRespondingNode returned the pod.
 func Disruption(pod *corev1.Pod) string {
 	condition := disruptionTarget(pod)
 	if condition == nil {
@@ -84,8 +87,9 @@ func Disruption(pod *corev1.Pod) string {
 }
 
 // ForceDeletion returns when a terminating pod must be deleted by force, without the kubelet's confirmation that its
-// containers have ended. It returns false if the pod must not be deleted by force. Only pods of lost nodes are, because
-// no kubelet will confirm their deletion. The risk is that the containers still run if the node is cut off but alive.
+// containers have ended. It returns false if the pod must not be deleted by force. Only pods of lost nodes are
+// deleted by force, because no kubelet will confirm their deletion. The risk is that the containers still run if the
+// node is disconnected but alive.
 func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
 	if delay == 0 || pod.DeletionTimestamp == nil || !IsEvictedByTaint(pod) {
 		return time.Time{}, false

@@ -132,7 +132,7 @@ func TestAPodThatATaintEvictsFromARespondingNodeIsEvicted(t *testing.T) {
 	if _, ok := NextNodeCheck(seen, time.Minute, deletion); ok {
 		t.Error("the node is checked again although it is lost")
 	}
-	if got := Disruption(seen); got != "NodeLost" { // the cache shares the pod
+	if got := Disruption(seen); got != "NodeLost" { // OnRespondingNode must not change a pod of the cache
 		t.Errorf("the disruption of the pod as it was seen is %s, want NodeLost", got)
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Scale distributes the expected replicas of an elastic job among its roles. The role of the fixed type gets 1 replica.
-// The other roles share the rest in proportion to their scaling weights, by the largest remainder method. If remainders
-// are equal, the earlier role gets the replica. If none of them has a weight, the first one gets the whole rest.
+// Scale distributes the expected replicas of an elastic job among its roles. The role of the fixed type gets 1
+// replica. The other roles share the remaining replicas in proportion to their scaling weights, by the largest
+// remainder method. If remainders are equal, the earlier role gets the replica. If none of these roles has a weight,
+// the first of them gets all remaining replicas.
 //
-// Without a role of the fixed type, the first role that has a weight leads. It gets at least 1 replica.
+// Without a role of the fixed type, the first role that has a weight leads, or the first role if none has a weight.
+// The leading role gets at least 1 replica, unless no replicas are expected.
 func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share
@@ -61,8 +63,8 @@ type share struct {
 	replicas, remainder int64
 }
 
-// ensureLeader ensures that the first role that has a weight has a replica. It takes the replica from the role that has
-// the most.
+// ensureLeader ensures that the first role that has a weight has a replica. It takes the replica from the role that
+// has the most replicas.
 func ensureLeader(shares []share) {
 	lead := slices.IndexFunc(shares, func(s share) bool { return s.weight > 0 })
 	if shares[lead].role.Replicas > 0 {
@@ -90,7 +92,7 @@ func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 
 // Present is a present replica of an elastic job.
 type Present struct {
 	Index int32
-	// Running reports whether the replica runs or has ended. It has then done work.
+	// Running reports whether the replica runs or has ended, and so has done work.
 	Running bool
 	// Leads reports whether the replica is the leader, which is never removed.
 	Leads bool

@@ -52,8 +52,8 @@ type Failure struct {
 	Devices []batchv1beta1.UnhealthyDevice
 	// Time of the failure. Zero if unknown.
 	Time time.Time
-	// Ignored reports whether a restart after the failure does not count towards backoffLimit, as with the action
-	// Ignore of a podFailurePolicy: the program did not cause the failure. The failure is still recorded, delays the
+	// Ignored reports whether the program did not cause the failure. As with the action Ignore of a podFailurePolicy, a
+	// restart after an ignored failure does not count towards backoffLimit. The failure is still recorded, delays the
 	// restart, and ends the job if the restart policy is Never.
 	Ignored bool
 }
@@ -123,8 +123,8 @@ func DeletedAt(pod *corev1.Pod) time.Time {
 }
 
 // wasRestarted reports whether the kubelet restarted the main container of a live pod. In this case, the replica has
-// failed with the exit before the restart. The restart does not repair the job: backoffLimit does not count it, and
-// the peers do not restart with the container.
+// failed, and the exit before the restart is its failure. The restart of the container does not repair the job:
+// backoffLimit does not count it, and the peers do not restart with the container.
 func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 	isLive := pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 	return isLive && main != nil && main.State.Terminated == nil &&
@@ -136,7 +136,7 @@ func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 // its work on SIGTERM.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
-		return !main.FinishedAt.Before(&c.LastTransitionTime) // the container might have ended before the disruption
+		return !main.FinishedAt.Before(&c.LastTransitionTime) // otherwise the container ended before the disruption
 	}
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
 }
@@ -182,7 +182,7 @@ func failureOf(
 	ofPod := cmp.Or(podReasons[pod.Status.Reason], pod.Status.Reason, Disruption(pod))
 	failure.Reason = cmp.Or(ofPod, containerReason, batchv1beta1.ReasonError)
 	if ofPod == "" && failure.Reason == batchv1beta1.ReasonNodeLost {
-		failure.Time = time.Time{} // the runtime reports when it noticed that the container was gone
+		failure.Time = time.Time{} // the runtime only reports when it noticed that the container was gone
 	}
 	return failure
 }
@@ -222,9 +222,9 @@ func lastTransition(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// outputOf returns the tail of a container's output, or its termination message. It returns "" if the runtime has
-// lost the container, or if the kubelet could not read the output and reports an error instead, which can contain
-// paths of the node.
+// outputOf returns the termination message of a container, which can be the tail of its output. It returns "" if the
+// runtime has lost the container, or if the kubelet could not read the output and reports an error instead, which can
+// contain paths of the node.
 func outputOf(ended *corev1.ContainerStateTerminated) string {
 	if isLost(ended) || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""

@@ -17,8 +17,9 @@ const (
 	signalKill = 9
 )
 
-// isRetryable reports whether RestartPolicyExitCode restarts a replica with the exit code of its container or of its
-// process. The code of a signal can also be its negative number, as launchers report it. A nil code is not retryable.
+// isRetryable reports whether RestartPolicyExitCode restarts a replica after an exit code of its container or of the
+// process that failed first. A negative code is the negated number of a signal, as launchers report it. A nil code is
+// not retryable.
 func isRetryable(code *int32) bool {
 	if code != nil && *code < 0 {
 		code = new(firstSignalCode - *code)
@@ -27,9 +28,9 @@ func isRetryable(code *int32) bool {
 }
 
 // Restarts reports whether the policy restarts a replica that ended. A nil failure means that the replica succeeded.
-// RestartPolicyExitCode restarts a replica after a failure that is ignored or has no exit code, because the program did
-// not decide to exit. A launcher such as torchrun exits with a code of its own, so the exit code of the process that
-// failed first counts, too.
+// RestartPolicyExitCode also restarts a replica after a failure that is ignored or has no exit code, because the
+// program did not decide to exit. A launcher such as torchrun exits with a code of its own, so RestartPolicyExitCode
+// considers the exit code of the process that failed first as well.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
@@ -59,10 +60,10 @@ func RestartsTogether(spec framework.JobSpec) bool {
 		spec.RunPolicy.ProgressPolicy == batchv1beta1.ProgressPolicyRestart
 }
 
-// FailureScope returns the restart scope of one failure of a replica with the given policy; leads reports whether the
-// replica is the leader. A rendezvous ends when its leader fails, or when a member gives up and exits by itself. All
-// replicas then restart, if the policy restarts the replica and the run policy sets no scope. A member that was killed
-// or disrupted can be replaced alone.
+// FailureScope returns the restart scope of one failure of a replica with the given policy. The argument leads
+// reports whether the replica is the leader. A rendezvous ends when its leader fails, or when a member gives up and
+// exits by itself. Such a failure restarts all replicas if the policy restarts the replica and the run policy sets no
+// scope. A member that was killed or disrupted can be replaced alone.
 func FailureScope(
 	spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure,
 ) batchv1beta1.RestartScope {
@@ -76,8 +77,8 @@ func FailureScope(
 // firstSignalCode is the lowest exit code that means, by the convention of shells, that a signal ended the process.
 const firstSignalCode = 128
 
-// gaveUp reports whether the main container exited with an error by itself, and not by a signal. A launcher also gives
-// up if a signal ended one of its processes.
+// gaveUp reports whether the main container exited with an error by itself, and not by a signal. A launcher also
+// gives up by itself if a signal ended one of its processes.
 func (f Failure) gaveUp() bool {
 	isOfProgram := !f.Ignored || f.isOfDevice() // a program exits with an error if it loses a device
 	return isOfProgram && !f.Init && f.ExitCode != nil && *f.ExitCode < firstSignalCode

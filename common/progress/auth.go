@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The controller and the receiver authenticate each other with a token that both know and that neither sends. The
-// address of a pod can belong to another pod a moment after the controller has read it. That pod must neither learn the
-// token nor be believed. The controller sends a random nonce with a signature. The receiver signs the nonce together
-// with its response, so that a recorded response is useless. A recorded request can be sent again, but it only reads
-// the progress.
+// The controller and the receiver authenticate each other with a token that both know and that neither sends. A
+// moment after the controller has read the address of a pod, the address can belong to another pod. That other pod
+// must not learn the token, and the controller must not accept its response. The controller sends a random nonce with
+// a signature. The receiver signs the nonce together with its response, so that a recorded response is useless. An
+// attacker can send a recorded request again, but such a request only reads the progress.
 const (
-	// Path of the state of a receiver.
+	// Path is the path of the URL of a receiver's state.
 	Path = "/progress"
 
 	nonceHeader     = "X-Progress-Nonce"
@@ -32,13 +32,13 @@ func sign(token, text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// signRequest signs a request with a nonce.
+// signRequest adds a nonce and the signature of the request to its header.
 func signRequest(header http.Header, token, nonce string) {
 	header.Set(nonceHeader, nonce)
 	header.Set("Authorization", scheme+sign(token, "request\n"+nonce))
 }
 
-// isSignedRequest reports whether the request is signed. It returns the nonce.
+// isSignedRequest reports whether the request is signed with the token. It returns the nonce of the request.
 func isSignedRequest(header http.Header, token string) (nonce string, ok bool) {
 	nonce = header.Get(nonceHeader)
 	signature, ok := strings.CutPrefix(header.Get("Authorization"), scheme)
@@ -46,12 +46,12 @@ func isSignedRequest(header http.Header, token string) (nonce string, ok bool) {
 		hmac.Equal([]byte(signature), []byte(sign(token, "request\n"+nonce)))
 }
 
-// signResponse signs the response to the request with a nonce.
+// signResponse signs a response together with the nonce of its request.
 func signResponse(header http.Header, token, nonce string, body []byte) {
 	header.Set(signatureHeader, sign(token, "response\n"+nonce+"\n"+string(body)))
 }
 
-// isSignedResponse reports whether the response to the request with a nonce is signed.
+// isSignedResponse reports whether a response is signed together with the nonce of its request.
 func isSignedResponse(header http.Header, token, nonce string, body []byte) bool {
 	want := sign(token, "response\n"+nonce+"\n"+string(body))
 	return hmac.Equal([]byte(header.Get(signatureHeader)), []byte(want))

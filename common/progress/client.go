@@ -17,18 +17,18 @@ import (
 // ReadTimeout is how long Client.Read can take.
 const ReadTimeout = 2 * time.Second
 
-// maxError is the maximum length of an error of Client.Read, in bytes. It can quote an invalid response.
+// maxError is the maximum length of an error of Client.Read, in bytes. The error can quote an invalid response.
 const maxError = 256
 
 // Target is the receiver of a pod.
 type Target struct {
 	// Address is the IP address of the pod and the port of the receiver, such as 10.0.0.7:8090 or [fd00::7]:8090.
 	Address string
-	// Token is what the receiver and the controller know and nobody else.
+	// Token is the secret that the receiver shares with the controller and the program in its pod.
 	Token string
 }
 
-// Client reads the states of receivers. It does not trust them.
+// Client reads the states of receivers. It does not trust the receivers.
 type Client struct {
 	http *http.Client
 }

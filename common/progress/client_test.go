@@ -63,7 +63,7 @@ func TestTheClientIgnoresTheProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// signed returns a handler that signs any response for the right token.
+// signed returns a handler that responds with the body, and signs every response with the token.
 func signed(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		signResponse(w.Header(), token, r.Header.Get(nonceHeader), []byte(body))

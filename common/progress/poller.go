@@ -18,8 +18,8 @@ import (
 const (
 	// MaxPods is the maximum number of pods of a job that are read. Further pods are ignored.
 	MaxPods = 2000
-	// maxReads is the maximum number of concurrent reads. Namespaces share them as the workers of a fair.Queue, so that a
-	// single namespace has at most half of them.
+	// maxReads is the maximum number of concurrent reads. Namespaces share the reads as they share the workers of a
+	// fair.Queue, so that a single namespace has at most half of them.
 	maxReads = 128
 )
 
@@ -40,12 +40,13 @@ type Reading struct {
 	Err error
 }
 
-// Poller reads the receivers of the pods of jobs in the background. Each pod is read immediately, and then once per
-// interval. A read that hangs delays only reads of the same namespace, and only if they are very many.
+// Poller reads the receivers of the pods of jobs in the background. Each pod is read immediately, again after a
+// random part of the interval, and then once per interval. Reads that hang delay only reads of the same namespace,
+// and only if very many of them hang.
 type Poller struct {
-	// Changed is called when the first read of a pod succeeds, when a read fails after one that succeeded, when a read
-	// succeeds after one that failed, and when the first report of a pod is read. It must not block. Nil means that nobody
-	// wants to know. It must be set before Start.
+	// Changed is called when a read of a pod succeeds for the first time or after a failed read, when a read fails after
+	// a successful one, and when the first report of a pod is read. Changed must not block, and must be set before
+	// Start. Nil means that nothing is called.
 	Changed func(job types.NamespacedName)
 
 	read     func(context.Context, Target) (State, error)
@@ -57,7 +58,7 @@ type Poller struct {
 	jobs map[types.NamespacedName]map[types.UID]*followed
 }
 
-// followed is a pod that is read.
+// followed is a pod whose receiver is read.
 type followed struct {
 	target  Target
 	reading Reading
@@ -69,17 +70,18 @@ var (
 	_ manager.LeaderElectionRunnable = (*Poller)(nil)
 )
 
-// NewPoller returns a poller. The function for reading must end after a short time, such as Client.Read.
+// NewPoller returns a poller. The function read must return after a short time, as Client.Read does.
 func NewPoller(read func(context.Context, Target) (State, error), interval time.Duration) *Poller {
 	return &Poller{
 		read: read, interval: interval,
-		queue: fair.NewQueue("progress", nil, maxReads), // nothing is added with a rate limit
+		queue: fair.NewQueue("progress", nil, maxReads), // no limiter, because nothing is added with a rate limit
 		jobs:  map[types.NamespacedName]map[types.UID]*followed{},
 	}
 }
 
-// Follow sets the pods of a job that are read. It returns the readings so far, in the order of the pods. A pod that was
-// not read yet has none. The readings of pods that are no longer followed are lost. Follow never waits for a read.
+// Follow sets the pods of a job that are read. It returns the readings so far, in the order of the pods. A pod that
+// was not read yet has no reading. The readings of pods that are no longer followed are lost. Follow never waits for
+// a read.
 func (p *Poller) Follow(job types.NamespacedName, pods []Pod) []Reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +178,7 @@ func (p *Poller) poll(ctx context.Context, request reconcile.Request) {
 	}
 }
 
-// set sets the result of a read. It reports whether the result is worth an immediate reconcile.
+// set sets the result of a read. It reports whether the job must be reconciled immediately because of the result.
 func (f *followed) set(state State, err error, now time.Time) (isChange bool) {
 	last := f.reading
 	f.wasRead = true

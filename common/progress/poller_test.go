@@ -27,7 +27,7 @@ func pods(uids ...types.UID) []Pod {
 	return list
 }
 
-// cluster is the receivers of a test. The addresses are keys.
+// cluster contains the receivers of a test. The keys of its maps are the addresses of the receivers.
 type cluster struct {
 	mu      sync.Mutex
 	reads   map[string]int
@@ -58,7 +58,7 @@ func (c *cluster) change(f func()) {
 	f()
 }
 
-// changed returns the number of calls of Changed since the last call.
+// changed returns how often the poller has called Changed since the last call of changed.
 func (c *cluster) changed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *cluster) readsOf(address string) int {
 	return c.reads[address]
 }
 
-// run runs a test with a poller in a bubble.
+// run runs a test with a poller in a synctest bubble.
 func run(t *testing.T, test func(t *testing.T, c *cluster, p *Poller)) {
 	t.Helper()
 	t.Parallel()

@@ -1,9 +1,9 @@
 // Package progress reads the progress of a training. The program in a pod reports its progress to a receiver, which is
 // a sidecar of the same pod. The controller of the job reads the state of the receiver over HTTP.
 //
-// Everything in the pod belongs to a tenant, also the receiver. So the receiver limits and validates the reports of the
-// program, and the controller limits and validates the state of the receiver again. A tenant can only send wrong
-// progress of its own jobs.
+// The receiver limits and validates the reports of the program. But everything in the pod belongs to a tenant,
+// including the receiver. So the controller limits and validates the state of the receiver again. A tenant can only
+// send wrong progress of its own jobs.
 package progress
 
 import (
@@ -25,13 +25,13 @@ import (
 const (
 	// MaxBody is the maximum size of a report, of a state and of the header of a response, in bytes.
 	MaxBody = 16 << 10
-	// MaxMetrics is the maximum number of metrics. Those that come first by name are kept.
+	// MaxMetrics is the maximum number of metrics. If there are more, the first ones by name are kept.
 	MaxMetrics = 16
 	// MaxMetricName is the maximum length of the name of a metric, in bytes.
 	MaxMetricName = 64
 	// MaxMetricValue is the maximum length of the value of a metric, in bytes.
 	MaxMetricValue = 32
-	// MaxStep is the maximum number of a step, and of steps. Up to this number, a 64-bit float represents every integer.
+	// MaxStep is the maximum of Step and of TotalSteps. Up to this number, a 64-bit float represents every integer.
 	MaxStep = 1 << 53
 	// MaxSilence is the maximum duration that a report can announce without another step.
 	MaxSilence = 24 * time.Hour
@@ -50,8 +50,8 @@ type Report struct {
 	// Silence announces that the program will report no other step for this time, for example because it writes a large
 	// checkpoint. It is at most MaxSilence. 0 means none.
 	Silence time.Duration
-	// IsStart reports that the processes of the training start again in the same pod, for example because a replica has
-	// joined. A start is no report of progress, and has no other fields. The next report is the first one of these
+	// IsStart reports whether the processes of the training start again in the same pod, for example because a replica
+	// has joined. A start is no report of progress, and has no other fields. The next report is the first one of these
 	// processes.
 	IsStart bool
 }
@@ -80,9 +80,9 @@ var errEmpty = fmt.Errorf("the report is empty: send at least one of %s", string
 //
 //	{"trainerStatus": {"progressPercentage": 42, "metrics": [{"name": "current_step", "value": "420"}]}}
 //
-// The metrics current_step and total_steps are the steps. The percentage is limited to the range from 0 to 100. The
-// form belongs to another project, so that unknown fields and invalid values are ignored. Its estimate of the remaining
-// time is ignored, too, because it is wrong after a program has resumed from a checkpoint.
+// The metrics current_step and total_steps become Step and TotalSteps. The percentage is limited to the range from 0
+// to 100. The form belongs to another project, so Parse ignores unknown fields and invalid values. Parse also ignores
+// the estimate of the remaining time, because it is wrong after a program has resumed from a checkpoint.
 //
 // An error contains nothing of the report, except the name of a field or of a metric.
 func Parse(body []byte) (Report, error) {
@@ -228,7 +228,7 @@ func isMetricName(name string) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// number returns the value of a JSON number or of a string with a number. It reports whether there is one.
+// number returns the value of a JSON number, or of a string with a number. It returns false if raw is neither.
 func number(raw json.RawMessage) (value float64, ok bool) {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &text) != nil {
@@ -238,7 +238,8 @@ func number(raw json.RawMessage) (value float64, ok bool) {
 	return value, err == nil
 }
 
-// integer returns the value of a number between a minimum and MaxStep. It can be written as a float, such as 420.0.
+// integer returns the value of a number between a minimum and MaxStep. The number can be written as a float, such as
+// 420.0.
 func integer(raw json.RawMessage, least int64) (*int64, error) {
 	value, ok := number(raw)
 	if !ok || !(value >= float64(least) && value <= MaxStep) || value != math.Trunc(value) {
@@ -247,8 +248,8 @@ func integer(raw json.RawMessage, least int64) (*int64, error) {
 	return new(int64(value)), nil
 }
 
-// format returns the text of a metric, with at most 6 significant digits unless it is an integer. It is shorter than
-// MaxMetricValue.
+// format returns the text of a metric. The text has at most 6 significant digits, unless the value is an integer, and
+// is shorter than MaxMetricValue.
 func format(value float64) string {
 	if value == math.Trunc(value) && math.Abs(value) < MaxStep {
 		return strconv.FormatFloat(value, 'f', -1, 64)
@@ -260,8 +261,8 @@ func format(value float64) string {
 // not have.
 var stringOrBareWord = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
 
-// quoteBareWords puts NaN and Infinity into quotes. Such numbers are most important for users, and a report that is
-// refused for a metric would not count as progress.
+// quoteBareWords puts NaN and Infinity into quotes. Users need to see such values, and a report that Parse rejected
+// because of a metric would not count as progress.
 func quoteBareWords(body []byte) []byte {
 	return stringOrBareWord.ReplaceAllFunc(body, func(found []byte) []byte {
 		if found[0] == '"' {

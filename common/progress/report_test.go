@@ -273,7 +273,7 @@ func TestValuesOfMetricsAreShort(t *testing.T) {
 	}
 }
 
-// checkMetrics checks that metrics hold their limits.
+// checkMetrics checks that metrics are within their limits.
 func checkMetrics(t *testing.T, metrics []batchv1beta1.ProgressMetric) {
 	t.Helper()
 	if len(metrics) > MaxMetrics {
@@ -289,7 +289,7 @@ func checkMetrics(t *testing.T, metrics []batchv1beta1.ProgressMetric) {
 	}
 }
 
-// checkNumbers checks that a percentage and steps hold their limits.
+// checkNumbers checks that a percentage and steps are within their limits.
 func checkNumbers(t *testing.T, percent *int32, step, total *int64) {
 	t.Helper()
 	if p := ptr.Deref(percent, 0); p < 0 || p > 100 {

@@ -16,11 +16,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// MaxAge is the maximum of SinceReport, SinceProgress and Remaining.
+// MaxAge is the maximum of SinceReport, SinceProgress, SinceStart and Remaining.
 const MaxAge = 10 * 365 * 24 * time.Hour
 
 // State is the progress that a receiver knows. Its JSON has at most 2 KiB, so that it also fits into the termination
-// message of a container. It contains durations instead of times, which the receiver measures with its own monotonic
+// message of a container. Instead of times, it contains durations, which the receiver measures with its own monotonic
 // clock. So the clocks of nodes need not agree. The lists and pointers of a State are read-only.
 type State struct {
 	// Reports is the number of reports so far, without starts. 0 means that there is none, and then all other fields
@@ -33,10 +33,10 @@ type State struct {
 	Metrics          []batchv1beta1.ProgressMetric
 	// SinceReport is the time since the last report.
 	SinceReport time.Duration
-	// SinceProgress is the time since the last report that was progress. The first report is progress. After that, another
-	// step is progress, even a smaller one, because a program can resume from an earlier checkpoint. If no report has had
-	// a step, another percentage is progress. If there is no report, it is the time since the receiver started. The
-	// first report after a start is progress, too.
+	// SinceProgress is the time since the last report that was progress, or since the receiver started if there is no
+	// report. The first report is progress, and so is the first report after a start. After that, another step is
+	// progress, even a smaller one, because a program can resume from an earlier checkpoint. If no report has had a
+	// step, another percentage is progress.
 	SinceProgress time.Duration
 	// AnnouncedSilence is the remaining part of the announced silence, at most MaxSilence. The silence begins with the
 	// last report that announced one. It ends early with the next progress. 0 means none.
@@ -44,9 +44,10 @@ type State struct {
 	// SinceStart is the time since the processes of the training last started again in the pod. See Report.IsStart. Nil
 	// means that they have not started again, or that there was a report since.
 	SinceStart *time.Duration
-	// Remaining is the estimated time until the last step, from the average speed since the first step that this receiver
-	// knows, or since the step last went back or the processes last started again. While no further step is reported, the
-	// estimated time of completion does not change until it has passed. Nil means that the steps or the speed are unknown.
+	// Remaining is the estimated time until the last step. The estimate uses the average speed since the latest of these
+	// three steps: the first step that the receiver got, the first one after a start, and the last one that was smaller
+	// than the step before. While no further step is reported, the estimated time of completion does not change until it
+	// has passed. Nil means that the steps or the speed are unknown, or that the estimate exceeds MaxAge.
 	Remaining *time.Duration
 }
 
@@ -86,9 +87,9 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// ParseState parses the JSON of a State. A state that exceeds any limit is an error. Such a state is not from a
-// receiver of this project. A state without reports has only SinceProgress and SinceStart, whatever else it contains.
-// An error contains nothing of the state, except names of fields.
+// ParseState parses the JSON of a State. It returns an error if the state exceeds any limit, because such a state is
+// not from a receiver of this project. Of a state without reports, it reads only SinceProgress and SinceStart. An
+// error contains nothing of the state, except names of fields.
 func ParseState(body []byte) (State, error) {
 	if len(body) > MaxBody {
 		return State{}, fmt.Errorf("the state has more than %d bytes", MaxBody)
@@ -142,8 +143,8 @@ func ParseState(body []byte) (State, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Status returns the status of a job whose replica had this state at the given time. It returns nil if nothing was
-// reported.
+// Status returns the progress for the status of a job whose replica had this state at the given time. It returns nil
+// if nothing was reported.
 func (s State) Status(now time.Time, replica string) *batchv1beta1.ProgressStatus {
 	if s.Reports == 0 {
 		return nil
@@ -184,16 +185,17 @@ type Tracker struct {
 	clock clock.PassiveClock
 
 	mu sync.Mutex
-	// state has the fields that do not depend on the time of a call of State.
+	// state has the fields that do not depend on when State is called.
 	state State
 	// reported and progressed are the times of the last report and of the last progress. Without a report, progressed is
-	// the time of the start.
+	// when the tracker was created.
 	reported, progressed time.Time
 	// silentUntil is the end of the announced silence. Zero means none.
 	silentUntil time.Time
 	// started is when the processes last started again. Zero means that they have not, or that there was a report since.
 	started time.Time
-	// first is the first step for the speed, and began is its time. Zero means that the next step is the first one.
+	// first is the step from which the speed is measured, and began is its time. If began is zero, the next step becomes
+	// first.
 	first int64
 	began time.Time
 }
@@ -201,8 +203,9 @@ type Tracker struct {
 // NewTracker returns a tracker without reports.
 func NewTracker(c clock.PassiveClock) *Tracker { return &Tracker{clock: c, progressed: c.Now()} }
 
-// Add merges a report. A field that the report lacks keeps its last value. A metric replaces the one of the same name.
-// If there are too many metrics, those of the report are kept. A start changes no other field.
+// Add merges a report. A field that the report lacks keeps its last value. A metric replaces the metric of the same
+// name. If there are too many metrics, Add prefers the metrics of the report. A start does not change the reported
+// fields.
 func (t *Tracker) Add(r Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +228,7 @@ func (t *Tracker) Add(r Report) {
 	t.state.merge(r)
 }
 
-// isProgress reports whether the report is progress after the state.
+// isProgress reports whether the report is progress, compared with the state so far.
 func (t *Tracker) isProgress(r Report) bool {
 	s := t.state
 	return s.Reports == 0 || !t.started.IsZero() ||
@@ -285,7 +288,7 @@ func (t *Tracker) Reports() int64 {
 	return t.state.Reports
 }
 
-// age returns the time since a report, at most MaxAge.
+// age returns the time from then to now, from 0 to MaxAge.
 func age(now, then time.Time) time.Duration { return min(MaxAge, max(0, now.Sub(then))) }
 
 // remaining returns the estimated time until the last step. Nil means unknown, or more than MaxAge.

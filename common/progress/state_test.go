@@ -29,7 +29,7 @@ func done(percent int32) Report { return Report{Percent: &percent} }
 
 func TestTracker(t *testing.T) {
 	t.Parallel()
-	// A call of Add after some time.
+	// add is a call of Tracker.Add. The duration after is the time since the previous call.
 	type add struct {
 		after  time.Duration
 		report Report

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// forgetAfter is how long a Line keeps a job that does not ask again. It is longer than the maximum time between two
-// attempts of a job to create its pods.
+// forgetAfter is how long a Line keeps a job after the last call of Ask for this job. It is longer than the maximum
+// time between two attempts of a job to create its pods.
 const forgetAfter = 2 * time.Minute
 
-// Line holds the jobs that wait for ResourceQuotas. The oldest job that fits goes first, and others only beside it. The
-// zero value is an empty line. Its methods can be called at the same time.
+// Line contains the jobs that wait for ResourceQuotas. A job can create its pods if they fit into the free resources
+// in addition to the pods of all older jobs that fit. The zero value is an empty line. A Line is safe for concurrent
+// use.
 type Line struct {
 	mu sync.Mutex
 	// namespaces are the jobs that wait, by their namespaces and names.
@@ -30,12 +31,13 @@ type place struct {
 	created time.Time
 	// needs has only the resources that the ResourceQuota limits. A job can name many others.
 	needs corev1.ResourceList
-	// asked is when the job asked last.
+	// asked is the time of the last call of Ask for the job.
 	asked time.Time
 }
 
-// Ask puts a job into the line of a ResourceQuota of its namespace. It reports whether its needs fit in what is free,
-// beside those of all older jobs in the line that fit. now is the current time.
+// Ask puts a job into the line of a ResourceQuota of its namespace. It reports whether the needs of the job fit into
+// the free resources, together with the needs of all older jobs in the line that fit. The argument now is the current
+// time.
 func (l *Line) Ask(
 	quota string, job types.NamespacedName, created time.Time, needs, free corev1.ResourceList, now time.Time,
 ) bool {
@@ -57,8 +59,8 @@ func (l *Line) Ask(
 	return slices.Contains(l.fitting(types.NamespacedName{Namespace: job.Namespace, Name: quota}, free, now), job)
 }
 
-// Fitting returns the jobs in the line of a ResourceQuota that fit in what is free, each beside the older ones. now is
-// the current time.
+// Fitting returns the jobs in the line of a ResourceQuota that fit into the free resources, each together with the
+// older ones that fit. The argument now is the current time.
 func (l *Line) Fitting(quota types.NamespacedName, free corev1.ResourceList, now time.Time) []types.NamespacedName {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +93,7 @@ func (l *Line) fitting(quota types.NamespacedName, free corev1.ResourceList, now
 	return fitting
 }
 
-// Quotas returns the names of the ResourceQuotas in the namespace of a job that other jobs wait for.
+// Quotas returns the names of the ResourceQuotas that other jobs in the namespace of a job wait for.
 func (l *Line) Quotas(job types.NamespacedName) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

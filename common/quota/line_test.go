@@ -21,7 +21,7 @@ func jobNamed(name string) types.NamespacedName {
 
 func TestLine(t *testing.T) {
 	t.Parallel()
-	// ask is one question of a job: when the job was created, how many pods it needs, and when it asks.
+	// ask is a call of Line.Ask: when the job was created, when it asks, how many pods it needs, and how many are free.
 	type ask struct {
 		job         string
 		created, at time.Duration

@@ -1,4 +1,5 @@
-// Package quota determines whether the pods of a job fit in a ResourceQuota, beside those of older jobs that wait.
+// Package quota determines whether the pods of a job fit in a ResourceQuota, together with the pods of older jobs
+// that wait.
 package quota
 
 import (
@@ -10,13 +11,12 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// Refusal describes a ResourceQuota that has no room for an object, as the API server reports it. The lists have the
-// form cpu=1,pods=2.
+// Refusal is the error of the API server about an object that it rejected because a ResourceQuota has no room for it.
 type Refusal struct {
 	// Object is the name of the object, such as a pod, and Quota is the name of the ResourceQuota.
 	Object, Quota string
-	// Requested is what the object requests of the resources that have no room, and Used and Limited are their current use
-	// and their limits.
+	// Requested is what the object requests, Used is what is in use, and Limited is the limit. They are lists of the
+	// form cpu=1,pods=2, and contain only the resources whose limits the object would exceed.
 	Requested, Used, Limited string
 }
 
@@ -33,7 +33,7 @@ func ParseRefusal(message string) (Refusal, bool) {
 	return Refusal{Object: found[1], Quota: found[2], Requested: found[3], Used: found[4], Limited: found[5]}, true
 }
 
-// Requests returns what the rejected object requests of the resources that have no room.
+// Requests returns Requested as a ResourceList. It skips entries that it cannot parse.
 func (r Refusal) Requests() corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for pair := range strings.SplitSeq(r.Requested, ",") {
@@ -45,7 +45,8 @@ func (r Refusal) Requests() corev1.ResourceList {
 	return list
 }
 
-// UsageOf returns how much a pod uses of the resources that a ResourceQuota can limit, by their names in the quota.
+// UsageOf returns the usage of a pod as a ResourceQuota counts it. The keys are names of resources as in a
+// ResourceQuota, such as requests.cpu.
 func UsageOf(pod *corev1.Pod) corev1.ResourceList {
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	usage := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one}
@@ -58,7 +59,7 @@ func UsageOf(pod *corev1.Pod) corev1.ResourceList {
 	return usage
 }
 
-// Add adds the usage of some more pods that are alike to a sum.
+// Add adds the usage of a number of pods to a sum. Each of the pods has the given usage.
 func Add(sum, usage corev1.ResourceList, pods int64) {
 	for name, quantity := range usage {
 		total, more := sum[name], quantity.DeepCopy()
@@ -72,14 +73,14 @@ func Add(sum, usage corev1.ResourceList, pods int64) {
 func Free(quota *corev1.ResourceQuota) corev1.ResourceList {
 	free := corev1.ResourceList{}
 	for name, limit := range quota.Status.Hard {
-		limit = limit.DeepCopy() // the list can be that of a cache
+		limit = limit.DeepCopy() // the ResourceQuota can be from a cache
 		limit.Sub(quota.Status.Used[name])
 		free[name] = limit
 	}
 	return free
 }
 
-// fits reports whether the needs fit in what is free. A resource that is not listed as free is not limited.
+// fits reports whether the needs fit into the free resources. A resource that free does not list is not limited.
 func fits(needs, free corev1.ResourceList) bool {
 	for name, left := range free {
 		if needed, ok := needs[name]; ok && needed.Cmp(left) > 0 {

@@ -71,7 +71,7 @@ func TestFree(t *testing.T) {
 		Hard: list("pods", "6", "cpu", "8", "memory", "500Ti"), Used: list("pods", "4", "cpu", "9", "memory", "1Ti"),
 	}}
 	want := list("pods", "2", "cpu", "-1", "memory", "499Ti")
-	for range 2 { // the ResourceQuota stays as it is
+	for range 2 { // Free must not change the ResourceQuota
 		if diff := cmp.Diff(want, Free(quota), cmp.Comparer(resource.Quantity.Equal)); diff != "" {
 			t.Errorf("unexpected room (-want +got):\n%s", diff)
 		}

@@ -20,7 +20,8 @@ const (
 	MaxMessage = 8192
 )
 
-// Truncated cuts a message to at most the given number of bytes. It never splits a character.
+// Truncated returns a message of at most the given number of bytes. If it cuts the message, the result ends with
+// three dots. It never splits a character. The number must be at least 3.
 func Truncated(message string, most int) string {
 	if len(message) <= most {
 		return message

@@ -1,9 +1,9 @@
-// Package shell writes words for a shell.
+// Package shell quotes words for a shell.
 package shell
 
 import "strings"
 
-// Quote returns a word as one word of a shell, whatever is in it.
+// Quote returns the text that a shell reads as the given word, whatever characters the word contains.
 func Quote(word string) string {
 	if word != "" && !strings.ContainsFunc(word, isSpecial) {
 		return word

@@ -44,8 +44,8 @@ func cutAgentReport(lines []string) (host string, exitCode int32, rest []string,
 	return "", 0, lines, false
 }
 
-// readRanks returns the rank that failed first according to the agent of a worker. It reads the last line about such
-// a rank. The result is empty if there is no such line.
+// readRanks returns the rank that failed first according to the agent of a worker. If the agent has printed several
+// lines about such a rank, the last one counts. The result is empty if there is none.
 func readRanks(lines []string) (failures []failure) {
 	for _, line := range lines {
 		m := rankReport.FindStringSubmatch(line)

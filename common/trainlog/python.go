@@ -73,7 +73,7 @@ func readExceptions(lines []string) []*exception {
 			open[p] = e
 			e.lines = append(e.lines, line)
 		case e == nil && isChained(text):
-			// The next traceback is a consequence of the last exception. Skip it.
+			// Skip the next traceback, because it is a consequence of the last exception.
 			if last := closed[p]; last != nil {
 				open[p] = &exception{isChained: true}
 			}

@@ -23,9 +23,9 @@ import (
 //	  time      : ...
 //
 // torchrun polls the processes, every 5 s before torch 2.4 and every 0.1 s since. The report lists the processes that
-// had ended when torchrun polled, in no particular order. Other processes are missing. The time is when torchrun
-// polled. If the program uses the decorator @record, the process writes an error file. The time and the traceback are
-// then those of the exception.
+// had ended when torchrun polled, in no particular order. The report lacks all other processes. Its field time is the
+// time at which torchrun polled. If the program uses the decorator @record, the process writes an error file. Then
+// the fields time and traceback are those of the exception.
 var (
 	listTitle   = regexp.MustCompile(`^(Failures:|Root Cause \(first observed failure\):)$`)
 	listEntry   = regexp.MustCompile(`^\[\d+\]:$`)

@@ -85,8 +85,9 @@ func Read(output string) Report {
 // kubeletBytes is how many bytes of the end of an output the kubelet keeps.
 const kubeletBytes = 2048
 
-// isCut reports whether the output is as long as the kubelet's limit, so that its beginning can be missing. It can be
-// a few bytes shorter than the limit, because the kubelet drops bytes that are not valid UTF-8.
+// isCut reports whether the output is about as long as the kubelet's limit, so that its beginning can be missing. The
+// kubelet drops bytes that are not valid UTF-8, so an output that it has cut can be a few bytes shorter than the
+// limit.
 func isCut(output string) bool {
 	return len(output) > kubeletBytes-utf8.UTFMax && len(output) <= kubeletBytes
 }
@@ -150,8 +151,9 @@ func compareTimes(a, b time.Time) int {
 }
 
 // readFailures returns the failed processes. The processes that a launcher lists come first. If the list does not
-// show the cause of a failure, it comes from the exception that the process printed. Exceptions of other processes
-// follow. The result printed contains the lines before those that torchrun itself printed.
+// show the cause of a failure, the kind of the failure comes from the exception that the process printed. After the
+// listed processes come other processes that printed an exception. The result printed contains the lines before those
+// that torchrun itself printed.
 func readFailures(lines []string) (all []failure, printed []string) {
 	listed, begin, firstRank := readTorchrun(lines)
 	if len(listed) == 0 {
@@ -173,8 +175,9 @@ func readFailures(lines []string) (all []failure, printed []string) {
 			listed[i].lines = slices.Concat(e.lines, listed[i].lines)
 		}
 	}
-	// If all other exceptions are about lost peers, and there are enough of them for all listed processes, then the
-	// listed processes of unknown kind have lost their peers.
+	// An exception without a rank can be from any listed process. If all other exceptions are about lost peers and have
+	// no rank, and if there is at least one for each listed process, then the listed processes of unknown kind have lost
+	// their peers.
 	if len(listed) > 0 && lost >= len(listed) && lost == len(others) {
 		for i := range listed {
 			if listed[i].kind == unknown {

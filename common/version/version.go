@@ -19,7 +19,8 @@ const Unknown = "unknown"
 type Build struct {
 	// Version is the version of the module, such as v0.1.0. A build of a working copy has the version (devel).
 	Version string `json:"version"`
-	// Revision is the ID of the commit that the program was built from. The suffix -dirty marks uncommitted changes.
+	// Revision is the ID of the commit that the program was built from. In a build by hack/build.sh, the suffix -dirty
+	// marks uncommitted changes.
 	Revision string `json:"revision"`
 	// GoVersion is the version of Go, such as 1.26.8.
 	GoVersion string `json:"goVersion"`

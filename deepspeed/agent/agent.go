@@ -24,7 +24,7 @@ import (
 	"tensorstack.dev/jobs/common/helper"
 )
 
-// Default paths and the default port in a worker. Flags override them.
+// Default paths and the default port in a worker. Flags override all of them except Folder.
 const (
 	// Folder is the folder to which install copies the agent. It also contains ssh, a link to the agent.
 	Folder = "/t9k/agent"
@@ -36,7 +36,7 @@ const (
 	Port = 2222
 )
 
-// Exit codes of the agent itself, besides those of a shell.
+// Exit codes of the agent itself. It also exits with the codes that a shell uses if a program cannot be run.
 const (
 	exitSoftware   = 70 // EX_SOFTWARE of sysexits.h
 	exitTerminated = helper.ExitSignal + int(syscall.SIGTERM)
@@ -56,7 +56,7 @@ type options struct {
 	withoutEnv  []string
 	secretEnv   []string
 	need        []string
-	program     int // number of the last words of the command of the launcher that are the program and its arguments
+	program     int // number of words at the end of the launcher's command that are the program and its arguments
 	trust       bool
 	grace       time.Duration
 	killAfter   time.Duration
@@ -75,7 +75,7 @@ type timing struct {
 	dial      time.Duration // timeout for a connection, including key exchange and authentication
 	retry     time.Duration // interval of attempts to reach missing workers
 	remind    time.Duration // interval of log lines about missing workers
-	kill      time.Duration // from SIGTERM to SIGKILL for the launcher, and for node commands to end after the launcher
+	kill      time.Duration // time from SIGTERM to SIGKILL for the launcher, and then time for the node commands to end
 	settle    time.Duration // how long the workers must be the same before an elastic training starts
 	probe     time.Duration // interval of checks for changed workers during an elastic training
 	blame     time.Duration // how long after a failure a change of the workers counts as its cause

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// barInterval is how often a line that is rewritten is passed on. A host then prints at most six such lines per minute
-// and stream.
+// barInterval is the minimum time between two line feeds that the writer adds. So a host prints at most six more
+// lines per minute and stream.
 const barInterval = 10 * time.Second
 
-// bar is a writer that ends a line before it is rewritten again, at most once in the interval. A progress bar rewrites
-// its line after each carriage return and ends it when it is full. pdsh prints only lines that have ended, so the bar
-// would not be in the log while the training runs.
+// bar is a writer for output that can have progress bars. A progress bar rewrites its line after each carriage
+// return, and ends the line only when the bar is full. pdsh prints only lines that have ended, so the log would not
+// show the bar while the training runs. So the writer inserts a line feed before the bar is rewritten, at most once
+// per interval.
 type bar struct {
 	io.Writer
 	interval time.Duration
 	ended    time.Time // when the writer last ended a line
-	// isReturn is whether the last byte was a carriage return, and isRewritten whether another byte than a line feed
-	// followed a carriage return in the current line.
+	// isReturn is whether the last byte was a carriage return. isRewritten is whether a byte of text followed a carriage
+	// return in the current line.
 	isReturn, isRewritten bool
 }
 

@@ -22,8 +22,9 @@ type call struct {
 	command string
 }
 
-// Options of OpenSSH's client, without and with an argument. pdsh and DeepSpeed pass the same options as to OpenSSH.
-// Only -n and -p have an effect. The others are ignored, since the settings of the connection to a worker are fixed.
+// sshFlags are the options of OpenSSH's client without an argument, and sshOptions are its options with an argument.
+// pdsh and DeepSpeed pass the same options as to OpenSSH. Only -n and -p have an effect. The others are ignored,
+// since the settings of the connection to a worker are fixed.
 const (
 	sshFlags   = "1246AaCfGgKkMNnqsTtVvXxYy"
 	sshOptions = "BbcDEeFIiJLlmOoPpQRSWw"
@@ -85,11 +86,11 @@ func (c *call) parseOptions(letters string, following []string) (int, error) {
 	return 0, nil
 }
 
-// sink is an output stream that breaks when pdsh has ended.
+// sink is an output stream to pdsh. When pdsh has ended, the sink calls broken, and passes the output to late.
 type sink struct {
 	file   *os.File
 	broken func()
-	late   io.Writer // gets the output that the file does not take
+	late   io.Writer // gets the output that the file can no longer take
 }
 
 // Write never fails, so that the session continues until the end of the command even if its output is lost.
@@ -101,8 +102,8 @@ func (s sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isNodeCommand reports whether the command starts the ranks of a host. DeepSpeed also has a command to end the ranks,
-// in which the module is the last word.
+// isNodeCommand reports whether the command starts the ranks of a host. DeepSpeed's command to end the ranks also
+// names the module, but as its last word.
 func isNodeCommand(command string) bool {
 	return strings.Contains(command, "-m deepspeed.launcher.launch ")
 }
@@ -130,7 +131,8 @@ func sshMain(args []string) int {
 	return exitLost
 }
 
-// report runs the command. It reports the start and the end of a node command to launch.
+// report runs the command. If the command is a node command, report sends reports of its start and its end to launch,
+// the subcommand of worker 0.
 func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	socket := os.Getenv(envSocket)
 	if isEndCommand(c.command) && socket != "" {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// user is the user name in the protocol. It has no effect: sessions run as the user of the agent.
+// user is the user name in the ssh protocol. It has no effect: sessions run as the user of the agent.
 const user = "job"
 
 func readKey(file string) (ssh.Signer, error) {

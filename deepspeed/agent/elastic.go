@@ -57,8 +57,8 @@ func (l *launching) present(ctx context.Context) []int {
 	return present
 }
 
-// settle waits until enough workers accept ssh, worker 0 among them, and the workers have been the same for some time.
-// It returns nil if the context is canceled before.
+// settle waits until enough workers accept ssh, worker 0 among them, and the workers have been the same for some
+// time. It returns nil if the context is canceled first.
 func (l *launching) settle(ctx context.Context) []int {
 	var workers []int
 	reminded, since := time.Now(), time.Now()
@@ -83,7 +83,7 @@ func (l *launching) settle(ctx context.Context) []int {
 }
 
 // changed returns true when two consecutive checks find the same workers, and these differ from the given workers. It
-// returns false if the context is canceled before.
+// returns false if the context is canceled first.
 func (l *launching) changed(ctx context.Context, workers []int) bool {
 	for before := workers; pause(ctx, l.timing.probe); {
 		now := l.present(ctx)
@@ -95,8 +95,8 @@ func (l *launching) changed(ctx context.Context, workers []int) bool {
 	return false
 }
 
-// lost reports whether a change of the workers caused a failure that has just happened. The change might become visible
-// a little later than the failure.
+// lost reports whether a change of the workers caused a failure that has just happened. It checks the workers for a
+// while, because the change might become visible a little later than the failure.
 func (l *launching) lost(ctx context.Context, workers []int) bool {
 	for start := time.Now(); ; {
 		if now := l.present(ctx); ctx.Err() == nil && !slices.Equal(now, workers) {

@@ -69,7 +69,8 @@ func TestElasticLaunchRestartsWhenTheWorkersChange(t *testing.T) {
 	j.wantStarts(reports, 2)
 }
 
-// reportsStarts gives the launcher a file of the receiver of progress, and returns its path.
+// reportsStarts makes launch report starts to a file, as in a pod with a receiver of progress. It returns the path of
+// the file.
 func (j *job) reportsStarts() string {
 	j.t.Helper()
 	file := filepath.Join(j.folder, "reports")
@@ -80,7 +81,7 @@ func (j *job) reportsStarts() string {
 	return file
 }
 
-// wantStarts checks how often the file of the receiver of progress has the report that the training starts again.
+// wantStarts checks that the file has the wanted number of reports that the training starts again, and nothing else.
 func (j *job) wantStarts(file string, want int) {
 	j.t.Helper()
 	content, err := os.ReadFile(file)

@@ -15,8 +15,8 @@ const (
 )
 
 // printedByLauncher are prefixes of variable names. DeepSpeed's launcher (0.9 to 0.19) exports variables with these
-// prefixes in the command line for each host, and logs the command line. PYTHON is such a prefix, too. It is not
-// listed, because the launcher itself needs these variables.
+// prefixes in the command line for each host, and logs the command line. PYTHON is also such a prefix, but it is not
+// listed, because the launcher itself needs the variables with this prefix.
 var printedByLauncher = []string{
 	"MLFLOW", "MV2", "NCCL", "UCX",
 	"AML_RUN_ID", "AZUREML", "DLTS_", "FC_TASK", "LOCAL_HOST", "MASTER_HOST", "NEBULA",

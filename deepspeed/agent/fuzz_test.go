@@ -27,8 +27,8 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// FuzzReport parses lines that any process of the container could send. It also checks that reports are parsed
-// correctly for every output.
+// FuzzReport parses arbitrary lines, because any process of the container could send them. It also checks that
+// parseReport recovers the fields of every report, whatever output the report contains.
 func FuzzReport(f *testing.F) {
 	f.Add("start worker-0", "worker-1", 1, "RuntimeError: \"out of memory\"\n")
 	f.Add("end worker-0 1 \"", "worker-0", -1, "\x00\xff")

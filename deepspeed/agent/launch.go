@@ -159,7 +159,8 @@ func (o *options) startsAgain() {
 }
 
 // run runs the launcher once. A node command of the launcher starts the ranks of a host. run returns when the
-// launcher has ended, and its node commands have ended or do not end in time.
+// launcher and its node commands have ended. After the end of the launcher, it waits at most timing.kill for the node
+// commands.
 func (l *launching) run(ctx context.Context) (int, error) {
 	r, err := openReports(l.startsAgain, l.stdout)
 	if err != nil {

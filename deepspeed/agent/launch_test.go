@@ -178,7 +178,8 @@ func TestTerminatedLaunchEndsAllProcesses(t *testing.T) {
 	}
 }
 
-// The ranks of worker 0 have as much time to save their work as the ranks of other workers, whose agents get SIGTERM.
+// When the pods are deleted, the ranks of worker 0 have as much time to save their work as the ranks of other
+// workers: the grace period of their pod.
 func TestRanksOfTheLauncherHaveTheTimeOfThePodToEnd(t *testing.T) {
 	j := newJob(t, 1)
 	j.killAfter = time.Millisecond

@@ -16,9 +16,9 @@ import (
 )
 
 // lookInterval is the maximum time between two checks for ranks that have ended. The end of a rank also causes a
-// check. The check must not come late: DeepSpeed's launcher on the worker checks its ranks once a second, and ranks
-// that have ended are zombies, which show their exit codes, only until then. Until all ranks are found, one in
-// searchEvery checks also searches all processes for ranks.
+// check. The check must not come late: DeepSpeed's launcher on the worker checks its ranks once a second. A rank that
+// has ended is a zombie, which shows its exit code, only until that check by the launcher. Until all ranks are found,
+// every searchEvery-th check also searches all processes for ranks.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
@@ -109,8 +109,9 @@ func processesOf(group int) map[int]process {
 	return found
 }
 
-// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. It reports
-// false with --elastic_training. The ranks are then in sessions of their own, and only the launcher can end them.
+// isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. With
+// --elastic_training, it reports false, so that terminate does not kill the launcher: the ranks are then in sessions
+// of their own, and only the launcher can end them.
 func isNodeLauncher(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00")) &&
@@ -126,7 +127,7 @@ func (r *ranks) look() {
 		}
 		code := waitCode(syscall.WaitStatus(p.exit))
 		if code == -int(syscall.SIGTERM) && len(r.found) < r.slots {
-			continue // DeepSpeed's launcher stops its ranks when one has failed, perhaps one that was never found
+			continue // the launcher might have stopped this rank, because a rank that was never found failed before
 		}
 		if code != 0 {
 			r.first = trainlog.RankReport(rank, code)

@@ -66,7 +66,7 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 }
 
 // A rank that ends before it is found can be the one that failed first. DeepSpeed's launcher stops the others after
-// that, so the report must not be about a stopped rank if another one is unknown.
+// that, so the report must not be about a stopped rank if another rank was not found.
 func TestStoppedRankIsNotTheFirstIfAnotherIsUnknown(t *testing.T) {
 	for slots, want := range map[int]string{1: trainlog.RankReport(2, -15), 2: ""} {
 		stopped := rank(t, 0, 2, "exit 1")

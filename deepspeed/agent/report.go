@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// reports receives the reports of the ssh clients of a launcher about the start and the end of their node commands. The
-// exit code of the launcher is not enough: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other
-// hosts when one has failed.
+// reports receives reports from the ssh clients that run the node commands of a launcher. A node command starts the
+// ranks of a host, and its client reports the start and the end of the command. The exit code of the launcher is not
+// enough: DeepSpeed exits with 0 if pdsh was killed, and pdsh waits for the other hosts when one has failed.
 type reports struct {
 	listener *net.UnixListener
 	socket   string
@@ -32,17 +32,17 @@ type reports struct {
 	nodes  nodes
 }
 
-// nodes is the state of the node commands. If the launcher starts them again after all have ended, it is the state of
-// the new round.
+// nodes is the state of the node commands. If the launcher starts them again after all have ended, a new round
+// begins, and nodes no longer has the state of the last round.
 type nodes struct {
 	hosts    []string     // hosts whose node commands were started
 	open     []string     // hosts whose node commands have not reported their end
 	failures []nodeReport // in the order in which the node commands ended
 }
 
-// openReports listens on a socket in a folder that only this user can access.
-// The function is called when the launcher starts another round of node commands. Output of hosts that pdsh no longer
-// prints is written to output.
+// openReports listens on a socket in a folder that only this user can access. The parameter again is a function to
+// call when the launcher starts another round of node commands. The parameter output gets the output of hosts that
+// pdsh no longer prints, because pdsh has ended.
 func openReports(again func(), output io.Writer) (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
@@ -209,11 +209,12 @@ type reporter struct {
 	conn     net.Conn
 	host     string
 	answered chan struct{}
-	over     chan struct{} // closed when launch wants the client to end, or has ended
+	over     chan struct{} // closed when launch has ended, or wants the client to end
 	outputs  []*lateOutput
 }
 
-// openReporter reports the start of a node command to launch. Without a socket, the reporter sends nothing.
+// openReporter returns a reporter, and reports the start of a node command to launch. Without a socket, the reporter
+// sends nothing.
 func openReporter(socket, host string) (*reporter, error) {
 	r := &reporter{host: host, answered: make(chan struct{}, 2), over: make(chan struct{})}
 	if socket == "" {
@@ -245,7 +246,7 @@ func (r *reporter) say(report string) {
 	}
 }
 
-// late returns a writer for the output of the host after pdsh has ended.
+// late returns a writer for the output of the host that pdsh can no longer print, because pdsh has ended.
 func (r *reporter) late() io.Writer {
 	if r.conn == nil {
 		return io.Discard
@@ -255,13 +256,14 @@ func (r *reporter) late() io.Writer {
 	return l
 }
 
-// lateLimit is the number of bytes of a report of output. Quoted, they are shorter than the longest line of a Scanner.
+// lateLimit is the maximum number of bytes of output in one report. Even quoted, they fit into the longest line that
+// a Scanner can read.
 const lateLimit = 8 << 10
 
 // lateOutput reports lines to launch, which prints them. A line that is longer than the limit becomes several lines.
 type lateOutput struct {
 	*reporter
-	rest []byte // what is not reported yet
+	rest []byte // the output that is not reported yet
 }
 
 func (l *lateOutput) Write(p []byte) (int, error) {
@@ -278,7 +280,7 @@ func (l *lateOutput) Write(p []byte) (int, error) {
 	}
 }
 
-// report reports the first bytes of the rest.
+// report reports the first n bytes of the rest.
 func (l *lateOutput) report(n int) {
 	l.say(printReport(l.host, string(l.rest[:n])))
 	l.rest = bytes.Clone(l.rest[n:])

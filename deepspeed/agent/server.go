@@ -36,7 +36,7 @@ type session struct {
 	cmd            *exec.Cmd
 	stdin          io.WriteCloser
 	stdout, stderr io.ReadCloser
-	end            func() // sends SIGTERM to the group, and SIGKILL after a timeout; only once
+	end            func() // sends SIGTERM to the group, and SIGKILL after a timeout; later calls do nothing
 	killedLauncher atomic.Bool
 }
 
@@ -80,7 +80,8 @@ func (s *server) stop() {
 	s.running.Wait()
 }
 
-// letEnd makes the server accept no more sessions, and give those that end as much time as the pod has.
+// letEnd makes the server accept no more sessions. From then on, the server does not send SIGKILL to ranks, so that
+// they have as much time to end as the pod has.
 func (s *server) letEnd() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,7 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 		case "exec":
 			if c == nil && ssh.Unmarshal(r.Payload, &exec) == nil {
 				if c = s.start(exec.Command); c != nil {
-					// The reply comes first, since a command that ends immediately closes the channel.
+					// Reply before the call of carry: carry closes the channel when the command ends, which can happen immediately.
 					_ = r.Reply(true, nil)
 					go c.carry(channel)
 					continue
@@ -143,7 +144,8 @@ func (s *server) serve(channel ssh.Channel, requests <-chan *ssh.Request) {
 	}
 }
 
-// start starts a command. The caller must call carry for its streams. If the command cannot be started, it returns nil.
+// start starts a command and returns its session, or nil if the command cannot be started. The caller must call
+// carry, because carry connects the streams of the command, and stop waits until carry has returned.
 func (s *server) start(command string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +228,7 @@ func (c *session) wait() int {
 		panic(fmt.Sprintf("exit status of type %T", state.Sys()))
 	}
 	if c.killedLauncher.Load() && status.Signal() == syscall.SIGKILL {
-		return exitTerminated // the shell of the session has become the launcher, and nobody else killed it
+		return exitTerminated // terminate killed the launcher, which had replaced the shell of the session
 	}
 	return helper.ExitCode(status)
 }

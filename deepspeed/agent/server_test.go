@@ -181,7 +181,7 @@ func TestSSHEndsIfNobodyReadsItsOutput(t *testing.T) {
 	}
 }
 
-// pdsh ends when the launcher is terminated, and the ranks still print what they save.
+// When the launcher is terminated, pdsh ends, but the ranks still print messages while they save their work.
 func TestOutputAfterTheEndOfPdshIsNotLost(t *testing.T) {
 	j := newJob(t, 2)
 	r, err := openReports(func() {}, j.logged)
@@ -210,7 +210,9 @@ to /data"; printf "the end"; echo a warning >&2`)
 	}
 }
 
-// launch ends the ranks. The command would send them another SIGTERM, and the host of a pod that ends has no server.
+// A terminated launcher of DeepSpeed runs a command on each host that ends the ranks. But launch itself ends the
+// ranks, so the command would send them another SIGTERM. It would also fail if the pod of the host ends, because the
+// ssh server no longer runs there.
 func TestACommandThatEndsTheRanksIsNotRunUnderLaunch(t *testing.T) {
 	j := newJob(t, 1)
 	cmd := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`)
@@ -224,7 +226,8 @@ func TestACommandThatEndsTheRanksIsNotRunUnderLaunch(t *testing.T) {
 // Each rank gets SIGTERM from the server. A second one would interrupt a handler that saves a checkpoint.
 func TestRanksGetSIGTERMOnce(t *testing.T) {
 	j := newJob(t, 2)
-	// The rank counts the signals until DeepSpeed's launcher, its parent, has ended, which would end its ranks.
+	// The rank counts the signals until its parent has ended. The parent is DeepSpeed's launcher, which sends SIGTERM to
+	// its ranks when it gets SIGTERM.
 	rank := j.script("rank", `trap 'n=$((n+1))' TERM; n=0; launcher=/proc/$PPID; echo ready
 until [ ! -e $launcher ] || grep -q ") Z" $launcher/stat || [ $n = 2 ]; do sleep 0.01; done
 until [ $n != 0 ]; do sleep 0.01; done
@@ -245,7 +248,7 @@ echo $n >$STARTED`)
 func TestServeEndsItsSessions(t *testing.T) {
 	j := newJob(t, 1)
 	o := *j.options
-	o.address, o.workers, o.killAfter = worker1, 2, 0 // without effect: only the kubelet limits the time
+	o.address, o.workers, o.killAfter = worker1, 2, 0 // killAfter has no effect here
 	ctx, terminate := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- serve(ctx, &o) }()

@@ -9,7 +9,7 @@ import _ "embed" // for the manifests
 //go:embed crd/batch.tensorstack.dev_deepspeedjobs.yaml
 var CRD []byte
 
-// Controller is the manifests of the installation in config/controller.
+// Controller contains the manifests of the installation in config/controller.
 //
 //go:embed controller.yaml
 var Controller []byte

@@ -255,7 +255,7 @@ var _ = Describe("The key of a job", func() {
 	})
 })
 
-// secretQuota creates a quota for Secrets, with a usage of 0.
+// secretQuota creates a ResourceQuota that limits the number of Secrets. Its status has a usage of 0.
 func secretQuota(ctx context.Context, namespace, most string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	quota := &corev1.ResourceQuota{

@@ -21,7 +21,8 @@ func main() {
 	}
 	var kinds []string
 	for kind := range scheme.AllKnownTypes() {
-		// Each kind of a module has a list. The other types with the same group and version are from Kubernetes.
+		// Each kind of ours has a list kind. Types without a list kind are types that Kubernetes adds to every group and
+		// version.
 		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList &&
 			strings.HasSuffix(kind.Group, "tensorstack.dev") {
 			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())

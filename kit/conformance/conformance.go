@@ -17,21 +17,21 @@ import (
 // Shape is the part of a job that the suite varies.
 type Shape = model.Shape
 
-// fullConformance is a flag for the tests of this package and of frameworks.
+// fullConformance is the flag that makes the tests of this package and of frameworks run the whole suite.
 var fullConformance = flag.Bool("conformance.full", false,
 	"run the whole conformance suite, instead of only as much as time allows")
 
 // Run checks a controller. The function newJob returns a job of the given shape, without a name.
 //
-// The tests of this package check the behavior that all frameworks share, on a kind that adds nothing. Run checks the
-// behavior that a framework adds. With -conformance.full it runs the whole suite. With -short it runs only checks that
-// take a few seconds.
+// By default, Run checks only the behavior that a framework adds. The behavior that all frameworks share is checked
+// by the tests of this package, on a kind that adds nothing. With -conformance.full, Run runs the whole suite. With
+// -short, Run runs only checks that take a few seconds.
 func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	runSuite(t, controller, newJob, model.Added)
 }
 
-// runSuite runs the suite with the given coverage. Flags override the coverage.
+// runSuite runs the suite with the given coverage, unless -short or -conformance.full selects another coverage.
 func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, c)
@@ -46,7 +46,7 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 	t.Run("the framework wires replicas consistently", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
 }
 
-// runInMesh runs the suite on a cluster whose admission adds containers to pods and removes a label.
+// runInMesh runs parts of the suite on a cluster whose admission adds containers to pods and removes a label.
 func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, model.Quick)
@@ -56,8 +56,8 @@ func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], 
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 }
 
-// runHoldingLeaders runs the suite with a controller that holds the pods of leaders. All jobs must end in the same way
-// as without this setting.
+// runHoldingLeaders runs parts of the suite with a controller that holds the pods of leaders. All jobs must end in
+// the same way as with a controller that does not hold these pods.
 func runHoldingLeaders[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, model.Quick)
@@ -67,7 +67,8 @@ func runHoldingLeaders[J framework.Job](t *testing.T, controller manager.Control
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 }
 
-// prepare returns the kind of a controller and the coverage, which flags can change.
+// prepare returns the kind of a controller and the coverage of its tests. The coverage is the given one, unless
+// -short or -conformance.full selects another one.
 func prepare[J framework.Job](
 	t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage,
 ) (model.Kind, model.Coverage) {

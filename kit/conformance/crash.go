@@ -17,13 +17,13 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// staleEvery is the number of writes between restarts with stale caches, unless the coverage is full. Such restarts
-// take most of the time.
+// staleEvery is the number of writes between two restarts with stale caches. With full coverage, there is such a
+// restart after every write. These restarts take most of the time of the tests.
 const staleEvery = 4
 
-// testCrashes runs every scenario once without a fault, and then again with each fault at each write of the controller.
-// All runs must have the same end and the same counts. With less than thorough coverage, the only fault is that the
-// controller stops.
+// testCrashes runs every scenario once without a fault. Then it runs the scenario again for each write of the
+// controller and each fault that the coverage selects for the write. All runs must have the same end and the same
+// counts. If the coverage is less than thorough, the only fault is that the controller stops.
 func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for i, s := range scenarios {
@@ -59,11 +59,11 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
 					t.Errorf("the fault changes the end (-without the fault +with the fault):\n%s", diff)
 				}
-				// A process that ends can lose an event or a metric. No event or metric must occur more often than without the
-				// fault.
+				// A process that stops, or that does not learn that its write took effect, can lose an event or a metric. In any
+				// case, no event or metric may occur more often than without the fault.
 				lossy := f.effect == model.Stop || f.effect == model.Lose || f.effect == model.Postpone
 				more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events))
-				if f.effect == model.Postpone { // a pod that a delayed write creates in a pause ends, and the job pauses again
+				if f.effect == model.Postpone { // the job pauses again if a delayed write creates a pod in a pause
 					more = slices.DeleteFunc(more, func(event string) bool { return event == batchv1beta1.EventPaused })
 				}
 				if len(more) > 0 ||
@@ -136,14 +136,15 @@ func (s scenario) play(w *world, f fault, behind lag) {
 	w.pass(time.Minute) // so that the last delayed status writes happen
 }
 
-// mayBeLate reports whether the job must end in the same way if the API server delays the write. A TensorBoard, a
-// NetworkPolicy or a Secret is an exception: if it is created when the job no longer needs it, it stays until the job
-// is deleted. Other objects are deleted as soon as the controller sees them.
+// mayBeLate reports whether the job must end in the same way if the API server delays the write. For most writes it
+// must, because the controller deletes an object as soon as it sees that the job does not need it. The exception is
+// the creation of a TensorBoard, a NetworkPolicy or a Secret: if the job no longer needs the object, it stays until
+// the job is deleted.
 func mayBeLate(call model.Call) bool {
 	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies|model.Secrets) == 0
 }
 
-// tolerance is the delay that a fault can cause.
+// tolerance is the longest delay that a fault can cause, unless a scenario sets a longer one in its field late.
 const tolerance = 5 * time.Second
 
 // sameTime returns options that compare times with a tolerance.
@@ -159,8 +160,9 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 	}
 }
 
-// lags returns every way in which the cache could have been stale when the controller restarted. These are all earlier
-// states of all resources, and with full coverage also all earlier states of each single resource.
+// lags returns every way in which the cache could have been stale when the controller restarted. The cache shows all
+// resources at an earlier revision. With full coverage, there are also caches that show only one resource at an
+// earlier revision.
 func (w *world) lags(c model.Coverage) []lag {
 	var lags []lag
 	sets := []model.Resources{
@@ -195,7 +197,7 @@ func occurrences(list []string, s string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(other string) bool { return other != s }))
 }
 
-// result is the expected end of a scenario.
+// result is the end of a scenario, either the expected or the actual one.
 type result struct {
 	// Phase and Reason of the job. Empty means that the job is gone.
 	Phase, Reason string
@@ -203,8 +205,8 @@ type result struct {
 	Backoff, Restarts int32
 	// Pods are the remaining pods with their phase.
 	Pods []string
-	// Failure is the newest failure: index, reason, exit code, whether it counted, and a rank that was killed by a signal.
-	// Empty means that the scenario does not check it.
+	// Failure is the newest failure: index, reason, exit code, whether it counted, and the rank that a signal killed, if
+	// any. Empty means that the scenario does not check it.
 	Failure string
 	// TensorBoard is the remaining TensorBoard and its status. Empty means none.
 	TensorBoard string
@@ -214,8 +216,8 @@ type result struct {
 	Workloads []string
 }
 
-// podsInMesh returns the remaining pods if their sidecars keep running after the main container has ended. No pod
-// remains, unless the cleanUpPolicy keeps all pods.
+// podsInMesh returns the pods that remain in a mesh, where sidecars keep running after the main container has ended.
+// No pod remains, unless the cleanUpPolicy keeps all pods. All pods that remain are Running.
 func (s scenario) podsInMesh() []string {
 	if s.shape.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		return nil

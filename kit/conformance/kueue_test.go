@@ -15,11 +15,12 @@ func TestAJobThatKueueAdmitsCostsFewMoreWrites(t *testing.T) {
 		"a restart": {
 			writes(queued, run, exits(1, 1), run) - admitted - (writes(plain, run, exits(1, 1), run) - writes(plain, run)), 2,
 		},
-		// A pause also deletes all pods and creates them again.
+		// The comparison is with a job that is paused and resumed, because a pause also deletes all pods and the job then
+		// creates them again.
 		"an eviction": {
 			writes(queued, run, evicts, run) - admitted - (writes(plain, run, paused, resumed, run) - writes(plain, run)), 3,
 		},
-		// Kueue gives two reasons in turn.
+		// Kueue gives two reasons for the wait, one after the other.
 		"a wait of an hour": {
 			writes(queued, closes, run, evicts, passes(time.Hour), opens, run) - writes(queued, run, evicts, run), 2,
 		},

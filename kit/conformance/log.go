@@ -13,11 +13,11 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// secret is a value in the template of a job that its program also prints.
+// secret is a value in the template of a job. The program of the job also prints this value.
 const secret = "hunter2"
 
-// testLog checks the log of the controller for a job. Each event and each change of the phase is one line. The log
-// contains nothing from the templates or from the output of replicas.
+// testLog checks the log of the controller for a job. The log has one line for each event and for each change of the
+// phase. It contains nothing from the templates or from the output of replicas.
 func testLog(t *testing.T, k model.Kind) {
 	t.Parallel()
 	printsAndFails := func(index int) step {

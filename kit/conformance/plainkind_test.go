@@ -25,13 +25,13 @@ func TestPlainKind(t *testing.T) {
 	runSuite(t, plainController(), newPlainJob, model.Thorough)
 }
 
-// TestPlainKindInMesh runs the suite on a cluster whose admission changes pods.
+// TestPlainKindInMesh runs parts of the suite on a cluster whose admission changes pods.
 func TestPlainKindInMesh(t *testing.T) {
 	t.Parallel()
 	runInMesh(t, plainController(), newPlainJob)
 }
 
-// TestPlainKindHoldingLeaders runs the suite with a controller that holds the pods of leaders.
+// TestPlainKindHoldingLeaders runs parts of the suite with a controller that holds the pods of leaders.
 func TestPlainKindHoldingLeaders(t *testing.T) {
 	t.Parallel()
 	runHoldingLeaders(t, plainController(), newPlainJob)

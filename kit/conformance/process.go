@@ -12,19 +12,19 @@ import (
 type fault struct {
 	// effect is the effect on the write.
 	effect model.Effect
-	// write is the number of the write that meets the fault, from 1.
+	// write is the number of the write that meets the fault. The first write has the number 1.
 	write int
-	// steps is the number of steps by which the API server delays the write. A write that is still delayed after the last
-	// step is made then.
+	// steps is the number of steps of the scenario by which the API server delays the write. If the write is still
+	// delayed after the last step, the API server makes it then.
 	steps int
 }
 
 // errStopped is returned by the calls of a process that has ended.
 var errStopped = errors.New("the controller process has ended")
 
-// process is one process of the controller. Its cache contains the writes of the process itself, as
-// controller-runtime's read-your-writes consistency guarantees. Writes of pods are an exception, because no reconcile
-// waits for them. Apart from that, the cache can lag.
+// process is one process of the controller. Its cache can lag behind the cluster. It contains the writes of the
+// process itself, as controller-runtime's read-your-writes consistency guarantees, except writes of pods, because no
+// reconcile waits for them.
 type process struct {
 	mu    sync.Mutex
 	world *world
@@ -76,8 +76,8 @@ func (p *process) ReadSidecars(_ model.Call, from func(model.Snapshot, time.Time
 	return from(p.world.cluster.Snapshot(), p.world.clock.Now())
 }
 
-// Write implements model.Server. The write can meet the fault. A call that the API server rejects on its own does not
-// count as a write.
+// Write implements model.Server. The write can meet the fault. A call that the API server rejects without a fault
+// does not count as a write.
 func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

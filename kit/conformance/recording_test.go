@@ -26,9 +26,9 @@ import (
 var updateRecording = flag.Bool("conformance.update-recording", false,
 	"write what the controller does to testdata/recording, instead of comparing it with the files there")
 
-// TestControllerDoesWhatIsRecorded compares what the controller does in each scenario without a fault with the files of
-// testdata/recording: its writes with their content, its live reads and its events. Only a change of the behavior of
-// the controller may change these files.
+// TestControllerDoesWhatIsRecorded compares the actions of the controller with the files in testdata/recording. Each
+// scenario runs without a fault. The actions are the writes with their content, the live reads, and the events. Only a
+// change of the behavior of the controller may change these files.
 func TestControllerDoesWhatIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]func(model.Kind) model.Kind{
@@ -47,7 +47,8 @@ func TestControllerDoesWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// testRecording compares what the controller does with a recording in a file, or updates the file.
+// testRecording compares the actions of the controller in all scenarios with the recording in a file. With
+// -conformance.update-recording, it writes the file instead.
 func testRecording(t *testing.T, k model.Kind, file string) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -90,12 +91,14 @@ func testRecording(t *testing.T, k model.Kind, file string) {
 	}
 }
 
-// recording is what the controller does in all scenarios.
+// recording has the actions of the controller in all scenarios.
 type recording struct {
-	// scenarios are the actions of the controller in each scenario: writes, live reads and events. Each has the time since
-	// the job was created. A creation has the digest of the object, and another write a JSON merge patch with the change.
+	// scenarios are the actions of the controller in each scenario: writes, live reads and events. Each action begins
+	// with the time since the scenario began. A creation ends with the digest of the object, and an update with a JSON
+	// merge patch.
 	scenarios map[string][]string
-	// objects are the objects that the controller creates, by their digests. In a file, they have numbers instead.
+	// objects are the objects that the controller creates, by their digests. In a file, they have numbers instead of
+	// digests.
 	objects map[string]string
 }
 
@@ -138,7 +141,7 @@ func parseRecording(text string) recording {
 	return r
 }
 
-// of returns the actions of a scenario, with the objects that they create.
+// of returns the actions of a scenario, with the objects themselves in place of their digests or numbers.
 func (r recording) of(scenario string) []string {
 	actions := slices.Clone(r.scenarios[scenario])
 	for i, action := range actions {
@@ -149,14 +152,15 @@ func (r recording) of(scenario string) []string {
 	return actions
 }
 
-// observer records what the controller does in one scenario.
+// observer records the actions of the controller in one scenario.
 type observer struct {
 	mu      sync.Mutex
 	world   *world
 	actions []string
 	// objects are the objects that the controller creates, by their digests.
 	objects map[string]string
-	// names are names for the UIDs of objects. A UID depends on the order of writes that happen in parallel.
+	// names are the names that replace UIDs in the recording, by UID. A UID depends on the order of writes that happen in
+	// parallel.
 	names map[string]string
 	// created is the number of objects that were created so far, by key.
 	created map[string]int
@@ -206,7 +210,8 @@ func (o *observer) emitted(eventtype, reason, message string) {
 	o.add("event " + eventtype + " " + reason + ": " + strings.ReplaceAll(message, "\n", `\n`))
 }
 
-// add appends an action. Pods are written in parallel, so the writes of a batch are sorted by their pods.
+// add appends an action. The controller writes pods in parallel, so add sorts the writes of a batch by the names of
+// the pods.
 func (o *observer) add(action string) {
 	action = o.world.clock.Now().Sub(model.Birth).String() + " " + action
 	at := len(o.actions)
@@ -216,7 +221,7 @@ func (o *observer) add(action string) {
 	o.actions = slices.Insert(o.actions, at, action)
 }
 
-// areOneBatch reports whether two actions create pods at the same time, or change and delete pods at the same time.
+// areOneBatch reports whether two actions write pods at the same time, and either both create a pod or neither does.
 func areOneBatch(a, b string) bool {
 	time, rest, _ := strings.Cut(a, " ")
 	return podOf(a) != "" && podOf(b) != "" && strings.HasPrefix(b, time+" ") &&
@@ -242,8 +247,8 @@ var (
 	token = regexp.MustCompile(`("batch.tensorstack.dev/progress-token":)"[^"]+"`)
 )
 
-// encode returns the JSON of an object without random values and without what the API server sets. The names of other
-// objects replace their UIDs.
+// encode returns the JSON of an object without random values and without the fields that the API server sets. In place
+// of the UIDs of other objects, it has their names.
 func (o *observer) encode(object client.Object) []byte {
 	object = object.DeepCopyObject().(client.Object)
 	object.SetResourceVersion("")
@@ -258,7 +263,7 @@ func (o *observer) encode(object client.Object) []byte {
 }
 
 // byType returns a JSON object in which the conditions and the tasks of the status are maps by their type, so that a
-// merge patch has only those that change.
+// merge patch has only the conditions and the tasks that change.
 func byType(object []byte) []byte {
 	var decoded map[string]any
 	if err := json.Unmarshal(object, &decoded); err != nil {

@@ -14,12 +14,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// restartsTable is the documentation for users. The tests read their cases from it, so that it stays correct.
+// restartsTable is the documentation of restarts for users. The tests read their cases from it, so that the
+// documentation stays correct.
 //
 //go:embed restarts.md
 var restartsTable string
 
-// causes are the rows of the tables: the reasons why a replica ends.
+// causes maps each row of the tables, such as "exit 1", to a function. The function returns the step in which this
+// happens to the replica of an index.
 var causes = map[string]func(index int) step{
 	"exit 0":                            func(i int) step { return exits(i, 0) },
 	"exit 1":                            func(i int) step { return exits(i, 1) },
@@ -37,7 +39,7 @@ var causes = map[string]func(index int) step{
 	"device with a taint":               hasTaintedDevice,
 }
 
-// testRestarts tests every cell of the tables.
+// testRestarts tests every cell of the tables in restarts.md.
 func testRestarts(t *testing.T, k model.Kind) {
 	t.Helper()
 	cells := 0
@@ -127,7 +129,8 @@ func (w *world) counts() counts {
 	return c
 }
 
-// check runs a job that allows one counted restart, and makes the cause happen until the outcome cannot change.
+// check makes the cause happen to a replica as often as the cell requires, and checks the counts each time. The job
+// allows one restart that counts.
 func (c restartCase) check(t *testing.T, k model.Kind) {
 	t.Helper()
 	w := newWorld(t, k)
@@ -240,7 +243,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 	}
 }
 
-// tables returns the tables of a Markdown text by the heading above each table, by row, and by column.
+// tables returns the cells of the tables in a Markdown text. The keys are the heading above the table, the first cell
+// of the row, and the heading of the column.
 func tables(text string) map[string]map[string]map[string]string {
 	found := map[string]map[string]map[string]string{}
 	heading := ""

@@ -15,24 +15,26 @@ type scenario struct {
 	before []step
 	// steps happen one after the other after the job is created.
 	steps []step
-	// late is the delay that a fault can cause. Zero means the default tolerance.
+	// late is the longest delay that a fault can cause. Zero means the default, which is the constant tolerance.
 	late time.Duration
 	// peersEnd is set if the peers end by themselves after the leader has succeeded.
 	peersEnd bool
-	// holds is set if the controller holds the pods of leaders. holdsNot is set if it must not hold them.
+	// holds is set if the controller holds the pods of leaders in the scenario. holdsNot is set if the scenario must not
+	// run with such a controller.
 	holds, holdsNot bool
 	// want is the expected end.
 	want result
 }
 
-// scenarios are all scenarios. The controller settles between any two steps of a scenario.
+// scenarios are all scenarios. The world settles between any two steps of a scenario.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
 	networkPolicyScenarios, polled(progressScenarios), admissionScenarios, ownerScenarios, awayScenarios,
 	holdScenarios, nodeScenarios, quotaScenarios,
 )
 
-// polled marks scenarios in which the controller reads the progress of a training, and might see it one interval later.
+// polled sets the field late of the scenarios, and returns them. In these scenarios the controller reads the progress
+// of a training at intervals, and a fault can delay a reading by one interval.
 func polled(scenarios []scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].late = view.ProgressInterval + tolerance

@@ -6,8 +6,8 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// admissionScenarios are scenarios in which admission or a user removes a label from pods. Admission that adds
-// containers is tested with all scenarios. See Mesh.
+// admissionScenarios are scenarios in which admission or a user removes a label from pods. All scenarios of this
+// package also run with admission that adds containers. See model.Mesh.
 var admissionScenarios = []scenario{
 	{
 		name:   "a job reports that admission always removes the attempt label from its pods",
@@ -68,8 +68,9 @@ func waitsFor(reason string) step {
 	}
 }
 
-// triesAtMost returns a step in which time passes. It checks how often the controller tries to create a pod and deletes
-// the pod again. Each attempt takes two writes, or three if the finalizer of a held pod must be removed first.
+// triesAtMost returns a step in which time passes. It checks that the controller creates a pod and deletes it again at
+// most the given number of times. Each try takes two writes, or three if the controller must first remove the
+// finalizer of a held pod.
 func triesAtMost(tries int, d time.Duration) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -9,7 +9,7 @@ import (
 )
 
 // holdScenarios are scenarios with held leaders. In most of them, the leader ends or is deleted while no controller
-// runs.
+// runs. For comparison, the leader is not held in the first scenario.
 var holdScenarios = slices.Concat(
 	[]scenario{{
 		name:  "all replicas run again if the leader succeeds and is drained while no controller runs",
@@ -127,7 +127,8 @@ var holdScenarios = slices.Concat(
 // deletion cannot have caused the end.
 const drainDelay = 3 * time.Second
 
-// holding returns the scenarios with a controller that holds the pods of leaders. At their end, no pod is held.
+// holding returns the scenarios with a controller that holds the pods of leaders. At the end of each scenario, no pod
+// must be held.
 func holding(scenarios ...scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].holds = true
@@ -150,7 +151,7 @@ func whileAway(steps ...step) step {
 	}
 }
 
-// holdsNoMore is a step that restarts the controller without holding leaders.
+// holdsNoMore is a step that restarts the controller as one that does not hold the pods of leaders.
 func holdsNoMore(w *world) {
 	w.options.HoldLeaders = false
 	w.start(nil)

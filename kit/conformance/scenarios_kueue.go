@@ -7,7 +7,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// The Workload of a job that has ended.
+// Descriptions of the Workloads of jobs that have succeeded. Kueue had evicted the job of the Workload requeued once.
 const (
 	succeeded = "job for 2: Admitted, Finished (Succeeded), QuotaReserved"
 	requeued  = succeeded + ", Requeued (Preempted)"

@@ -66,7 +66,7 @@ func lettingIn(namespace string) network.Policies {
 	}}
 }
 
-// startsWith returns a step in which an administrator restarts the controller with other settings.
+// startsWith returns a step in which an administrator restarts the controller with other settings for NetworkPolicies.
 func startsWith(policies network.Policies) step {
 	return func(w *world) {
 		w.options.NetworkPolicies = policies

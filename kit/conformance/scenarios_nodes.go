@@ -10,13 +10,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// avoidance is how long a job avoids a node. patience is how long a pod that avoids nodes can be unschedulable.
+// avoidance is how long a job avoids a node. avoidancePatience is how long a pod that avoids nodes can be
+// unschedulable before the job allows a node again.
 const (
 	avoidance         = time.Hour
 	avoidancePatience = 5 * time.Minute
 )
 
-// bothSucceed is the end of a job whose two replicas have succeeded without a counted failure.
+// bothSucceed returns the end of a job whose two replicas have succeeded without a counted failure.
 func bothSucceed(restarts int32, failure string) result {
 	return result{
 		Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: restarts, Failure: failure,
@@ -332,8 +333,8 @@ var nodeScenarios = []scenario{
 	},
 }
 
-// twiceLost returns the steps in which all pods start and a replica loses its device twice. Then its pod waits for
-// another node.
+// twiceLost returns the steps in which all pods start and a replica loses its device twice. At the end, the new pod
+// of the replica has not started.
 func twiceLost(index int) []step {
 	return []step{
 		run, passes(10 * time.Second), losesDevice(index), isReplaced, run, passes(10 * time.Second), losesDevice(index),
@@ -368,7 +369,8 @@ func runOnSharedNode(w *world) {
 	}
 }
 
-// hasDevices returns a step that checks that the newest failure is of the replica and has the device of its pod.
+// hasDevices returns a step that checks that the newest failure is of the given replica and names the device of its
+// pod.
 func hasDevices(index string) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -381,7 +383,7 @@ func hasDevices(index string) step {
 	}
 }
 
-// nodesOf returns the nodes of the pods of some indices.
+// nodesOf returns the nodes on which the replicas of some indices run before they avoid a node. See model.Runs.
 func (w *world) nodesOf(indices []int) []string {
 	var nodes []string
 	for _, index := range indices {
@@ -390,7 +392,8 @@ func (w *world) nodesOf(indices []int) []string {
 	return nodes
 }
 
-// avoidsNodesOf returns a step that checks that the status lists the nodes of the pods of some indices, and no others.
+// avoidsNodesOf returns a step that checks that the job avoids exactly the nodes on which the replicas of some
+// indices ran first. It reads the avoided nodes from the status.
 func avoidsNodesOf(indices ...int) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -412,7 +415,8 @@ func avoidsNodes(want ...string) step {
 	}
 }
 
-// podAvoids returns a step that checks that the pod of an index avoids the nodes of the pods of some indices.
+// podAvoids returns a step that checks that the pod of an index avoids exactly the nodes on which some replicas ran
+// first. The parameter of has the indices of these replicas.
 func podAvoids(index int, of ...int) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -424,7 +428,8 @@ func podAvoids(index int, of ...int) step {
 	}
 }
 
-// isOnZones returns a step that checks that the pod of an index has the requirements of its template.
+// isOnZones returns a step that checks that the pod of an index can run in the zones of its template and in no
+// others.
 func isOnZones(index int) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -11,8 +11,8 @@ import (
 )
 
 // ownerScenarios are scenarios in which an object with another owner has a name that the job needs. A law checks that
-// the controller never changes such an object. The name of a job's Secret contains the UID of the job, so that no other
-// object needs the name.
+// the controller never changes such an object. There is no scenario with a Secret: its name contains the UID of the
+// job, so that no other object needs this name.
 var ownerScenarios = []scenario{
 	{
 		name:   "a job starts once a pod with another owner no longer has its name",
@@ -126,7 +126,7 @@ func taken(of model.Resources) step {
 	}
 }
 
-// freed returns a step in which the other owner deletes its object with a name of the job.
+// freed returns a step in which the other owner deletes its object, which has a name that the job needs.
 func freed(of model.Resources) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -138,7 +138,7 @@ func freed(of model.Resources) step {
 	}
 }
 
-// reportsOwner checks that the job reports the owner of the object that has a name of the job.
+// reportsOwner checks that the job reports the other owner of the object whose name the job needs.
 func reportsOwner(w *world) {
 	w.t.Helper()
 	c := meta.FindStatusCondition(w.status().Conditions, batchv1beta1.ConditionInitialized)
@@ -147,7 +147,7 @@ func reportsOwner(w *world) {
 	}
 }
 
-// tensorBoardReportsOwner checks that the job reports the owner of the TensorBoard that has its name.
+// tensorBoardReportsOwner checks that the job reports the other owner of the TensorBoard that has the name of the job.
 func tensorBoardReportsOwner(w *world) {
 	w.t.Helper()
 	status := model.TensorBoardStatus(w.job())

@@ -250,7 +250,7 @@ var progressScenarios = []scenario{
 }
 
 // training returns a step in which something happens to the training of the leader. The first report, and the first
-// reading that fails, requeue the job. See progress.Poller.Changed.
+// reading that fails, enqueue a reconcile. See progress.Poller.Changed.
 func training(what model.Mishap) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -292,7 +292,7 @@ func isStalled(want bool) step {
 	}
 }
 
-// shows returns a step that checks the step in the status.
+// shows returns a step that checks the last training step that the status shows.
 func shows(want int64) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -13,7 +13,7 @@ var quotaScenarios = []scenario{
 		name:   "a job gives back the pod that it cannot use of a ResourceQuota, and starts when both fit",
 		before: []step{limited(2), othersUse(1)},
 		shape:  two(onFailure, scopeJob),
-		late:   2 * time.Minute, // the patience of the job, and the longest backoff between two attempts to create a pod
+		late:   2 * time.Minute, // longer than policy.QuotaPatience and the longest backoff of pod creation together
 		steps: []step{
 			passes(2 * time.Minute), reportsQuota, hasNoPods, othersUse(0), passes(2 * time.Minute), hasPod(0), hasPod(1), run,
 			exits(1, 0), exits(0, 0),
@@ -36,7 +36,7 @@ var quotaScenarios = []scenario{
 // limited returns a step that creates a ResourceQuota for the given number of pods.
 func limited(pods int64) step { return func(w *world) { w.create(model.NewQuota(pods)) } }
 
-// othersUse returns a step in which pods of other jobs use the given part of the ResourceQuota.
+// othersUse returns a step after which the given number of pods of other jobs count towards the ResourceQuota.
 func othersUse(pods int64) step { return func(w *world) { w.cluster.SetUsedByOthers(pods) } }
 
 // reportsQuota checks that the job reports that it waits for the ResourceQuota.

@@ -83,8 +83,9 @@ func waits(d time.Duration) step {
 	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
 }
 
-// together returns a step that runs several steps before the controller sees any of them. It begins at a full second.
-// So events half a second later have the same time in the status of pods, regardless of earlier delays.
+// together returns a step that runs several steps before the controller sees any of them. The first of these steps
+// happens at a full second, so that an event half a second later, as in the function soon, has the same time in the
+// status of a pod, where times are in whole seconds.
 func together(steps ...step) step {
 	return func(w *world) {
 		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
@@ -200,7 +201,7 @@ func losesNode(index int) step { return happensTo(index, model.LosesItsNode) }
 // deleted returns a step in which a user deletes the pod of a replica.
 func deleted(index int) step { return happensTo(index, model.IsDeleted) }
 
-// vanishes returns a step in which a user deletes the pod of a replica by force, so that no trace of it is left.
+// vanishes returns a step in which a user deletes the pod of a replica by force, without a grace period.
 func vanishes(index int) step { return happensTo(index, model.Vanishes) }
 
 // unlabeled returns a step in which a user removes a label from the pod of a replica.
@@ -224,7 +225,7 @@ func serviceUnlabeled(w *world) {
 // jobDeleted is a step in which the user deletes the job.
 func jobDeleted(w *world) { w.remove(w.job()) }
 
-// passes returns a step in which time passes.
+// passes returns a step in which time passes. The job is reconciled at each requeue time.
 func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
 
 // wantsTensorBoard returns a step in which the user adds or changes the TensorBoard of the job. The API server allows
@@ -268,7 +269,7 @@ func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 // closes is a step that closes the queue.
 func closes(w *world) { w.closed = true }
 
-// opens is a step that opens the queue, which admits the waiting PodGroup or Workload.
+// opens is a step that opens the queue. Then the PodGroup or Workload that waits in the queue is admitted.
 func opens(w *world) {
 	w.closed = false
 	w.cluster.Consider(w.closed)

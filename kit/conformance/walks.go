@@ -16,9 +16,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWalks runs jobs with random sequences of events. In the scenarios the world settles between two steps. Here
-// events of pods, of the controller and of its cache interleave in any order. Every failure must count once, and the
-// job must recover. With quick coverage users do not change the jobs.
+// testWalks runs jobs with random sequences of events. In the scenarios, the world settles between two steps. In a
+// walk, events of pods, of the controller and of its cache interleave in any order. The job must recover, and no
+// failure must count twice. With quick coverage, users do not change the jobs.
 func testWalks(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, scope := range []batchv1beta1.RestartScope{scopeReplica, scopeJob, ""} {
@@ -65,7 +65,7 @@ type walk struct {
 	failed, withdrawn int
 	// hasBadNodes is set if nodes and devices fail.
 	hasBadNodes bool
-	// spoiled are the UIDs of pods to which no more events happen, because their failures would not count.
+	// spoiled are the UIDs of pods to which no more failures happen, because these failures would not count.
 	spoiled map[types.UID]bool
 }
 
@@ -206,8 +206,8 @@ func (w *walk) someResource(t *rapid.T) model.Resources {
 	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
 }
 
-// some draws a pod that is in one of the phases and is not being deleted. The main container of the pod has not ended,
-// and its failures count. It returns nil if there is no such pod.
+// some draws a pod that is in one of the phases and is not being deleted. The main container of the pod has not
+// ended, and a failure of the pod would count. some returns nil if there is no such pod.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
 	return w.oneOf(t, func(pod *corev1.Pod) bool {
 		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod) &&
@@ -224,7 +224,8 @@ func (w *walk) oneOf(t *rapid.T, fits func(*corev1.Pod) bool) *corev1.Pod {
 	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "pod")]
 }
 
-// exit ends a pod with an exit code. A leader always fails, because its success would end the job.
+// exit ends the main container of a pod with an exit code. A leader always fails, because its success would end the
+// job.
 func (w *walk) exit(pod *corev1.Pod, code int32) {
 	if pod.Name == w.podName(0) {
 		code = 1
@@ -235,17 +236,19 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	w.happenTo(pod, model.Exits(code, ""))
 }
 
-// fails counts the failure of a pod. The failure of a pod whose attempt is over, or whose device is unhealthy, counts
-// for nothing.
+// fails counts the failure of a pod. If the attempt of the pod is over, or its device is unhealthy, the failure does
+// not count.
 func (w *walk) fails(pod *corev1.Pod) {
 	if !kubelet.HasUnhealthyDevice(pod) && model.AttemptLabel(pod) == model.AttemptOf(w.status(), pod.Name) {
 		w.failed++
 	}
 }
 
-// checkEnd ends all faults and settles the world. Then the job must run, and every failure must have counted. In a
-// collective, failures that the controller sees together count once. Failures during a pause, or of replicas that
-// scaling down removes, need not count. Finally, the job must succeed with its leader.
+// checkEnd ends all faults and settles the world. Then the job must run, and no more failures may have counted than
+// happened. Every failure must have counted if replicas restart alone and the user neither pauses nor scales the job.
+// Otherwise some failures need not count: those that the controller sees together with another one in a collective,
+// those during a pause, and those of a replica that scaling down removes. Finally, the leader succeeds, and so the
+// job must succeed.
 func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.staleReconciles = 0
 	w.namesAreFree()

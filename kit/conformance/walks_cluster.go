@@ -51,7 +51,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			}
 		},
 	}
-	if !w.scales { // the controller finds such a pod only when it needs the name, and a removed replica needs none
+	if !w.scales { // the controller finds a relabelled pod only if a replica needs its name
 		actions["a user removes a label from a pod"] = func(t *rapid.T) {
 			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
@@ -85,7 +85,7 @@ func (w *walk) kueueActions() map[string]func(*rapid.T) {
 	}
 }
 
-// spoil prevents further events of a pod, because its failures would not count.
+// spoil prevents further failures of a pod, because they would not count. An empty UID means no pod.
 func (w *walk) spoil(pod types.UID) {
 	if pod != "" {
 		w.spoiled[pod] = true

@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// nodeActions returns what can happen to nodes and devices.
+// nodeActions returns the events of nodes and devices.
 func (w *walk) nodeActions() map[string]func(*rapid.T) {
 	happens := func(what model.Mishap) func(*rapid.T) {
 		return func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// reportingAtRandom returns the shape of a job whose training reports its progress, with a random policy. It returns
-// the shape unchanged if the trainings of the kind do not report their progress.
+// reportingAtRandom returns the shape of a job whose training reports its progress, with a random policy for stalls.
+// It returns the shape unchanged if the trainings of the kind do not report their progress.
 func reportingAtRandom(t *rapid.T, k model.Kind, s Shape) Shape {
 	policies := []batchv1beta1.ProgressPolicy{restartsStalled, restartsStalled, notifiesOfStall}
 	reports := reporting(s)
@@ -22,7 +22,7 @@ func reportingAtRandom(t *rapid.T, k model.Kind, s Shape) Shape {
 	return reports
 }
 
-// trainingActions returns what can happen to the training of the leader and to its sidecar.
+// trainingActions returns the events of the training of the leader and of its sidecar.
 func (w *walk) trainingActions() map[string]func(*rapid.T) {
 	happens := func(what step, may func(model.Training) bool) func(*rapid.T) {
 		return func(*rapid.T) {

@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWiring checks the properties of a framework that the job controller relies on, and the treatment of templates
-// that users of every framework expect.
+// testWiring checks the properties of a framework that the job controller relies on. It also checks that the framework
+// treats templates as users of every framework expect.
 func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
 	t.Helper()
 	w := wiring[J]{framework: f, newJob: newJob}

@@ -43,8 +43,8 @@ type world struct {
 	// writes is the number of writes by all processes so far. calls are the writes that took effect.
 	writes int
 	calls  []model.Call
-	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to it. Zero means
-	// never.
+	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to the queue. Zero
+	// means never.
 	dirty     bool
 	requeueAt time.Time
 	// errors is the number of consecutive reconciles that failed.
@@ -61,8 +61,8 @@ type world struct {
 	logger logr.Logger
 	// closed is set if the queue is closed.
 	closed bool
-	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the pod that a delayed
-	// write created since the last reconcile began.
+	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the UID of the pod that a
+	// delayed write created since the last reconcile began. Empty means none.
 	late   *model.LateWrite
 	unseen types.UID
 	// away is set while no controller runs.
@@ -71,7 +71,7 @@ type world struct {
 	stalls int
 	// marked are the UIDs of pods that must stay, by index.
 	marked map[int]types.UID
-	// witness is told what happens. Nil means none.
+	// witness observes the world. Nil means that nobody does.
 	witness witness
 }
 
@@ -85,7 +85,8 @@ type witness interface {
 	emitted(eventtype, reason, message string)
 }
 
-// lag is how stale a cache is: the revision that it shows for some resources. For all others it shows the newest.
+// lag describes how stale a cache is. It maps some resources to the revision at which the cache shows them. The cache
+// shows all other resources at the newest revision.
 type lag map[model.Resources]int
 
 func newWorld(t rapid.TB, k model.Kind) *world {
@@ -128,7 +129,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 	return w
 }
 
-// start starts a controller process with a cache that lags as given.
+// start starts a controller process whose cache lags by the given lag. A nil lag means that the cache is not stale.
 func (w *world) start(behind lag) {
 	registry := prometheus.NewRegistry()
 	w.registries = append(w.registries, registry)
@@ -162,7 +163,8 @@ func (w *world) do(steps ...step) {
 	}
 }
 
-// carryOutLate makes the API server make its delayed write, if the write is due.
+// carryOutLate makes the API server make its delayed write. It does nothing if there is no such write or if the
+// parameter due is false.
 func (w *world) carryOutLate(due bool) {
 	w.t.Helper()
 	if w.late == nil || !due {
@@ -177,11 +179,13 @@ func (w *world) carryOutLate(due bool) {
 const (
 	// retry is the longest requeue delay that counts as a retry.
 	retry = 200 * time.Millisecond
-	// patience is the longest requeue delay with which the controller waits for the reports of peers.
+	// patience is the longest requeue delay with which the controller waits for the kubelets of the other replicas to
+	// report their failures.
 	patience = 2 * time.Second
 )
 
-// settle runs the controller, the kubelets and the garbage collector until none of them has work to do.
+// settle runs the controller, unless it is away, and the other components of the cluster until none of them has work
+// to do.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 200 {
@@ -292,7 +296,7 @@ func (w *world) status() batchv1beta1.JobStatus {
 	return *job.JobStatus()
 }
 
-// pods returns the pods of the job by index.
+// pods returns the pods of the job, sorted by name.
 func (w *world) pods() []*corev1.Pod { return w.cluster.Live().Pods() }
 
 func (w *world) remains() model.Remains { return w.cluster.Live().Remains() }
@@ -321,7 +325,7 @@ func (w *world) podName(index int) string {
 	return framework.MemberName(model.JobKey.Name, replicaType, int32(index)) //nolint:gosec // an index is small
 }
 
-// recorder records the events of a process while it runs.
+// recorder records the events of a process while the process runs.
 type recorder struct{ world *world }
 
 // Eventf implements events.EventRecorder.
@@ -329,14 +333,15 @@ func (r recorder) Eventf(_, _ runtime.Object, eventtype, reason, _, note string,
 	if r.world.witness != nil {
 		r.world.witness.emitted(eventtype, reason, fmt.Sprintf(note, args...))
 	}
-	// The number of Created events varies, since the replicas can be created in one or in several reconciles.
+	// Events with the reason Created are not recorded. Their number varies, since the replicas can be created in one or
+	// in several reconciles.
 	if !r.world.process.stopped && reason != "Created" {
 		r.world.events = append(r.world.events, reason)
 	}
 }
 
-// metrics returns the sums of the metrics of all processes, by name and labels. A counter has its value, and a
-// histogram has its number of observations.
+// metrics returns the sums of the metrics of all processes, by name and labels. A counter adds its value to the sum,
+// and a histogram adds its number of observations.
 func (w *world) metrics() map[string]float64 {
 	sums := map[string]float64{}
 	for _, registry := range w.registries {

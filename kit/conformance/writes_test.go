@@ -6,8 +6,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// countWrites returns a function that returns how many writes a job costs the controller. The steps of the job are the
-// given ones, and then its end.
+// countWrites returns a function that runs a job through the given steps and then through the steps in end. That
+// function returns the number of writes that the controller makes.
 func countWrites(t *testing.T, end ...step) func(shape Shape, steps ...step) int {
 	t.Helper()
 	kind, err := model.KindOf(plainController(), newPlainJob)
@@ -20,10 +20,10 @@ func countWrites(t *testing.T, end ...step) func(shape Shape, steps ...step) int
 	}
 }
 
-// moreWrites are the writes that something costs, and their limit.
+// moreWrites is the number of additional writes that a case costs, and its limit.
 type moreWrites struct{ got, most int }
 
-// checkWrites checks the writes of each case. The writes of the controller are a budget.
+// checkWrites checks that no case costs more additional writes than its limit.
 func checkWrites(t *testing.T, cases map[string]moreWrites) {
 	t.Helper()
 	for name, tc := range cases {

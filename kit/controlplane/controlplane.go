@@ -48,10 +48,10 @@ type ControlPlane struct {
 }
 
 // Start starts an API server and creates the objects in the folder config: the CRDs in config/crd, and the objects in
-// config/controller.yaml. If config/rights.yaml exists, Start also creates its policies, which limit the permissions of
-// the controller. `make generate` writes these files from config/controller and config/rights. The controller uses the
-// service account in the namespace. Start returns an error if $KUBEBUILDER_ASSETS is not set, if the API server does
-// not start, or if the API server rejects an object.
+// config/controller.yaml. If config/rights.yaml exists, Start also creates its policies, which limit the permissions
+// of the controller. `make generate` writes these files from config/controller and config/rights. The controller uses
+// the service account with the given name in the namespace. Start returns an error if $KUBEBUILDER_ASSETS is not set,
+// if the API server does not start, or if the API server rejects an object.
 func Start(
 	ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error,
 ) (*ControlPlane, error) {
@@ -104,8 +104,8 @@ const (
 	TensorBoard = "tensorboard"
 )
 
-// The timeout for the creation and the deletion of CRDs, and the interval between two checks. If objects block the
-// deletion of a CRD, the API server retries after a minute.
+// The timeout for the creation and the deletion of CRDs, and the interval between two checks. The timeout is long
+// because the API server retries the deletion of a CRD only after a minute if objects block it.
 const (
 	patience     = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
@@ -123,9 +123,9 @@ func (c *ControlPlane) InstallCRDs(controller string) error {
 	return err
 }
 
-// UninstallCRDs deletes the CRDs of a controller on which others depend. It returns when the API server has deleted the
-// CRDs and all their objects, because a CRD that is created again earlier would be deleted a moment later. It returns
-// an error if ctx ends first.
+// UninstallCRDs deletes the CRDs of a controller on which others depend. It returns only when the API server has
+// deleted the CRDs and all their objects, so that the caller can create the CRDs again. It returns an error if ctx
+// ends first.
 func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *ControlPlane) install(ctx context.Context, manifests []string, scheme *
 }
 
 // apply creates the objects in a file. Namespaced objects are created in the namespace of the controller. The subjects
-// of role bindings get the same namespace, since it contains the service account of the controller.
+// of role bindings get the same namespace, which contains the service account of the controller.
 func (c *ControlPlane) apply(ctx context.Context, file string) error {
 	content, err := os.Open(file) //nolint:gosec // the test names the folder
 	if err != nil {

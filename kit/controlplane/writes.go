@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// recordingVariable is an environment variable with a folder. If it is set, the writes of each controller are recorded
-// there with their content. See hack/recording.sh.
+// recordingVariable is the name of an environment variable. If the variable is set, its value is a folder, and the
+// writes of each controller are recorded there with their content. See hack/recording.sh.
 const recordingVariable = "CONTROLPLANE_RECORDING"
 
 // Writes records write requests by method and path.
@@ -25,7 +25,7 @@ type Writes struct {
 	distinct map[string]bool
 }
 
-// recordContent records the different requests with their content from now on.
+// recordContent makes later calls of add also record the content of the different requests.
 func (w *Writes) recordContent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// In returns the writes in a namespace whose path contains the text.
+// In returns the method and path of each write in a namespace. It skips writes if their path does not contain the
+// text.
 func (w *Writes) In(namespace, text string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +82,7 @@ func (w *Writes) In(namespace, text string) []string {
 	return found
 }
 
-// save writes the different requests to a file with the name of a controller.
+// save writes the different requests with their content to a file with the name of the controller.
 func (w *Writes) save(folder, controller string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,7 @@ type action struct {
 	name string
 	do   func(*machine)
 	// quiet is the order of an action that happens by itself, without a fault and without the user. The action with the
-	// lowest order happens first.
+	// lowest order happens first. All other actions have notByItself.
 	quiet int
 	// unseen is set if the controller does not see the event.
 	unseen bool
@@ -117,8 +117,9 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	return actions
 }
 
-// unseen returns the actions, which change an object of a resource, and variants that the controller does not see. In
-// a variant the watch loses the event, the cache of the resource freezes, or all caches freeze.
+// unseen returns the given actions, and variants of them that the controller does not see. The actions change an
+// object of the given resource. In a variant, the watch loses the event, the cache of the resource freezes, or all
+// caches freeze.
 func (x options) unseen(s *state, of model.Resources, actions []action) []action {
 	if s.cache.Frozen()&of != 0 {
 		return actions
@@ -201,8 +202,8 @@ func (m *machine) must(do func(*model.Cluster) error) {
 	})
 }
 
-// groupActions returns the actions of the scheduler-controller on the PodGroup of the job, and the changes to its
-// queue.
+// groupActions returns the actions of the scheduler-controller on the PodGroup of the job, and the changes that users
+// make to the PodGroup and its queue.
 func (x options) groupActions(s *state) []action {
 	var actions []action
 	if s.live.Objects.Unconsidered() != nil {
@@ -213,7 +214,8 @@ func (x options) groupActions(s *state) []action {
 	return append(actions, x.userActions(s, x.queueEdits)...)
 }
 
-// workloadActions returns the actions of Kueue on the Workload of the job, and the changes to it.
+// workloadActions returns the actions of Kueue on the Workload of the job, and the changes that users make to the
+// Workload and its queue.
 func (x options) workloadActions(s *state) []action {
 	var actions []action
 	if s.live.Objects.Awaiting(s.closed) != nil {
@@ -249,8 +251,9 @@ func garbageActions(s *state) []action {
 	return actions
 }
 
-// timeActions returns the ways in which time can pass. Time passes until the job is requeued. If nothing else is under
-// way, it passes for a long time. Slow components are a fault: then time passes although there is work to do.
+// timeActions returns the actions by which time passes. If the job will be requeued, time passes until then. If the
+// job will not be requeued and no other action happens by itself, a long time can pass. In addition, there is a fault
+// in which components are slow: a short time passes although there is work to do.
 func (x options) timeActions(s *state, underWay bool) []action {
 	pass := func(name string, quiet int, to time.Time) action {
 		return action{name: name, quiet: quiet, do: func(m *machine) { m.state.now = to }}

@@ -5,7 +5,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// admissionExplorations returns the small jobs whose pods admission changes: it adds containers or removes a label.
+// admissionExplorations returns the small jobs in clusters whose admission adds containers to pods or removes a label
+// from them.
 func admissionExplorations() []exploration {
 	return []exploration{
 		{
@@ -54,8 +55,8 @@ func (x options) admissionActions(s *state, next model.Call) []action {
 	return actions
 }
 
-// checkPace checks that the controller waits before it creates a pod after admission removed a label from the previous
-// pod. Otherwise the controller could create and delete pods in a tight loop.
+// checkPace checks that the controller waits after admission has removed a label from a pod, before it creates the
+// next pod. Otherwise the controller could create and delete pods in a tight loop.
 func (m *machine) checkPace(call model.Call) {
 	if call.Verb == "create" && call.Resource == model.Pods && m.state.changed.Equal(m.state.now) {
 		m.Errorf("the controller calls %s without a backoff after admission changed the previous pod", call)

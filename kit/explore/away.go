@@ -20,9 +20,9 @@ func awayExplorations() []exploration {
 	}
 }
 
-// awayActions returns the actions by which the controller stops, is away for a long time, and starts again. An
-// immediate restart and a reconcile that begins late are other actions. In contrast to those, time passes here although
-// the job is in the work queue, so that deadlines, grace periods and delays are over when the controller starts.
+// awayActions returns the actions by which the controller stops, is away for a long time, and starts again. Only in
+// these actions can deadlines, grace periods and delays end before the controller starts: restarts in other actions
+// take no time, and slow components take too little.
 func (x options) awayActions(s *state) []action {
 	if s.away {
 		starts := action{name: "the controller starts", quiet: controllerBegins, do: func(m *machine) {

@@ -29,7 +29,7 @@ func (x options) userActions(s *state, edits []edit) []action {
 	return actions
 }
 
-// edit is a change that a user can make to the job.
+// edit is a change that a user can make to the job, or to something that the job depends on, such as its queue.
 type edit struct {
 	name string
 	// may reports whether the user can make the change now. Nil means always.
@@ -46,7 +46,8 @@ var (
 		name: "resumes the job", may: func(s *state) bool { return s.shape.RunMode.Pausing() },
 		do: func(m *machine) { m.edit(model.Resume) },
 	}
-	// resizes changes replicas, which the CRD allows only while the job is paused.
+	// resizes changes the field replicas and resumes the job in one update. The CRD allows a change of replicas only
+	// while the job is paused.
 	resizes = edit{
 		name: "reduces the job to one replica and resumes it",
 		may: func(s *state) bool {

@@ -325,7 +325,7 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 			c.LastTransitionTime = metav1.Time{}
 		}
 		if succeeds || runs {
-			c.ObservedGeneration = 0 // so that the time directly follows its text in the list matters
+			c.ObservedGeneration = 0 // so that the time directly follows the text that the variable matters has for it
 		}
 		// The message can contain the time of day at which a replica restarts. This time gets the format of the other
 		// times.
@@ -341,8 +341,8 @@ var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
 // forever is the value of past for times that always matter.
 const forever = math.MaxInt64
 
-// matters lists how long a time still matters after it has passed, depending on the text before the time. Times after
-// other texts always matter.
+// matters maps the text before a time to how long the time still matters after it has passed. A time after any other
+// text always matters.
 var matters = []struct {
 	before string
 	past   time.Duration

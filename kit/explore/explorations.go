@@ -7,8 +7,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// explorations returns the small jobs that are explored. An exploration whose subject has a file is in that file, such
-// as held.go.
+// explorations returns the small jobs that are explored. Explorations of a subject with a file of its own, such as
+// held.go, are in that file.
 func explorations() []exploration {
 	return slices.Concat(
 		faultExplorations(),
@@ -43,7 +43,8 @@ var (
 	queueEdits    = []edit{closesQueue, opensQueue, deletesGroup}
 )
 
-// faultExplorations returns the small jobs that meet all kinds of faults, with each restart policy and scope.
+// faultExplorations returns the small jobs without special features, with different restart policies and scopes. Most
+// of them can meet every kind of fault.
 func faultExplorations() []exploration {
 	return []exploration{
 		{

@@ -19,9 +19,9 @@ import (
 // another write. The real reconciler runs on the model of the API server. Between any two calls of the reconciler,
 // other components can act.
 //
-// Two states are the same unless their futures can differ, which keeps the number of states small. See encoder.
-// Between two calls of a reconcile, events that do not affect the next call are left out, because they can happen later
-// with the same effect.
+// Two states count as one unless their futures can differ. This keeps the number of states small. See encoder. Between
+// two calls of a reconcile, events that do not affect the next call are left out, because they can happen later with
+// the same effect.
 type exploration struct {
 	name  string
 	shape model.Shape
@@ -29,24 +29,25 @@ type exploration struct {
 	inMesh bool
 	// holds is set if the controller holds the pod of the leader.
 	holds bool
-	// failures are the failures of pods that can happen, and edits the changes by the user. Faults of the controller
-	// and its caches can happen in addition.
+	// failures are the faults of pods and of their trainings that can happen, and edits are the changes by the user.
+	// Faults of the controller and its caches can happen in addition.
 	failures []string
 	edits    []edit
 	// nodeFaults are the faults of nodes and devices that can happen.
 	nodeFaults []string
-	// hasOneNode is set if a pod that avoids nodes fits on no node. sharesNodes is set if all pods run on the same
-	// node.
+	// hasOneNode is set if each pod has only one node, so that a pod that avoids nodes fits on none. sharesNodes is set
+	// if all pods run on the same node.
 	hasOneNode, sharesNodes bool
 	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
 	// kueueEdits are the changes to the Workload of the job and to its queue.
 	kueueEdits []edit
-	// budget is how often each fault can happen in one execution. The total number of faults is limited by briefly with
-	// full coverage, where 0 means 1, and by most with -explore.everything, where 0 means the whole budget.
+	// budget is how often each fault can happen in one execution. briefly and most limit the total number of faults.
+	// With full coverage the limit is briefly, where 0 means 1. With thorough coverage the limit is also briefly, but at
+	// most 2. With less coverage it is 1. With -explore.everything the limit is most, where 0 means the whole budget.
 	budget        spent
 	briefly, most int
-	// inTurn is set if only full coverage explores the job.
+	// inTurn is set if thorough coverage does not explore the job.
 	inTurn bool
 	// added marks an exploration that also runs for each framework.
 	added bool
@@ -59,7 +60,7 @@ var everything = flag.Bool("explore.everything", false,
 	"explore small jobs with their whole budget of faults, instead of only as many faults as time allows")
 
 // Test explores small jobs of a kind. The coverage selects the jobs and the number of faults in an execution. With
-// -explore.everything, an execution has as many faults as the exploration allows.
+// -explore.everything, an execution can have as many faults as the exploration allows.
 func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for _, x := range explorations() {
@@ -100,7 +101,8 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	}
 }
 
-// explorationOptions returns options with short times, so that states differ in few times.
+// explorationOptions returns options with short delays. Delays that are over no longer distinguish states, so short
+// delays keep the number of states small.
 func explorationOptions() controller.Options {
 	return controller.Options{
 		Settings: view.Settings{

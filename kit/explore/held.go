@@ -36,12 +36,14 @@ func heldExplorations() []exploration {
 	}
 }
 
-// believed is the minimum time between the end of a container and the deletion of its pod. With less time, the deletion
-// may have caused the end.
+// believed is the limit on the time between the end of a container and the deletion of its pod. Up to the limit, the
+// deletion may have caused the end. After a longer time, the controller must believe that the container ended by
+// itself.
 const believed = 2 * time.Second
 
-// succeeds records that the leader of a job of one replica has succeeded. If its pod is held, the success ends the job,
-// regardless of later events.
+// succeeds records that the leader has succeeded, if this success must end the job regardless of later events. It
+// must if the job has one replica, the pod is held, of the current attempt and not being deleted, and the user has
+// changed nothing.
 func (m *machine) succeeds(pod *corev1.Pod) {
 	s := m.state
 	job := s.live.Objects.Job()
@@ -52,15 +54,16 @@ func (m *machine) succeeds(pod *corev1.Pod) {
 	s.succeededAt = s.now
 }
 
-// goesSoon records that a pod is deleted. If the deletion follows the success within the time in believed, the deletion
-// may have caused the end, and the job need not succeed.
+// goesSoon records a failure of a pod. After a success, the failure can only be a deletion of the pod. If this
+// deletion is at most the time believed after the success, it may have caused the end of the container, so that the
+// job need not succeed.
 func (m *machine) goesSoon(pod *corev1.Pod) {
 	if s := m.state; pod.DeletionTimestamp == nil && s.now.Sub(s.succeededAt) <= believed {
 		s.succeededAt = time.Time{}
 	}
 }
 
-// checkHeld returns violations that concern held pods, in a state at rest.
+// checkHeld returns the violations that concern held pods in a state at rest.
 func (s *state) checkHeld(k model.Kind) []string {
 	job := s.live.Objects.Job()
 	status := job.JobStatus()

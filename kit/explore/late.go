@@ -54,8 +54,8 @@ func (x options) postpones(s *state) []action {
 	}}}
 }
 
-// lateActions returns the action by which the API server makes the delayed write. This does not happen by itself, since
-// the job must come to rest from every state even if the write is never made.
+// lateActions returns the action by which the API server makes the delayed write. The action does not happen by
+// itself, since the job must come to rest from every state even if the API server never makes the write.
 func lateActions(s *state) []action {
 	if s.late == nil {
 		return nil

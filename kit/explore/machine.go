@@ -152,8 +152,9 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	}
 }
 
-// startAgain ends the process of the controller and starts another one. The cache of the new process shows the old
-// objects of the frozen resources and the live objects of all other resources.
+// startAgain ends the process of the controller and starts another one. The cache of the new process is frozen for
+// the resources in the parameter frozen, and shows their objects in the parameter old. It shows the live objects of
+// all other resources.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
 	s.reconcile, s.waitsSince, s.delayedUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true

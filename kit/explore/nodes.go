@@ -128,7 +128,8 @@ func nodeExplorations() []exploration {
 	}...)
 }
 
-// starts returns how the scheduler and the kubelet start a pending pod, and its name. The mishap is nil if they do not.
+// starts returns the event that happens to a pending pod by itself, and the name of the event: the pod starts on a
+// node, or the scheduler finds no node. Nil means that neither happens.
 func (x options) starts(pod *corev1.Pod) (string, model.Mishap) {
 	switch {
 	case !x.hasOneNode || !model.AvoidsNodes(pod):
@@ -143,7 +144,7 @@ func (x options) starts(pod *corev1.Pod) (string, model.Mishap) {
 	}
 }
 
-// nodeActions returns what can happen to a pod because of its node or its device.
+// nodeActions returns the actions that the node or the device of a pod causes.
 func (x options) nodeActions(s *state, pod *corev1.Pod) []action {
 	var actions []action
 	add := func(name string, do func(*machine)) {
@@ -183,8 +184,9 @@ func (x options) nodeActions(s *state, pod *corev1.Pod) []action {
 	return actions
 }
 
-// waitsTooLong reports whether a pod that avoids nodes cannot be scheduled, but the job is not requeued within the
-// patience of the controller. Only time must pass in the state.
+// waitsTooLong reports whether a pod that avoids nodes cannot be scheduled and the next requeue of the job is later
+// than the patience of the controller allows. The caller must ensure that no event happens in the state before time
+// passes.
 func waitsTooLong(k model.Kind, s *state) bool {
 	job := s.live.Objects.Job()
 	if job == nil || job.JobStatus().Decided() || k.SpecOf(job).RunMode.Pausing() {
@@ -215,13 +217,15 @@ func (m *machine) countDeviceFailures(change model.Change) {
 	}
 }
 
-// The texts before times whose order matters, but whose intervals do not.
+// The texts before the times of faults and of creations. Only the order of these times matters, and not the intervals
+// between them.
 const (
 	faultText   = "@fault-"
 	createdText = "@created-"
 )
 
-// faultOf returns the encoding of a failure: the node and the time if the node has caused the failure.
+// faultOf returns the encoding of a failure. It has the node and the time if the node has caused the failure, and is
+// empty otherwise.
 func faultOf(failure batchv1beta1.ReplicaFailure) string {
 	if failure.Node == "" || !policy.IsNodeFault(failure.Reason) {
 		return ""
@@ -229,14 +233,14 @@ func faultOf(failure batchv1beta1.ReplicaFailure) string {
 	return fmt.Sprintf("%s %s%d ", failure.Node, faultText, failure.Time.Unix())
 }
 
-// avoidanceOf returns the encoding of the nodes that a pod avoids, and of the parts of a pod by which a later pod can
-// avoid its node.
+// avoidanceOf returns the encoding of the nodes that a pod avoids, and of the times that decide whether later pods
+// avoid the node of this pod.
 func avoidanceOf(pod *corev1.Pod) string {
 	var b strings.Builder
 	if nodes, isSame := model.NodesAvoidedBy(pod); len(nodes) > 0 {
 		fmt.Fprintf(&b, "avoids %q %t %s ", nodes, isSame, pod.Annotations[batchv1beta1.AnnotationAvoidsNode])
 	}
-	if !pod.CreationTimestamp.IsZero() { // a delayed write has not created the pod
+	if !pod.CreationTimestamp.IsZero() { // zero in a write that is still delayed
 		fmt.Fprintf(&b, "%s%d ", createdText, pod.CreationTimestamp.Unix())
 	}
 	for _, c := range pod.Status.Conditions {
@@ -264,7 +268,7 @@ func orderToken(text string) (token, int) {
 	return token{created: at}, end
 }
 
-// sortFaults collects the times of all faults.
+// sortFaults collects the times of all faults in the tokens, sorted and without duplicates.
 func (e *encoder) sortFaults() {
 	e.faults = e.faults[:0]
 	for _, t := range e.tokens {
@@ -276,8 +280,8 @@ func (e *encoder) sortFaults() {
 	e.faults = slices.Compact(e.faults)
 }
 
-// order returns the number of faults before the time of a token. For the time at which a pod was created, faults in the
-// same second count, since the pod was created after them.
+// order returns the number of faults before the time of a token. For the time at which a pod was created, faults in
+// the same second also count, since the pod was created after them.
 func (e *encoder) order(t token) int64 {
 	at := t.fault
 	if t.created != 0 {

@@ -7,7 +7,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// ownerExplorations returns the small jobs that wait for a name which another owner has.
+// ownerExplorations returns the small jobs that wait while an object with another owner has a name that they need.
 func ownerExplorations() []exploration {
 	return []exploration{
 		{
@@ -41,8 +41,8 @@ func takes(of model.Resources, what string) edit {
 	}
 }
 
-// nameOf returns the name of an object of the job. A pod has the name of the leader, and other objects have the name of
-// the job.
+// nameOf returns the name that the job needs for an object of the given resource. For a pod it is the name of the
+// leader, and for all other objects the name of the job.
 func nameOf(of model.Resources) string {
 	if of == model.Pods {
 		return model.JobKey.Name + "-worker-0"
@@ -54,9 +54,9 @@ func keyOfName(of model.Resources) string {
 	return model.Key(of.String(), types.NamespacedName{Namespace: model.JobKey.Namespace, Name: nameOf(of)})
 }
 
-// ownerActions returns the actions by which the other owner deletes an object that has a name of the job. They happen
-// by themselves, since a job that waits for a name retries forever and does not come to rest. The scenarios of package
-// conformance cover names that never become free.
+// ownerActions returns the actions by which the other owner deletes an object that has a name of the job. The
+// deletions happen by themselves: otherwise, a job that waits for the name would retry forever and never come to
+// rest. The scenarios of package conformance cover names that never become free.
 func ownerActions(s *state) []action {
 	var actions []action
 	for _, of := range []model.Resources{model.Pods, model.Services, model.PodGroups} {

@@ -73,7 +73,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		happens("stops because it is being deleted", clusterWorks, ends)
 	case ends != nil:
 		happens("is removed by its kubelet", clusterWorks, ends)
-	case pod.DeletionTimestamp != nil: // its node is unreachable
+	case pod.DeletionTimestamp != nil: // its node is unreachable, or only finalizers keep it
 	case pod.Status.Phase == corev1.PodPending:
 		if name, starts := x.starts(pod); starts != nil {
 			happens(name, clusterWorks, starts)
@@ -87,7 +87,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("loses its sidecars", true, model.EndsSidecars(1))
 		if index == "0" || s.shape.RestartPolicy != model.Always {
 			actions = append(actions, action{name: "pod " + index + " succeeds", do: func(m *machine) {
-				// The success hides an earlier in-place restart.
+				// The success hides the failure before an in-place restart, so this failure need not count.
 				m.state.unclear = m.state.unclear || wasRestarted(pod)
 				m.happen(pod, model.Exits(0, ""))
 				m.succeeds(pod)
@@ -125,8 +125,9 @@ func (m *machine) happen(pod *corev1.Pod, what model.Mishap) {
 	m.must(func(c *model.Cluster) error { return what(c, pod) })
 }
 
-// owe records that the controller must count a failure of a pod. If the replicas restart together, all failures of one
-// attempt count once. With the default scope they can count once. An ignored failure need not count.
+// owe records that the controller must count a failure of a pod. With the restart scope Job, all failures of one
+// attempt count as one. With the default scope, the controller can count failures of one attempt as one or as
+// several. An ignored failure need not count.
 func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 	s := m.state
 	job := s.live.Objects.Job()
@@ -147,7 +148,7 @@ func (m *machine) owe(pod *corev1.Pod, ignored bool) {
 		case model.ScopeJob:
 			return
 		case model.ScopeReplica:
-		default: // one failure can restart all replicas before the other counts
+		default: // the first failure can restart all replicas before the controller counts the second one
 			s.unclear = true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// The deadlines of trainings in an exploration, and the silence that they announce.
+// The deadlines of trainings in an exploration, and the silence that trainings announce.
 const (
 	progressDeadline = 20
 	startupDeadline  = 25
@@ -108,8 +108,8 @@ func stalls(what batchv1beta1.ProgressPolicy) model.Policy {
 	return model.Stalls(what, progressDeadline, startupDeadline)
 }
 
-// trainingActions returns the actions of the training of a pod, and of its sidecar. They change no object, so that no
-// watch can lose them.
+// trainingActions returns the actions of the training of a pod, and of its sidecar. They have no variants that the
+// controller does not see, because most of them change no object.
 func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 	var actions []action
 	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
@@ -161,7 +161,9 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 	return actions
 }
 
-// countStall counts a stall that a status records as a failure. It also notes when a new stall is in the status.
+// countStall counts a stall that a status records as a failure. It also resets isAnnounced, unless the condition
+// Stalled is True both before and after the change: the next event about a stall is then the first one about that
+// stall.
 func (m *machine) countStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
@@ -177,7 +179,7 @@ func (m *machine) countStall(change model.Change) {
 	}
 }
 
-// announceStall checks that at most one event reports a stall.
+// announceStall checks that at most one event reports each stall.
 func (m *machine) announceStall() {
 	if m.state.isAnnounced {
 		m.Errorf("two events report one stall")
@@ -185,7 +187,8 @@ func (m *machine) announceStall() {
 	m.state.isAnnounced = true
 }
 
-// checkProgressPace checks that a process writes statuses that report only progress at most once per interval.
+// checkProgressPace checks that there is at least one interval between a write of new progress and a later status
+// write that changes nothing but the progress. Each process of the controller must keep this interval.
 func (m *machine) checkProgressPace(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
@@ -198,8 +201,8 @@ func (m *machine) checkProgressPace(change model.Change) {
 // isPolled reports whether the job reports its progress, so that it is reconciled again and again while it runs.
 func (x *exploration) isPolled() bool { return x.shape.Progress.Reports() }
 
-// onlyPolls reports whether a job is at rest, except that it is requeued to read its progress or a ResourceQuota: the
-// next reconcile writes nothing and leads to the same state.
+// onlyPolls reports whether a job is at rest apart from its requeues, which only read its progress or a
+// ResourceQuota. The next reconcile of such a job writes nothing and leads to the same state.
 func (x *exploration) onlyPolls(m *machine, s *state) bool {
 	if !x.isPolled() && !waitsForQuota(s) || s.dirty || s.reconcile != nil {
 		return false
@@ -214,7 +217,7 @@ func (x *exploration) onlyPolls(m *machine, s *state) bool {
 	return m.writes == 0 && len(wrong) == 0 && m.encoder.digest(next) == m.encoder.digest(s)
 }
 
-// progress adds the trainings, and when their progress was written, to the encoding of a state.
+// progress adds the trainings, and the time of the last status write with new progress, to the encoding of a state.
 func (e *encoder) progress(s *state) {
 	if !s.progressWritten.IsZero() {
 		e.tokens = append(e.tokens, token{text: "written"}, token{
@@ -241,8 +244,9 @@ func (e *encoder) progress(s *state) {
 	}
 }
 
-// unread adds for how long a training could not be read, and for how long the job runs. The controller waits longer
-// than the horizon before the status shows that, so that the times alone are not exact enough.
+// unread adds how long a training could not be read while the job ran. The controller reports this in the status only
+// after a delay that is longer than the horizon. The encoded times are not enough to know whether the delay is over,
+// because the horizon limits the intervals between them.
 func (e *encoder) unread(s *state, training model.Training) {
 	job := s.live.Objects.Job()
 	if training.Unreadable.IsZero() || job == nil {
@@ -283,7 +287,8 @@ func (e *encoder) time(t time.Time, past time.Duration) {
 }
 
 // report adds the time of a report. The controller only compares the times of two reports, with a tolerance. So the
-// interval matters only for a few seconds. After that it matters whether both are the same.
+// interval between the two times matters only for a few seconds. After that, it only matters whether the times are the
+// same.
 func (e *encoder) report(t time.Time) {
 	if !t.IsZero() {
 		e.tokens = append(e.tokens, tokens(reportAt(t))...)
@@ -306,7 +311,8 @@ func shown(p *batchv1beta1.ProgressStatus) string {
 		ptr.Deref(p.Step, 0), ptr.Deref(p.Percent, 0), p.Replica, reportAt(p.LastReportTime.Time))
 }
 
-// lastReport returns the encoding of the state with which the sidecar of a pod has ended.
+// lastReport returns the encoding of the state with which the sidecar of a pod has ended. It is empty if no sidecar
+// has ended.
 func lastReport(statuses []corev1.ContainerStatus) string {
 	var b strings.Builder
 	for _, s := range statuses {

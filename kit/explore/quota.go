@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// quotaExplorations returns the small jobs for whose pods a ResourceQuota has no room.
+// quotaExplorations returns the small jobs in namespaces whose ResourceQuota can have too little room for their pods.
 func quotaExplorations() []exploration {
 	return []exploration{
 		{
@@ -65,7 +65,7 @@ func waitsForQuota(s *state) bool {
 	return c != nil && c.Reason == batchv1beta1.ReasonResourceQuotaExceeded
 }
 
-// checkQuota returns what is wrong with a job at rest that waits for a ResourceQuota. Such a job keeps no pod that it
+// checkQuota returns the violations of a job at rest that waits for a ResourceQuota. Such a job keeps no pod that it
 // cannot use, and waits only if there is no room for the pods that it needs.
 func (s *state) checkQuota(spec framework.JobSpec) []string {
 	if !waitsForQuota(s) || spec.RunMode.Pausing() {
@@ -76,7 +76,7 @@ func (s *state) checkQuota(spec framework.JobSpec) []string {
 	if spec.Elastic != nil {
 		needed = int(spec.Elastic.Least())
 	}
-	hasEnded := slices.ContainsFunc(s.live.Objects.Pods(), policy.Ended) // then the others do not wait for all
+	hasEnded := slices.ContainsFunc(s.live.Objects.Pods(), policy.Ended) // if so, peers do not wait for all pods
 	if pods > 0 && pods < needed && !hasEnded {
 		wrong = append(wrong, fmt.Sprintf("the job needs %d pods to train, and keeps %d while a ResourceQuota refuses others",
 			needed, pods))
@@ -87,7 +87,8 @@ func (s *state) checkQuota(spec framework.JobSpec) []string {
 	return wrong
 }
 
-// quota adds when pods were created to the encoding of a state, because a job gives them back some time later.
+// quota adds the creation times of pods to the encoding of a state, because a job that cannot use its pods deletes
+// them some time after their creation.
 func (e *encoder) quota(s *state) {
 	if s.shape.Quota == 0 {
 		return
@@ -99,5 +100,5 @@ func (e *encoder) quota(s *state) {
 	}
 }
 
-// quotaMatters is for how many seconds the creation of a pod matters.
+// quotaMatters is the number of seconds after which the creation time of a pod no longer matters.
 const quotaMatters = int64(policy.QuotaPatience/time.Second) + 1

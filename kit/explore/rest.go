@@ -67,7 +67,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	for _, task := range status.Tasks {
 		for i, r := range task.Replicas {
 			pod := current[r.Name]
-			// Kueue can admit fewer replicas of an elastic job. The leader is always one of them.
+			// Kueue can admit fewer replicas of an elastic job than it requests. The leader is always admitted.
 			isBeyond := x.shape.Kueue && i > 0 && len(current) >= int(live.AdmittedReplicas())
 			switch ended := r.Phase == batchv1beta1.ReplicaPhaseSucceeded || r.Phase == batchv1beta1.ReplicaPhaseFailed; {
 			case status.Finished(), status.Phase == batchv1beta1.JobPhasePaused:
@@ -107,12 +107,13 @@ func (x *exploration) rest(m *machine, s *state) []string {
 			fail("the job must be Paused without pods")
 		}
 	case queued:
-		// An elastic job can run with the replicas that it has. Then the message of Running gives the reason.
+		// An elastic job can run with the replicas that it has. Then the message of the condition Running gives the reason
+		// why others are missing.
 		running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning)
 		isReported := status.Reason == schedulerv1beta1.ReasonQueueClosed || spec.Elastic != nil &&
 			status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, model.QueueClosedMessage)
-		// The words of Kueue can be some minutes old.
 		isReported = isReported || waitsForQuota(s)
+		// The message of Kueue in the status can be some minutes old, so this check does not compare it.
 		if live.Workload() != nil {
 			isReported = status.Reason == batchv1beta1.ReasonQueued || spec.Elastic != nil &&
 				status.Reason == batchv1beta1.ReasonPartiallyRunning && strings.Contains(running.Message, "Kueue has admitted")
@@ -148,7 +149,7 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	counted := s.counted + s.stalls
 	// The controller may have missed a failure if the deadline passed first.
 	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded
-	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // whatever the exit code
+	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // after every failure
 	if restarts && !isOverdue && !s.unclear && status.Phase != batchv1beta1.JobPhaseSucceeded {
 		limit := batchv1beta1.DefaultBackoffLimit
 		if l := spec.RunPolicy.BackoffLimit; l != nil {
@@ -167,8 +168,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	return append(wrong, x.staysAtRest(m, s)...)
 }
 
-// staysAtRest returns a violation if the controller acts when it reconciles a job at rest, either immediately or in a
-// new process.
+// staysAtRest returns a violation if the controller acts when it reconciles a job at rest a long time later, either in
+// the same process or in a new one.
 func (x *exploration) staysAtRest(m *machine, s *state) []string {
 	var wrong []string
 	for _, begin := range []func(*machine){func(*machine) {}, func(m *machine) { m.startAgain(nil, 0) }} {

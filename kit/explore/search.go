@@ -18,7 +18,7 @@ type found struct {
 	wrong string
 }
 
-// search is the state of an exploration.
+// search is an exploration that runs. It has the states that the exploration has reached so far.
 type search struct {
 	x    *exploration
 	most int
@@ -30,20 +30,21 @@ type search struct {
 	}
 
 	mu sync.Mutex
-	// nodes are all states by number.
+	// nodes are all states that were reached, by number.
 	nodes []node
 	// names are the names of actions by number.
 	names   []string
 	numbers map[string]uint16
-	// frontier are the states that are not expanded yet. busy is the number of workers that can still add states.
+	// frontier are the states whose successors are not computed yet. busy is the number of workers that can still add
+	// states.
 	frontier []numbered
 	busy     int
 	more     sync.Cond
 	found    found
 }
 
-// maxStates returns the limit on the number of states. No correct exploration reaches it, and the states fit into
-// memory.
+// maxStates returns the limit on the number of states. If the controller is correct, no exploration reaches the
+// limit. The memory suffices for that many states.
 func maxStates(most int) int {
 	if most <= 2 && !*everything {
 		return 1_000_000
@@ -53,7 +54,8 @@ func maxStates(most int) int {
 
 // node is the part of a state that is kept after the state was expanded.
 type node struct {
-	// parent is the state from which this one was first reached, and action is the action that led here.
+	// parent is the state from which this state was first reached, and action is the action that led from the parent to
+	// this state.
 	parent uint32
 	action uint16
 	// rests is true if nothing happens by itself in the state. Otherwise quiet is the next state without another fault.
@@ -149,7 +151,7 @@ func (s *search) expand(m *machine, from numbered) {
 			return
 		}
 		if next.spent.total() > s.most {
-			continue // the action has two faults and exceeds the limit
+			continue // the action has two faults, and only one more fault is allowed
 		}
 		id := s.add(m.encoder.digest(next), next, from.id, a.name)
 		if a.happensByItself() && (order == 0 || a.quiet < order) {
@@ -214,10 +216,11 @@ func (s *search) fail(id uint32, last, wrong string) {
 	s.found.wrong = s.story(id, last) + wrong
 }
 
-// longest is the maximum number of steps that a story prints.
+// longest is the maximum number of steps in the text that the function story returns.
 const longest = 200
 
-// story returns the numbered steps that lead to a state, followed by the last step.
+// story returns the numbered steps that lead to a state, followed by the last step. It leaves out the middle of a
+// long list of steps.
 func (s *search) story(id uint32, last string) string {
 	var b strings.Builder
 	path := append(s.path(id), last)

@@ -13,10 +13,11 @@ import (
 	"tensorstack.dev/jobs/common/crd"
 )
 
-// Distort changes an object in place, the given number of times. The random numbers of r determine the places and the
-// values, so that a distortion can be repeated. The schema of the CRD determines the possible fields, and the word
-// lists below contain values that are likely to matter. After one change most jobs are still valid. After five changes
-// hardly any job is.
+// Distort changes an object in place, the given number of times. The random numbers of r determine which fields
+// change and to which values, so that a distortion can be repeated. The possible fields come from the schema of the
+// CRD. The values often come from the word lists below, because these values are likely to matter. After one change
+// most jobs are still valid. After five changes hardly any job is. In addition, Distort sometimes makes the training
+// report its progress.
 func Distort(r *rand.Rand, definition *crd.Definition, object map[string]any, times int) {
 	d := distorter{Rand: r}
 	for range times {
@@ -32,7 +33,7 @@ func Distort(r *rand.Rand, definition *crd.Definition, object map[string]any, ti
 	}
 }
 
-// reportProgress makes the training of a job report its progress, often with a valid deadline. A single change hardly
+// reportProgress makes the training of a job report its progress, and usually sets a deadline. A single change hardly
 // ever sets two fields that need each other.
 func (d distorter) reportProgress(spec map[string]any) {
 	spec["progress"] = map[string]any{"enabled": true}
@@ -52,12 +53,12 @@ func (d distorter) reportProgress(spec map[string]any) {
 
 type distorter struct{ *rand.Rand }
 
-// one reports true with a probability of 1/n.
+// one returns true with a probability of 1/n.
 func (d distorter) one(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d distorter, list []T) T { return list[d.IntN(len(list))] }
 
-// change walks down from a node to a random place and returns the node with that place changed.
+// change changes a random value at or below a node, and returns the changed node.
 func (d distorter) change(node any, schema *structuralschema.Structural, field string) any {
 	if d.one(60) {
 		return d.value(schema, field, 0)
@@ -82,7 +83,7 @@ func (d distorter) changeObject(object map[string]any, schema *structuralschema.
 	case len(present) > 0 && !d.one(3):
 		key := pick(d, present)
 		if isLeaf(object[key]) && !d.one(3) {
-			key = pick(d, present) // prefer nested fields, where most odd values are
+			key = pick(d, present) // prefer nested fields, where most odd values are possible
 		}
 		if property := propertyOf(schema, key); property != nil {
 			object[key] = d.change(object[key], property, key)
@@ -168,8 +169,8 @@ func (d distorter) value(schema *structuralschema.Structural, field string, dept
 	}
 }
 
-// object returns an object with its required fields and some optional fields. Deeper objects have fewer optional
-// fields.
+// object returns an object with some optional fields, and almost always with its required fields. Deeper objects have
+// fewer optional fields.
 func (d distorter) object(schema *structuralschema.Structural, depth int) map[string]any {
 	object := map[string]any{}
 	if schema.AdditionalProperties != nil {

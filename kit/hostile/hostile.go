@@ -29,14 +29,16 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// many is the number of replicas at which Fuzz skips a job, because more replicas do not test anything new.
+// many is a number of replicas. Fuzz and Survey do not create the pods of a job with at least this number of
+// replicas, because so many pods do not test anything new.
 const many = 100
 
 // Fuzz tests a controller with the jobs in the manifests and with variants that the fuzzer creates. The function check
 // checks the pods of a job for the properties that the framework guarantees.
 //
-// An input is a job and a seed for its distortion. A text that a fuzzer changes byte by byte is hardly ever a valid
-// job, but a distortion that follows the schema often is.
+// An input is a job, and the seed and the number of changes for its distortion. A distortion follows the schema, so
+// its result is often valid. If the fuzzer changes the text of a job byte by byte instead, the result is hardly ever
+// valid.
 func Fuzz[J framework.Job](
 	f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error,
 ) {
@@ -111,8 +113,8 @@ func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job 
 	return twice[0]
 }
 
-// forgetOrder removes the fields that depend on the order in which pods were created, since they are created in
-// parallel. It also removes the tokens, which are random.
+// forgetOrder removes the fields that depend on the order in which pods were created, since the controller creates
+// pods in parallel. It also removes the tokens, which are random.
 func (b Begun[J]) forgetOrder() {
 	for i := range b.Pods {
 		b.Pods[i].UID, b.Pods[i].ResourceVersion = "", ""
@@ -146,7 +148,7 @@ func Typed[J framework.Job](controller manager.Controller[J], object map[string]
 	return job, nil
 }
 
-// decode decodes JSON as the API server does, which distinguishes integers from other numbers.
+// decode decodes JSON as the API server does: into different Go types for integers and for other numbers.
 func decode(document []byte, object *map[string]any) error {
 	return utiljson.Unmarshal(document, object)
 }

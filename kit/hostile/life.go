@@ -36,13 +36,13 @@ type Begun[J framework.Job] struct {
 	Job J
 	// Spec of the job.
 	Spec framework.JobSpec
-	// Pods of the job by name.
+	// Pods of the job, sorted by name.
 	Pods []corev1.Pod
 }
 
-// Begin creates a job in a model of the API server and reconciles it until nothing changes. The controller uses the
-// client that the function through returns. If through is nil, the controller uses the client of the model. Begin
-// returns an error if a reconcile fails or if the job still changes after 10 reconciles.
+// Begin creates a job in a model of the API server and reconciles it until nothing changes. The parameter through is
+// a function that wraps the client of the model for the controller. If it is nil, the controller uses the client of
+// the model. Begin returns an error if a reconcile fails or if the job still changes after 10 reconciles.
 func Begin[J framework.Job](
 	ctx context.Context, ofKind manager.Controller[J], job J, through func(client.Client) client.Client,
 ) (Begun[J], error) {
@@ -118,7 +118,8 @@ func Broken[J framework.Job](ctx context.Context, definition *crd.Definition, be
 }
 
 // checkStatus checks that the API server accepts the status. It also checks that the job has all its pods, or that the
-// condition Initialized gives the reason.
+// condition Initialized gives the reason. A job that another controller manages must have no pods and no such
+// condition.
 func checkStatus[J framework.Job](ctx context.Context, definition *crd.Definition, begun Begun[J]) error {
 	document, err := json.Marshal(begun.Job)
 	if err != nil {

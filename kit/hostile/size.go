@@ -23,14 +23,15 @@ import (
 // etcdLimit is the largest request that etcd accepts, and so the largest object, in bytes.
 const etcdLimit = 3 << 19
 
-// The maximum memory of a spec and of one template in a controller, in bytes. They are multiples of the size in JSON.
+// The maximum memory of a spec and of one template in a controller, in bytes. Both are given as multiples of the
+// maximum size of an object in JSON.
 const (
 	maxSpecSize     = 28 * etcdLimit
 	maxTemplateSize = 14 * etcdLimit
 )
 
-// CheckSize checks the maximum memory that a spec that etcd can store, and a template in it, take in a controller. Many
-// small items take the most memory, so the limits in the CRD determine the maximum.
+// CheckSize checks how much memory a spec and a template can take in a controller if the object is small enough for
+// etcd. Many small items take the most memory, so the limits in the CRD determine the maximum.
 func CheckSize[J framework.Job](t *testing.T, controller manager.Controller[J], crdFile string) {
 	t.Helper()
 	definition, err := ReadCRD(crdFile)
@@ -109,9 +110,10 @@ func nameOf(field reflect.StructField) string {
 	return name
 }
 
-// largest returns the value that takes the most memory among those with at most the given number of bytes in JSON, and
-// its price. For each additional byte of JSON, a value takes at most the price in additional bytes of memory. This is
-// the dual of a knapsack problem: at a fixed price, each part of a value can be chosen independently.
+// largest returns a value whose size in JSON is at most the given number of bytes, and the price at which it was
+// found. No value of the same size takes more memory. For each additional byte of JSON, a larger value takes at most
+// the price in additional bytes of memory. This is the dual of a knapsack problem: at a fixed price, each part of a
+// value can be chosen independently.
 func (v typed) largest(bytes float64) (pricing, part) {
 	low, high := pricing(1), pricing(1000)
 	for high-low > 0.001 {
@@ -140,8 +142,8 @@ func heapOf(t *testing.T, document []byte, typ reflect.Type) float64 {
 	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// part is a part of an object. json is its size in JSON in bytes, and heap is its memory in bytes, not counting the Go
-// value itself. value returns the part.
+// part is a part of an object. json is its size in JSON in bytes, and heap is its memory in bytes, not counting the
+// Go value itself. value returns the part as a value for the JSON encoder.
 type part struct {
 	json, heap float64
 	value      func() any
@@ -164,8 +166,8 @@ func (p pricing) better(a, b part) part {
 	return a
 }
 
-// of returns the best part that the schema allows for a Go type. It assumes empty names and keys of one letter, so that
-// the bound holds for every object that the API server accepts.
+// of returns the part with the highest surplus that the schema allows for a Go type. It assumes the shortest strings,
+// and keys of one letter, so that the bound holds for every object that the API server accepts.
 func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	if typ.Kind() == reflect.Pointer {
 		c := p.of(s, typ.Elem())
@@ -174,7 +176,7 @@ func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	}
 	switch {
 	case typ == reflect.TypeFor[resource.Quantity]():
-		// A quantity that does not fit into 64 bits is an inf.Dec.
+		// A quantity that does not fit into 64 bits is an inf.Dec, which takes memory on the heap.
 		return p.better(literal(1, 0, 1), literal(6, 128, "1e20"))
 	case s.XIntOrString, s.Type == "integer", s.Type == "number":
 		return literal(1, 0, 1)
@@ -241,7 +243,8 @@ type member struct {
 	part
 }
 
-// list returns the best list. Between two lengths at which the slice grows, each item has the same surplus.
+// list returns the list with the highest surplus. Between two lengths at which the slice grows, each item adds the
+// same surplus. So the shortest or the longest list between them is the best, and no other length is tried.
 func (p pricing) list(s *schema.Structural, typ reflect.Type) part {
 	item := p.of(s.Items, typ.Elem())
 	best := literal(2, 0, []any{})
@@ -269,7 +272,7 @@ func (p pricing) list(s *schema.Structural, typ reflect.Type) part {
 	return best
 }
 
-// table returns the best map. A map grows in steps like a list.
+// table returns the map with the highest surplus. A map grows in steps like a list.
 func (p pricing) table(s *schema.Structural, typ reflect.Type) part {
 	const header, group = 48, 8
 	perGroup := group * (1 + int(typ.Key().Size()) + int(typ.Elem().Size()))
@@ -302,7 +305,7 @@ func (p pricing) table(s *schema.Structural, typ reflect.Type) part {
 
 // allocated returns the number of bytes that the allocator uses for a value of the given size.
 func allocated(bytes int) float64 {
-	const header = 8 // for values with pointers that are larger than 512 bytes
+	const header = 8 // a value with pointers has a header if it is larger than 512 bytes
 	if bytes > 512 {
 		bytes += header
 	}
@@ -310,8 +313,8 @@ func allocated(bytes int) float64 {
 }
 
 // CheckRealJobs checks that the CRD admits the jobs in the manifests that match the patterns, and that no list, map or
-// string in them is longer than half of its limit. Limits below 32 are not checked, because they enumerate all possible
-// items, such as the replica types of TensorFlow.
+// string in them is longer than half of its limit. Limits below 32 are not checked, because such a limit is the number
+// of all possible items, for example of the replica types of TensorFlow.
 func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	t.Helper()
 	definition, err := ReadCRD(crdFile)
@@ -335,7 +338,8 @@ func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	}
 }
 
-// nearLimits returns the values at or below a node that are longer than half of their limit.
+// nearLimits returns the values at or below a node that are longer than half of their limit, unless the limit is
+// below 32.
 func nearLimits(node any, s *schema.Structural, path string) []string {
 	var near []string
 	compare := func(length int, limit *int64) {

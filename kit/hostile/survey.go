@@ -49,7 +49,7 @@ type Survey[J framework.Job] struct {
 // Answers counts the answers of the API server.
 type Answers struct {
 	// Admitted and Refused are the numbers of jobs that the API server accepts and rejects. Untried is the number of
-	// accepted jobs that have too many replicas to create their pods.
+	// accepted jobs whose pods are not created, because the jobs have too many replicas.
 	Admitted, Refused, Untried atomic.Int64
 	// Pods is the number of pods that the API server accepts. BadTemplates is the number of pods that it rejects both with
 	// and without the changes by the controller.
@@ -63,9 +63,9 @@ func (a *Answers) String() string {
 		a.Admitted.Load(), a.Untried.Load(), a.Refused.Load(), a.Pods.Load(), a.BadTemplates.Load())
 }
 
-// Ask checks that the API server rejects a job only with a message that names the field. It checks that the local CRD
-// admits the same jobs as the API server, with the same defaults. It also checks that the pods of the admitted jobs are
-// valid if their templates are valid on their own, and that the TensorBoards of the jobs are always valid.
+// Ask checks that the API server rejects a job only with a message that names the field, and that the local CRD
+// admits the same jobs as the API server, with the same defaults. For the admitted jobs, Ask checks that their pods
+// are valid if the templates are valid on their own, and that their TensorBoards are always valid.
 func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	t.Helper()
 	answers := &Answers{}
@@ -93,7 +93,8 @@ func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	return answers
 }
 
-// job returns the job of a number, and the job as a document. The first jobs are the unchanged jobs in the manifests.
+// job returns the job with the given number, both as the API server decodes it and as a JSON document. The first jobs
+// are the unchanged jobs in the manifests.
 func (s *Survey[J]) job(i int) (object map[string]any, document []byte) {
 	object = kruntime.DeepCopyJSON(s.Manifests[i%len(s.Manifests)])
 	inNamespace(object, s.Namespace)
@@ -160,9 +161,9 @@ const outOfBudget = "no further validation rules will be run"
 // namesField matches a complaint that names a field.
 var namesField = regexp.MustCompile(`\b(spec|metadata)\b`)
 
-// goodRefusal returns an error if the error of the API server does not help a user. Each complaint must name the field.
-// Some rules cannot be evaluated, for example because a number is out of range. At least one complaint must be about
-// something else.
+// goodRefusal returns an error if the error of the API server does not help a user. Each complaint must name the
+// field. Some complaints are only that a rule cannot be evaluated, for example because a number is out of range. At
+// least one complaint must be of another kind.
 func goodRefusal(err error) error {
 	if err == nil {
 		return nil
@@ -188,7 +189,8 @@ func goodRefusal(err error) error {
 	return nil
 }
 
-// reasons returns the complaints in an error in a fixed order. Some validations iterate over maps.
+// reasons returns the complaints in an error, sorted. Their original order is random, because some validations iterate
+// over maps.
 func reasons(err error) []string {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return slices.Sorted(slices.Values(complaints(status.Status())))
@@ -196,7 +198,7 @@ func reasons(err error) []string {
 	return []string{err.Error()}
 }
 
-// complaints returns the single complaints in an error of the API server.
+// complaints returns the individual complaints in an error of the API server.
 func complaints(status metav1.Status) []string {
 	if status.Details == nil || len(status.Details.Causes) == 0 {
 		return []string{status.Message}
@@ -211,7 +213,8 @@ func complaints(status metav1.Status) []string {
 	return list
 }
 
-// begin makes the controller create the pods of a job, and checks that the API server accepts them.
+// begin makes the controller create the pods of a job. It checks that the API server accepts the pods, or rejects them
+// because of their template.
 func (s *Survey[J]) begin(ctx context.Context, job J, answers *Answers) error {
 	asked := &dryRun{server: s.Server, refused: map[string]error{}}
 	begun, err := Begin(ctx, s.Controller, job, func(own client.Client) client.Client {
@@ -249,7 +252,7 @@ func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, re
 	case err == nil:
 		return fmt.Errorf("the controller makes pod %s invalid, although its template alone is valid: %w", name, refused)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
-		// Some admission plugins return an internal error for invalid names.
+		// The error can be an internal error, because some admission plugins return one for an invalid name.
 		answers.BadTemplates.Add(1)
 		return nil // the template alone is invalid, too
 	default:
@@ -257,8 +260,8 @@ func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, re
 	}
 }
 
-// barePod returns a pod from the template of a replica without changes by the controller. It returns nil if no replica
-// has the name.
+// barePod returns the pod of a replica as its template describes it, without other changes by the controller than the
+// restart policy Never. It returns nil if no replica has the name.
 func barePod[J framework.Job](begun Begun[J], name string) *corev1.Pod {
 	for _, role := range begun.Spec.Roles {
 		for index := range role.Replicas {

@@ -61,8 +61,8 @@ type Cluster[J framework.Job] struct {
 	Valid string
 	// ConfigFolder contains the CRD and the RBAC of the controller. Empty means ../config.
 	ConfigFolder string
-	// NetworkPolicies are the settings of the controller. If they are enabled, the controller also gets the permissions of
-	// its component networkpolicies.
+	// NetworkPolicies are the settings of the controller for NetworkPolicies. If they are enabled, the controller also
+	// gets the permissions of its kustomize component networkpolicies.
 	NetworkPolicies network.Policies
 	// HoldLeaders reports whether the controller holds the pods of leaders.
 	HoldLeaders bool
@@ -243,7 +243,7 @@ func (c *Cluster[J]) Exit(ctx context.Context, job J, name string, code int32, o
 	return pod
 }
 
-// EventReasons returns the reasons of the events of a job.
+// EventReasons returns the reasons of the events that the controllers of this project report for a job.
 func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 	GinkgoHelper()
 	var list eventsv1.EventList

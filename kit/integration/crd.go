@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdFile is the pattern of the CRD manifest of a kind in its folder config.
+// crdFile is the pattern that the CRD manifest of a kind matches, relative to its folder config.
 const crdFile = "crd/*_*.yaml"
 
 // DescribeCRD defines the specs of the shipped CRD.
@@ -36,7 +36,8 @@ func DescribeCRD() bool {
 			Expect(unlimited("spec", spec)).To(BeEmpty())
 		})
 
-		// Otherwise an old CRD would refuse each write of a new controller.
+		// If the CRD listed the valid words of a status field, an old CRD would reject the status writes of a new
+		// controller that uses more words.
 		It("accepts new words in the status", func() {
 			var crd apiextensionsv1.CustomResourceDefinition
 			Expect(yaml.Unmarshal(manifest, &crd)).To(Succeed())
@@ -52,8 +53,8 @@ func DescribeCRD() bool {
 	})
 }
 
-// enums returns the fields from a schema on that accept only some words, except the status of conditions, whose words
-// are fixed.
+// enums returns the fields at or below a schema that accept only some words. It leaves out the status of conditions,
+// whose words are fixed.
 func enums(path string, schema apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	if len(schema.Enum) > 0 && path != "status.conditions[].status" {

@@ -18,9 +18,10 @@ import (
 )
 
 // AskAboutOddJobs sends a number of odd jobs to a real API server and checks the answers. See hostile.Survey. The jobs
-// are distorted variants of the jobs in the manifests that match the patterns, and depend on the seed. With -short, it
-// sends at most 500 jobs. The test uses all processors, so it must be in a separate package, test/hostile in the module
-// of the kind, which runs in parallel with other packages. The controller is installed in the namespace.
+// are the jobs in the manifests that match the patterns, and variants of them that are distorted according to the
+// seed. With -short, AskAboutOddJobs sends at most 500 jobs. The test uses all processors. It must be in a package of
+// its own, test/hostile in the module of the kind, so that it runs in parallel with other packages. The controller is
+// installed in the namespace.
 func AskAboutOddJobs[J framework.Job](
 	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
 ) {

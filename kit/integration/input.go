@@ -52,15 +52,15 @@ func (c *Cluster[J]) ExpectAccepted(ctx context.Context, patch string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// ExpectChangeRefused is the body of a table of invalid changes. Each entry has a merge patch for the valid job before
-// its creation, a merge patch for the change, and the field and the message that the error must contain. If the first
-// patch pauses the job, the change happens when the job is Paused.
+// ExpectChangeRefused is the body of a table of invalid changes. Each entry has two merge patches, and the field and
+// the message that the error must contain. The first patch changes the valid job before its creation, and the second
+// patch is the invalid change. If the first patch pauses the job, the change happens when the job is Paused.
 func (c *Cluster[J]) ExpectChangeRefused(ctx context.Context, before, after, wantField, wantMessage string) {
 	Expect(c.change(ctx, before, after)).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
 }
 
-// ExpectChangeAllowed is the body of a table of valid changes. Each entry has two merge patches as in
-// ExpectChangeRefused.
+// ExpectChangeAllowed is the body of a table of valid changes. Each entry has two merge patches, one for the valid
+// job before its creation and one for the change, which happens as in ExpectChangeRefused.
 func (c *Cluster[J]) ExpectChangeAllowed(ctx context.Context, before, after string) {
 	Expect(c.change(ctx, before, after)).To(Succeed())
 }
@@ -79,8 +79,8 @@ const MainRestarts = "the main container cannot have restartPolicy or restartPol
 // restartOn42 is a value of restartPolicyRules as a YAML flow sequence.
 const restartOn42 = "[{action: Restart, exitCodes: {operator: In, values: [42]}}]"
 
-// BadInput returns invalid input for every job kind. The function mainContainer returns a patch that adds fields, in
-// the form of a YAML flow mapping, to the main container of type worker.
+// BadInput returns invalid input for every job kind. The function mainContainer returns a patch that adds fields to
+// the main container of the type worker. The fields are written as between the braces of a YAML flow mapping.
 func BadInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,

@@ -17,10 +17,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// labelUsers is the label of a namespace whose containers can have only certain users.
+// labelUsers is the label of a namespace in which containers can have only certain user IDs.
 const labelUsers = "test.tensorstack.dev/users"
 
-// small is the main container of a job for a namespace with rules. It meets the restricted Pod Security Standard.
+// small has the fields of a main container for a namespace with rules. The container requests few resources, and meets
+// the restricted Pod Security Standard.
 const small = `
 securityContext:
   allowPrivilegeEscalation: false
@@ -32,13 +33,14 @@ resources:
   limits: {cpu: 50m, memory: 32Mi}
 `
 
-// NamespaceSpecs defines the specs of jobs in namespaces whose rules accept the main container of each replica. So they
-// must also accept the containers that the controller adds. The jobs are the valid job with a merge patch, and have two
-// replicas. The container must be Ordered.
+// NamespaceSpecs defines the specs of jobs in namespaces with rules. If the rules accept the main container of each
+// replica, they must also accept the containers that the controller adds. The only exception is a sidecar that is too
+// small for a rule. The jobs are the valid job with the merge patch, which must result in two replicas. The Ginkgo
+// container must be Ordered.
 func (c *Cluster[J]) NamespaceSpecs(patch string) {
 	BeforeAll(func(ctx context.Context) { c.restrictUsers(ctx) })
 
-	// create creates a job in a new namespace with a rule. The YAML is merged into the main containers.
+	// create creates a job in a new namespace with a rule. The YAML in main is merged into the main containers.
 	create := func(ctx context.Context, rule namespaceRule, main string, patches ...string) J {
 		GinkgoHelper()
 		manifest, job := c.Manifest(c.ruledBy(ctx, rule), append(patches, patch)...), c.Controller.Framework.NewJob()
@@ -120,15 +122,16 @@ func (c *Cluster[J]) NamespaceSpecs(patch string) {
 type namespaceRule struct {
 	labels map[string]string
 	limits []corev1.LimitRangeItem
-	// quota is how much the containers of all pods can request, and the sum of their limits. So each container needs a
-	// request and a limit.
+	// quota limits the sum of the requests and the sum of the limits of all containers. With a quota, each container
+	// needs a request and a limit.
 	quota corev1.ResourceList
 }
 
-// limits returns the rule of a LimitRange.
+// limits returns the rule of a namespace that has a LimitRange with the items.
 func limits(items ...corev1.LimitRangeItem) namespaceRule { return namespaceRule{limits: items} }
 
-// usersInRange is the rule of a namespace in which another program chooses the users of containers, as OpenShift does.
+// usersInRange is the rule of a namespace in which another program chooses the user IDs of containers, as OpenShift
+// does.
 var usersInRange = namespaceRule{labels: map[string]string{labelUsers: "true"}}
 
 func quantities(cpu, memory string) corev1.ResourceList {
@@ -162,7 +165,8 @@ func (c *Cluster[J]) ruledBy(ctx context.Context, rule namespaceRule) string {
 	return namespace.Name
 }
 
-// restrictUsers makes the API server refuse a container with a user outside of a range, in namespaces with labelUsers.
+// restrictUsers makes the API server reject a pod in a namespace with labelUsers if a container sets a user ID below
+// 1000840000.
 func (c *Cluster[J]) restrictUsers(ctx context.Context) {
 	GinkgoHelper()
 	name := metav1.ObjectMeta{Name: "users-in-range"}

@@ -20,8 +20,9 @@ import (
 // InQueue is a patch that adds a job to the queue lab.
 const InQueue = `spec: {scheduler: {t9kScheduler: {queue: lab, priority: 70}}}`
 
-// SchedulerSpecs defines the specs of jobs with spec.scheduler.t9kScheduler. The tests act as the scheduler-controller.
-// The first spec requires that the PodGroup CRD is not installed, so the container must be Ordered.
+// SchedulerSpecs defines the specs of jobs with spec.scheduler.t9kScheduler. The tests act as the
+// scheduler-controller. The first spec requires that the PodGroup CRD is not installed, so the Ginkgo container must
+// be Ordered.
 func (c *Cluster[J]) SchedulerSpecs() {
 	It("reports that the PodGroup CRD is not installed, and creates pods once it is installed",
 		func(ctx context.Context) {

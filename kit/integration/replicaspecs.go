@@ -11,9 +11,9 @@ import (
 const newImage = "spec:\n" +
 	"  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
 
-// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have the field. Each entry contains the
-// fields of one item as a YAML flow mapping, to which a template is added. Further fields of the spec can be appended
-// to the patch.
+// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have the field. Each entry has the
+// fields of one item except the template, written as between the braces of a YAML flow mapping. ReplicaSpecs adds the
+// template. Further fields of the spec can be appended to the patch.
 func ReplicaSpecs(entries ...string) string {
 	var patch strings.Builder
 	patch.WriteString("spec:\n  replicaSpecs:\n")
@@ -23,8 +23,8 @@ func ReplicaSpecs(entries ...string) string {
 	return patch.String()
 }
 
-// MainContainer returns a patch that sets spec.replicaSpecs to one worker whose container has the given fields, in the
-// form of a YAML flow mapping.
+// MainContainer returns a patch that sets spec.replicaSpecs to one worker with one container. In addition to its name
+// and image, the container has the given fields, which are written as between the braces of a YAML flow mapping.
 func MainContainer(fields string) string {
 	return Containers("{name: main, image: training, " + fields + "}")
 }
@@ -36,8 +36,8 @@ func Containers(containers ...string) string {
 		"]}}}]}"
 }
 
-// TenDigits returns a patch that sets the fields of the workers and a long name of the job. The names of its pods are
-// valid with an index of one digit, and too long with an index of two digits.
+// TenDigits returns a patch that gives the job a long name and sets the given fields of its workers. With this name,
+// the name of a pod is valid if its index has one digit, and too long if its index has two digits.
 func TenDigits(fields string) string {
 	return "metadata: {name: a23456789-123456789-123456789-123456789-123456789-1234}\n" + ReplicaSpecs("type: worker, "+
 		fields)

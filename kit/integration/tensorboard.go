@@ -21,7 +21,7 @@ import (
 const withTensorBoard = `spec: {tensorboardSpec: {image: tb:1, trainingLogFilesets: ["t9k://pvc/logs/a"]}}`
 
 // TensorBoardSpecs defines the specs of jobs with spec.tensorboardSpec. The tests act as the tensorboard-controller.
-// The first spec requires that the TensorBoard CRD is not installed, so the container must be Ordered.
+// The first spec requires that the TensorBoard CRD is not installed, so the Ginkgo container must be Ordered.
 func (c *Cluster[J]) TensorBoardSpecs() {
 	It("trains without the TensorBoard CRD, and creates its TensorBoard once it is installed", func(ctx context.Context) {
 		job := c.Create(ctx, c.NewNamespace(ctx), withTensorBoard)
@@ -246,7 +246,8 @@ func (c *Cluster[J]) reportReady(ctx context.Context, job J, status metav1.Condi
 	Expect(c.Client.Status().Patch(ctx, reported, client.MergeFrom(base))).To(Succeed())
 }
 
-// tensorBoardSpec returns a patch that sets spec.tensorboardSpec to the fields, in the form of a YAML flow mapping.
+// tensorBoardSpec returns a patch that sets the fields of spec.tensorboardSpec. The fields are written as between the
+// braces of a YAML flow mapping.
 func tensorBoardSpec(fields string) string { return "spec: {tensorboardSpec: {" + fields + "}}" }
 
 // BadTensorBoardSpecs returns invalid values of spec.tensorboardSpec for the kinds that have the field.

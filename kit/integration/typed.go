@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// template is a pod template in YAML. It does not set metadata, container resources and divisors, which the Go types
-// nevertheless write.
+// template is a pod template in YAML. It leaves out metadata, divisors, and the resources of the main container. The
+// Go types write these fields nevertheless.
 const template = `
 spec:
   nodeSelector: {zone: a}

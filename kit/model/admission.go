@@ -13,8 +13,9 @@ import (
 // Admission changes a pod as it is created, as a mutating webhook does.
 type Admission func(*corev1.Pod)
 
-// Mesh is an Admission like the injection webhook of a service mesh. It adds one container before the containers of the
-// pod, one after them, and a sidecar among the init containers. It removes a label that the controller does not read.
+// Mesh is an Admission like the injection webhook of a service mesh. It adds one container before the containers of
+// the pod, one after them, and a sidecar before the init containers. It removes a label that the controller does not
+// read.
 func Mesh(pod *corev1.Pod) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -34,7 +35,8 @@ func (k Kind) InMesh() Kind {
 	return k
 }
 
-// TakesOff returns an Admission that applies a, unless a is nil, and then removes a label from the pod.
+// TakesOff returns an Admission that first makes the changes of the receiver, unless that is nil, and then removes a
+// label from the pod.
 func (a Admission) TakesOff(label string) Admission {
 	return func(pod *corev1.Pod) {
 		if a != nil {

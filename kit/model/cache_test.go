@@ -12,7 +12,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// ownedPod returns a pod of a job with the given resourceVersion.
+// ownedPod returns a pod that a job owns. The pod has the given resourceVersion.
 func ownedPod(version string) client.Object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "pod", ResourceVersion: version, OwnerReferences: []metav1.OwnerReference{{Name: "job", Controller: new(true)}},
@@ -26,7 +26,8 @@ func service(version string) client.Object {
 	}}
 }
 
-// without returns the object without labels. The cache does not contain such an object.
+// without removes the labels of the object and returns it. The cache of the controller does not contain such an
+// object.
 func without(object client.Object) client.Object {
 	object.SetLabels(nil)
 	return object

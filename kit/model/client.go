@@ -21,10 +21,11 @@ import (
 
 // Call is one request of a controller to the API server or to its cache.
 type Call struct {
-	// Verb is get, list, create, delete, patch, or try for the dry run of a creation. A read of sidecars has another
-	// verb, and the UIDs of their pods as the key.
+	// Verb is get, list, create, delete or patch. The dry run of a creation has the verb try, and a read of sidecars the
+	// verb "read the progress of".
 	Verb string
-	// Resource and Key identify the object. The key of a list is its kind.
+	// Resource and Key identify the object. The key of a list is its kind. A read of sidecars has no resource, and its
+	// key has the UIDs of the pods.
 	Resource Resources
 	Key      string
 }
@@ -40,7 +41,7 @@ type Answer struct {
 	Call Call
 	Err  error
 	// Object is the object that was read or patched, or the pod that was created. Pods are the pods that were listed.
-	// They are shared with other states and must not be changed.
+	// The states of the cluster share these objects, so they must not be changed.
 	Object client.Object
 	Pods   []*corev1.Pod
 	// Readings are the readings of sidecars.
@@ -57,8 +58,8 @@ type Server interface {
 	Write(call Call, write Write) Answer
 }
 
-// NewClient returns the client of a controller, which reads from a cache. It implements only the methods that a
-// reconciler calls.
+// NewClient returns the client of a controller. The client reads from the cache, and implements only the methods that
+// a reconciler calls.
 func NewClient(scheme *runtime.Scheme, server Server) client.Client {
 	return modelClient{reader: reader{scheme: scheme, read: server.ReadCache, cached: true}, server: server}
 }
@@ -121,7 +122,7 @@ func metadataOf(object client.Object, like *metav1.PartialObjectMetadata) client
 	}}
 }
 
-// List implements client.Reader for pods. The cluster has no PriorityClasses.
+// List implements client.Reader for pods. A list of PriorityClasses is empty, because the cluster has none.
 func (r reader) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	if _, ok := into.(*schedulingv1.PriorityClassList); ok {
 		return nil
@@ -233,7 +234,7 @@ func (w statusWriter) Patch(
 // patch applies a patch and copies the result into the object.
 func (c modelClient) patch(object client.Object, do func(*Cluster) error) error {
 	answer := c.write("patch", Write{Object: object, Do: do})
-	if answer.Err == nil && answer.Object != nil { // nil if the patch removed the last finalizer of a pod
+	if answer.Err == nil && answer.Object != nil { // nil if removing the last finalizer also removed the pod
 		copyInto(object, answer.Object)
 	}
 	return answer.Err
@@ -253,7 +254,7 @@ func AnswerTo(call Call, cluster *Cluster, write Write) Answer {
 	return answer
 }
 
-// Client returns a client of the cluster without faults and without a stale cache.
+// Client returns a client of the cluster. No fault happens to its calls, and its cache is never stale.
 func (c *Cluster) Client() client.Client { return NewClient(c.scheme, &reliable{cluster: c}) }
 
 // reliable is a server without faults.

@@ -23,21 +23,21 @@ import (
 )
 
 // Cluster is a model of the API server. It covers the behavior that a job controller observes: resource versions,
-// generations, preconditions and graceful deletion. It keeps every earlier state, so that a cache can lag by any number
-// of writes. The integration tests of the controllers check this behavior against a real API server.
+// generations, preconditions and graceful deletion. It keeps its state after each write, so that a cache can lag by
+// any number of writes. The integration tests of the controllers check this behavior against a real API server.
 //
 // The fake client of controller-runtime does not fit, because it ignores the UID precondition of a deletion and deletes
 // without a grace period.
 type Cluster struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
-	// specOf returns the spec of a job. If set, each new pod gets MembersAnnotation.
+	// specOf returns the spec of a job. Nil means that new pods do not get MembersAnnotation.
 	specOf func(framework.Job) framework.JobSpec
-	// admission changes pods as they are created. Nil changes nothing.
+	// admission changes the pods of the job as they are created. Nil changes nothing.
 	admission Admission
-	// states holds the objects of the cluster after each write. The objects never change.
+	// states holds the objects at the start and after each write. The objects in a state never change.
 	states []Objects
-	// versions is the number of states before the first one in states.
+	// versions is the number of writes before the first of these states. The next resource version follows from it.
 	versions int
 	uids     int
 	// trainings are the trainings of pods that can report their progress.
@@ -67,11 +67,12 @@ type Snapshot struct {
 	versions, uids int
 }
 
-// MembersAnnotation holds the number of replicas that the job had when a pod was created. A law uses the annotation to
-// distinguish gangs. The controller does not read it.
+// MembersAnnotation is the annotation of a pod that holds the number of replicas of the job when the pod was created.
+// A law uses it to detect pods that were created for different sizes of the job. The controller does not read it.
 const MembersAnnotation = "conformance/members"
 
-// AskedAnnotation holds the attempt that the controller requested for a pod, if admission changed the attempt label.
+// AskedAnnotation is the annotation of a pod whose attempt label was changed by admission. It holds the attempt that
+// the controller requested.
 const AskedAnnotation = "conformance/asked"
 
 // NewCluster returns an empty cluster.
@@ -97,7 +98,7 @@ func (c *Cluster) Snapshot() Snapshot {
 
 func (c *Cluster) now() metav1.Time { return metav1.NewTime(c.clock.Now()).Rfc3339Copy() }
 
-// Revision returns the number of the current state, from 0.
+// Revision returns the number of the current state. The state at the start has the number 0.
 func (c *Cluster) Revision() int { return len(c.states) - 1 }
 
 // Live returns the current objects of the cluster.
@@ -187,9 +188,9 @@ func (c *Cluster) Create(object client.Object) error {
 	return nil
 }
 
-// Remove deletes an object as the API server does. A pod that is bound to a node and has not ended gets its grace
-// period, and stays until the kubelet confirms the deletion. Remove returns NotFound if the object does not exist, and
-// Conflict if a precondition does not hold.
+// Remove deletes an object as the API server does. A pod with a grace period or a finalizer stays and is only marked
+// as being deleted. A pod has no grace period if it is not bound to a node, has ended, or the options set the period
+// to 0. Remove returns NotFound if the object does not exist, and Conflict if a precondition does not hold.
 func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) error {
 	key := c.keyOf(object)
 	current := c.Live()[key]
@@ -257,13 +258,15 @@ func (c *Cluster) Change(pod *corev1.Pod, change func(*corev1.Pod)) {
 	c.put(c.keyOf(pod), changed)
 }
 
-// Annotate changes an object in a way that does not enqueue a reconcile.
+// Annotate simulates a change of an annotation: the object only gets a new resource version. Such a change of a job
+// does not enqueue a reconcile.
 func (c *Cluster) Annotate(object client.Object) { c.put(c.keyOf(object), copyOf(object)) }
 
 // Put replaces an object.
 func (c *Cluster) Put(object client.Object) { c.put(c.keyOf(object), object) }
 
-// copyOf returns a shallow copy of an object. States share the data behind the fields, which saves memory.
+// copyOf returns a shallow copy of an object. The copy shares the data behind pointers, maps and slices with the
+// object, which saves memory.
 func copyOf[T client.Object](object T) T {
 	value := reflect.New(reflect.TypeOf(object).Elem())
 	value.Elem().Set(reflect.ValueOf(object).Elem())

@@ -9,10 +9,12 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// PriorityClassName is the priority class of all pods of PodGroups in the model.
+// PriorityClassName is the priority class that the scheduler-controller of the model sets for the pods of each
+// PodGroup.
 const PriorityClassName = "priority-of-the-group"
 
-// QueueClosedMessage is the message of the condition Admitted of a PodGroup whose queue is closed.
+// QueueClosedMessage is the message for a closed queue. The condition Admitted of a PodGroup and the condition
+// QuotaReserved of a Workload have it.
 const QueueClosedMessage = "the queue is closed"
 
 // Unconsidered returns the job's PodGroup if the scheduler-controller has not processed its current generation, and nil
@@ -25,8 +27,9 @@ func (o Objects) Unconsidered() *schedulerv1beta1.PodGroup {
 	return group
 }
 
-// ConsiderNew makes the scheduler-controller process the PodGroup of the job if the PodGroup is new or has changed, and
-// Kueue the Workload of the job. It reports whether one of them was processed.
+// ConsiderNew makes the scheduler-controller process the PodGroup of the job if the PodGroup is new or has changed.
+// Otherwise, it makes Kueue process the Workload of the job. ConsiderNew reports whether one of the two objects was
+// processed.
 func (c *Cluster) ConsiderNew(closed bool) bool {
 	if c.Live().Unconsidered() == nil {
 		return c.ConsiderWorkload(closed)

@@ -1,7 +1,7 @@
-// Package model simulates the environment of a job controller: the API server and the caches that follow it, kubelets,
-// the scheduler-controller, the garbage collector, and the users of the job. The package defines the actions of each
-// component, the faults that can occur, and the laws, which are invariants that hold under every fault. The packages
-// conformance and explore decide when the actions and faults happen.
+// Package model simulates the environment of a job controller: the API server and the caches that follow it,
+// kubelets, the scheduler, the scheduler-controller, Kueue, the garbage collector, and the users of the job. The
+// package defines the actions of each component, the faults that can occur, and the laws, which are invariants that
+// hold under every fault. The packages conformance and explore decide when the actions and faults happen.
 //
 // The integration tests of the controllers check the model of the API server against a real API server.
 package model

@@ -5,17 +5,17 @@ import (
 )
 
 // Effect is a fault that a write of the controller meets. Faults of reads are in cache.go, and faults of pods are in
-// mishaps.go. A controller can also stop between any two of its calls. The text of an effect is printed before the
-// write, such as "the controller stops after write 3 of 9".
+// mishaps.go. A controller can also stop between any two of its calls. In a message, the text of an effect precedes
+// the name of the write, as in "the controller stops after write 3 of 9".
 type Effect string
 
 // The effects.
 const (
-	// Stop lets the write succeed and ends the process directly after it.
+	// Stop ends the process directly after the write has succeeded.
 	Stop Effect = "the controller stops after"
 	// Refuse makes the API server fail before the write takes effect.
 	Refuse Effect = "the API server fails before"
-	// Lose lets the write take effect, but the response is lost and the cache does not have the write yet.
+	// Lose loses the response to a write that takes effect. The cache does not have the write yet.
 	Lose Effect = "the API server loses its response to"
 	// Postpone gives the controller a timeout. The API server makes the write later, or never.
 	Postpone Effect = "the API server times out and delays"

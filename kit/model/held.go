@@ -28,7 +28,7 @@ func (k Kind) HoldingLeaders() Kind {
 	return k
 }
 
-// IsLetGo reports whether only finalizers keep an object that is being deleted. Its grace period is over.
+// IsLetGo reports whether an object is being deleted, its grace period is over, and only its finalizers keep it.
 func IsLetGo(object client.Object) bool {
 	return object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) > 0 &&
 		ptr.Deref(object.GetDeletionGracePeriodSeconds(), 1) == 0
@@ -47,9 +47,9 @@ func (c *Cluster) shortenGrace(key string, pod *corev1.Pod) {
 	c.put(key, pod)
 }
 
-// patchPod applies a strategic merge patch that removes finalizers from a pod. Without its last finalizer, a pod that
-// is being deleted and whose grace period is over is removed. patchPod returns NotFound if the pod does not exist, and
-// Conflict if the resourceVersion in the patch is not the current one.
+// patchPod applies a strategic merge patch that removes finalizers from a pod. If the pod is being deleted and its
+// grace period is over, the removal of the last finalizer removes the pod. patchPod returns NotFound if the pod does
+// not exist, and Conflict if the resourceVersion in the patch is not the current one.
 func (c *Cluster) patchPod(pod *corev1.Pod, patch client.Patch) error {
 	key := c.keyOf(pod)
 	current, ok := c.Live()[key].(*corev1.Pod)
@@ -87,8 +87,8 @@ func (c *Cluster) patchPod(pod *corev1.Pod, patch client.Patch) error {
 	return nil
 }
 
-// isIndexed reports whether an index of the controller has a pod under the required value. The controller has two
-// indexes: pods by the UID of their owner, and held pods by the name of their job.
+// isIndexed reports whether a list by the required field and value contains a pod. The controller has two indexes:
+// pods by the UID of their owner, and held pods by the name of their job.
 func isIndexed(pod *corev1.Pod, by fields.Requirement) bool {
 	owner := metav1.GetControllerOf(pod)
 	switch {

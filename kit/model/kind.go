@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/manager"
 )
 
-// Kind is a job kind without its type parameter.
+// Kind describes a job kind and its controller. In contrast to manager.Controller, it has no type parameter.
 type Kind struct {
 	// Name of the kind.
 	Name string
@@ -64,8 +64,8 @@ func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J)
 }
 
 // Runs reports whether the kind supports a shape. A shape with a TensorBoard needs a kind that has TensorBoards. A
-// shape that reports progress needs a kind that does so. An elastic shape needs a kind that scales, and also a
-// rendezvous if the shape has no restart scope.
+// shape that reports progress needs a kind whose trainings can report their progress. An elastic shape needs a kind
+// that scales. If the elastic shape has no restart scope, the kind must also have a rendezvous.
 func (k Kind) Runs(s Shape) bool {
 	job := k.newJob(s)
 	if _, ok := job.(framework.TensorBoardJob); s.TensorBoard != nil && !ok {

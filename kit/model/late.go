@@ -29,12 +29,12 @@ type LateWrite struct {
 	Call Call
 }
 
-// Late returns the write as a delayed write.
+// Late returns the write as a delayed write. An object that the delayed write creates has LateAnnotation.
 func (w Write) Late(call Call) *LateWrite {
 	if call.Verb == "create" {
 		sent := deepCopyOf(w.Object)
 		w.Do = func(c *Cluster) error {
-			object := deepCopyOf(sent) // several executions can make the write
+			object := deepCopyOf(sent) // each execution that makes the write needs its own copy
 			annotations := map[string]string{LateAnnotation: "true"}
 			maps.Copy(annotations, object.GetAnnotations())
 			object.SetAnnotations(annotations)
@@ -57,7 +57,8 @@ func deepCopyOf(object client.Object) client.Object {
 	return object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // the copy of a client.Object is one
 }
 
-// IsLate reports whether a delayed write created the object. The laws about the time of a creation do not apply to it.
+// IsLate reports whether a delayed write created the object. The laws about the time of a creation do not apply to
+// such an object.
 func IsLate(object metav1.Object) bool { return object.GetAnnotations()[LateAnnotation] != "" }
 
 // Writer describes who makes a write.
@@ -65,10 +66,11 @@ type Writer struct {
 	// IsController reports whether the controller makes the write.
 	IsController bool
 	// Unseen is the pod that a delayed write created since the last reconcile began. Empty means none. The pod can belong
-	// to an earlier attempt, and a new peer can meet it. No controller can prevent that, so the laws about pods that meet
-	// exempt the pod. The exemption ends with the next reconcile, which must see the pod.
+	// to an earlier attempt, and the controller can create a peer while the pod exists. No controller can prevent that,
+	// so the laws about pods that exist at the same time exempt this pod. The exemption ends when the next reconcile
+	// begins, because that reconcile must see the pod.
 	Unseen types.UID
-	// Trainings are the trainings of pods at the time of the write, which is Now.
+	// Trainings are the trainings of pods at Now, the time of the write.
 	Trainings Trainings
 	Now       time.Time
 }

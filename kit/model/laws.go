@@ -27,8 +27,8 @@ type Reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// CheckLaws reports the laws that a write violates. Laws are invariants that hold for every write, whatever faults came
-// before. Some laws apply only to writes of the controller. The objects are the state after the write.
+// CheckLaws reports the laws that a write violates. Laws are invariants that hold for every write, whatever faults
+// came before. Some laws apply only to writes of the controller. The parameter now has the objects after the write.
 func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	t.Helper()
 	if by.IsController {
@@ -77,7 +77,8 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	}
 }
 
-// checkCreation checks that the creation of a pod is allowed. The controller cannot know about the unseen pod.
+// checkCreation checks that the creation of a pod is allowed. The check ignores the pod with the UID unseen, because
+// the controller cannot know about that pod.
 func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	job := now.Job()
@@ -92,7 +93,8 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 	if spec.RunMode.Pausing() {
 		t.Errorf("pod %s is created although the job must pause", pod.Name)
 	}
-	// The first status of such a job can be delayed until its replicas run.
+	// The controller can delay the first status of a job until the replicas run, unless the job is elastic, is in a queue
+	// or has a deadline.
 	firstMayWait := spec.Elastic == nil && spec.Scheduler == nil && spec.RunPolicy.ActiveDeadlineSeconds == nil
 	if !isListed(status, pod.Name) && (status.ObservedGeneration > 0 || !firstMayWait) {
 		t.Errorf("pod %s is created before its replica is in the status", pod.Name)
@@ -111,7 +113,8 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 		if IsRelabelled(other) || other.UID == pod.UID || other.UID == unseen {
 			continue
 		}
-		// A pod without the attempt label still belongs to its attempt. A stale cache shows the pod with the label.
+		// If admission removed the attempt label of the other pod, its annotation has the attempt. If a user removed the
+		// label later, the attempt of the pod is unknown here, and the law does not apply.
 		made := cmp.Or(other.Annotations[AskedAnnotation], AttemptLabel(other))
 		if of, _, _ := strings.Cut(made, "."); of != "" && of != fmt.Sprint(status.Attempt+status.Pauses+status.Evictions) {
 			t.Errorf("pod %s is created while pod %s of an earlier attempt of the whole job exists: %s",
@@ -126,7 +129,7 @@ func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen type
 }
 
 // IsRelabelled reports whether a user or admission changed the labels by which the controller finds a pod. The
-// controller finds such a pod only when it needs the name of the pod.
+// controller finds such a pod only when it needs the name of the pod for a new pod.
 func IsRelabelled(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return pod.Labels[batchv1beta1.LabelJobKind] != owner.Kind || pod.Labels[batchv1beta1.LabelJobName] != owner.Name
@@ -177,9 +180,9 @@ func checkGroupCreation(t Reporter, k Kind, now Objects) {
 	}
 }
 
-// checkDeletion checks that the controller does not delete a pod of the current attempt, unless the pod avoids a node
-// that the job no longer avoids. Once the end of the job is decided, it checks that the controller deletes only pods
-// that the cleanUpPolicy does not keep for their logs.
+// checkDeletion checks that the controller does not delete a pod of the current attempt. The exception is a pod that
+// has no node and that avoids a node which the job no longer avoids. Once the end of the job is decided, another rule
+// applies: the controller deletes only pods that the cleanUpPolicy does not keep for their logs.
 func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
@@ -192,7 +195,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
 			t.Errorf("the clean-up deletes pod %s in phase %s, but the cleanUpPolicy keeps it", pod.Name, pod.Status.Phase)
 		}
-	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // no attempt has begun since the pause
+	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // a pause before the job starts begins no new attempt
 	case isReplaced(status, pod):
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
 		t.Errorf("the controller deletes pod %s of the current attempt", pod.Name)
@@ -203,8 +206,8 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 // are being deleted are exempt, because they have already read the Secret. Elastic jobs are exempt, because replicas
 // that an elastic job has given up can still run when the job ends. Pods of an earlier attempt that a delayed write
 // created are exempt, because the cleanUpPolicy None keeps them. Relabelled pods are exempt, because the controller
-// does not find one whose name the job no longer needs, such as after a user has reduced the replicas of a job that
-// pauses.
+// finds such a pod only if the job needs its name. After a user has reduced the replicas of a paused job, for example,
+// the job no longer needs some names.
 func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	_, isSecret := change.Before.(*corev1.Secret)
@@ -222,7 +225,7 @@ func checkSecretDeletion(t Reporter, k Kind, now Objects, change Change) {
 }
 
 // checkTensorBoardCreation checks that a TensorBoard is created only for a job that specifies one and whose end is not
-// decided. The status must mention the TensorBoard first, so that the controller finds it again after any fault.
+// decided. The status must already mention the TensorBoard, so that the controller finds it again after any fault.
 func checkTensorBoardCreation(t Reporter, now Objects) {
 	t.Helper()
 	job, ok := now.Job().(framework.TensorBoardJob)
@@ -237,8 +240,8 @@ func checkTensorBoardCreation(t Reporter, now Objects) {
 	}
 }
 
-// checkFinish checks that a finished job has the end that was decided, and that no pod runs that the controller could
-// have seen.
+// checkFinish checks that the conditions of a finished job match its phase. Unless the cleanUpPolicy is None, it also
+// checks that no pod runs that the controller could have seen.
 func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func(*corev1.Pod) bool) {
 	t.Helper()
 	status := *job.JobStatus()
@@ -346,7 +349,7 @@ func countRestarts(status batchv1beta1.JobStatus) int32 {
 	return restarts
 }
 
-// checkDecided checks that a status keeps the decided end of the job and all counts.
+// checkDecided checks that a status keeps the decided end of the job, its failures and all counts.
 func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 	t.Helper()
 	for _, condition := range []string{batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ConditionFailureTarget} {
@@ -375,7 +378,7 @@ func AttemptOf(status batchv1beta1.JobStatus, name string) string {
 	return all
 }
 
-// isListed reports whether the status lists a replica of the name.
+// isListed reports whether the status lists a replica with the given name.
 func isListed(status batchv1beta1.JobStatus, name string) bool {
 	return slices.ContainsFunc(status.Tasks, func(task batchv1beta1.TaskStatus) bool {
 		return slices.ContainsFunc(task.Replicas, func(r batchv1beta1.ReplicaStatus) bool { return r.Name == name })

@@ -14,7 +14,7 @@ import (
 // Mishap is an event that can happen to a pod. It returns an error if the API server rejects the change.
 type Mishap func(*Cluster, *corev1.Pod) error
 
-// changes returns a mishap that changes the status of the pod.
+// changes returns a mishap that changes the status of the pod or binds the pod to a node.
 func changes(how func(*corev1.Pod, time.Time)) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		c.Change(pod, func(p *corev1.Pod) { how(p, c.clock.Now()) })
@@ -22,7 +22,7 @@ func changes(how func(*corev1.Pod, time.Time)) Mishap {
 	}
 }
 
-// then returns a mishap that is followed by the next one.
+// then returns a mishap that consists of two mishaps: the receiver and the next one.
 func (m Mishap) then(next Mishap) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		if err := m(c, pod); err != nil {
@@ -41,12 +41,12 @@ func Exits(code int32, output string) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Exit(p, code, output, at) })
 }
 
-// stops ends all containers of the pod, the main one with an exit code.
+// stops ends all containers of the pod. The main container ends with the given exit code, and the others by SIGTERM.
 func stops(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.Stop(p, code, at) })
 }
 
-// EndsSidecars ends the other containers of the pod with an exit code.
+// EndsSidecars ends all containers of the pod except its main container. They end with the given exit code.
 func EndsSidecars(code int32) Mishap {
 	return changes(func(p *corev1.Pod, at time.Time) { kubelet.EndSidecars(p, code, at) })
 }
@@ -67,30 +67,32 @@ func LosesLabel(label string) Mishap {
 }
 
 var (
-	// Runs binds the pod to a separate node and starts its containers.
+	// Runs binds the pod to a node of its own and starts its containers.
 	Runs = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeOf(p), at) })
 	// IsRejected makes the kubelet reject the pod before its containers start.
 	IsRejected = changes(func(p *corev1.Pod, _ time.Time) { kubelet.Reject(p, nodeOf(p)) })
 	// RunsOutOfMemory makes the kernel kill the main container because of its memory limit.
 	RunsOutOfMemory = changes(kubelet.KillForMemory)
-	// RunsOutOfStorage evicts the pod because it exceeds its ephemeral-storage limit.
+	// RunsOutOfStorage makes the kubelet evict the pod because it exceeds its ephemeral-storage limit.
 	RunsOutOfStorage = changes(kubelet.EvictForStorage)
-	// IsShutDown shuts down the node. The program saves its work and exits with 0.
+	// IsShutDown shuts down the node of the pod. The program saves its work and exits with 0.
 	IsShutDown = changes(kubelet.ShutDownNode)
-	// LosesItsContainers restarts the node without a shutdown.
+	// LosesItsContainers restarts the node of the pod without a graceful shutdown, so that nobody knows how the
+	// containers ended.
 	LosesItsContainers = changes(kubelet.LoseContainers)
 	// IsDeleted deletes the pod gracefully, as a user can do.
 	IsDeleted = removes(client.DeleteOptions{})
-	// Vanishes deletes the pod by force, so that the controller sees no trace of it.
+	// Vanishes deletes the pod by force. Unless a finalizer keeps the pod, nothing is left of it.
 	Vanishes = removes(client.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	// IsPreempted makes the scheduler preempt the pod.
 	IsPreempted = changes(kubelet.Preempt).then(IsDeleted)
-	// LosesItsNode makes the node of the pod unreachable.
+	// LosesItsNode makes the node of the pod unreachable, so that Kubernetes deletes the pod. No kubelet confirms the
+	// deletion.
 	LosesItsNode = changes(kubelet.LoseNode).then(IsDeleted)
 )
 
-// Ends returns the next step of a kubelet for a pod that is being deleted: it stops the containers, and then removes
-// the pod. Ends returns nil if the kubelet has nothing to do or the node is unreachable.
+// Ends returns the next action of the kubelet on a pod that is being deleted. First the kubelet stops the containers,
+// and then it removes the pod. Nil means that the kubelet has nothing to do or that the node is unreachable.
 func Ends(pod *corev1.Pod) Mishap {
 	switch {
 	case pod.DeletionTimestamp == nil || IsHeldByLostNode(pod):
@@ -100,7 +102,7 @@ func Ends(pod *corev1.Pod) Mishap {
 	case pod.Status.Phase != corev1.PodRunning:
 		return Vanishes
 	case pod.Labels[batchv1beta1.LabelReplicaIndex] == "0":
-		return stops(0) // this program handles SIGTERM and saves its work
+		return stops(0) // the program of index 0 handles SIGTERM and saves its work
 	default:
 		return stops(kubelet.ExitTerminated) // the other programs do not handle SIGTERM
 	}

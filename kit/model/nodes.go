@@ -22,7 +22,7 @@ const (
 	DeviceID       corev1.ResourceID   = "GPU-1"
 )
 
-// maxAvoidedNodes is how many nodes a job avoids.
+// maxAvoidedNodes is the maximum number of nodes that a job avoids.
 const maxAvoidedNodes = 16
 
 // withDevice returns a mishap that changes the health of the device of the pod.
@@ -38,7 +38,7 @@ var (
 	ForgetsItsDevice = withDevice(kubelet.ForgetDevice)
 	// GetsItsDeviceBack makes the device of the pod healthy.
 	GetsItsDeviceBack = withDevice(kubelet.RepairDevice)
-	// HasTaintedDevice evicts the pod because one of its devices has a taint.
+	// HasTaintedDevice makes Kubernetes evict the pod because one of its devices has a taint.
 	HasTaintedDevice = changes(kubelet.TaintDevice).then(IsDeleted)
 	// FindsNoNode makes the scheduler report that the pod fits on no node.
 	FindsNoNode = changes(kubelet.FindNoNode)
@@ -46,10 +46,10 @@ var (
 	RunsOnSharedNode = changes(func(p *corev1.Pod, at time.Time) { kubelet.Run(p, nodeFor(p, "shared-node"), at) })
 )
 
-// nodeOf returns the separate node of the pod. If the pod avoids this node, it is another node of the same pod.
+// nodeOf returns a node that the pod does not avoid and on which no other replica runs.
 func nodeOf(pod *corev1.Pod) string { return nodeFor(pod, "node-of-"+pod.Name) }
 
-// nodeFor returns the name if the pod does not avoid the node of this name. Otherwise it returns another node.
+// nodeFor returns the given name, or the name with a number if the pod avoids the node with the given name.
 func nodeFor(pod *corev1.Pod, name string) string {
 	avoided, _ := NodesAvoidedBy(pod)
 	node := name
@@ -59,8 +59,9 @@ func nodeFor(pod *corev1.Pod, name string) string {
 	return node
 }
 
-// NodesAvoidedBy returns the nodes that a pod avoids, sorted by name. It returns false if the alternative terms of the
-// pod do not avoid the same nodes, so that the pod can run on a node that only some of them avoid.
+// NodesAvoidedBy returns the nodes that a pod avoids, sorted by name. The alternative terms of the node affinity
+// should all avoid the same nodes. If they do not, the pod can run on a node that only some terms avoid: isSame is
+// then false, and the result has the nodes that the first term avoids.
 func NodesAvoidedBy(pod *corev1.Pod) (nodes []string, isSame bool) {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return nil, true
@@ -112,8 +113,8 @@ func avoidedNode(status batchv1beta1.JobStatus, name string) *batchv1beta1.Avoid
 	return nil
 }
 
-// checkAvoidance checks that a new pod avoids the nodes in status.avoidedNodes, and no others. The pods of a job whose
-// nodes Kueue assigns avoid none.
+// checkAvoidance checks that a new pod avoids exactly the nodes in status.avoidedNodes, and that its annotation names
+// the oldest of them. If Kueue assigns the nodes of the job's pods, the new pod must avoid no node.
 func checkAvoidance(t Reporter, now Objects, pod *corev1.Pod) {
 	t.Helper()
 	job := now.Job()
@@ -141,19 +142,19 @@ func checkAvoidance(t Reporter, now Objects, pod *corev1.Pod) {
 	}
 }
 
-// isReplaced reports whether the controller can delete a pod of the current attempt: the pod has no node and avoids a
-// node that the job does not avoid.
+// isReplaced reports whether the controller may delete a pod although it is of the current attempt: the pod has no
+// node, and the job no longer avoids the node in the pod's annotation.
 func isReplaced(status batchv1beta1.JobStatus, pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && AvoidsNodes(pod) &&
 		avoidedNode(status, pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) == nil
 }
 
-// NewNodeFaults returns the failures that a change of a status records and that a node or one of its devices caused.
+// NewNodeFaults returns the failures that a status change adds and whose cause is a node or one of its devices.
 func NewNodeFaults(before, after batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	return slices.DeleteFunc(newFailures(before, after), func(f batchv1beta1.ReplicaFailure) bool { return !isFault(f) })
 }
 
-// newFailures returns the failures that a change of a status records. They are the first ones.
+// newFailures returns the failures that a status change adds. New failures are at the beginning of the list.
 func newFailures(before, after batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	for n := range after.Failures {
 		kept := after.Failures[n:]
@@ -168,11 +169,13 @@ func isFault(failure batchv1beta1.ReplicaFailure) bool { return policy.IsNodeFau
 
 // checkNodes checks a status write that records faults of nodes or changes the avoided nodes.
 //
-//   - A fault of a node does not count. A device ends a replica that runs only if the replica is restarted.
-//   - The status has each avoided node once, and at most 16.
-//   - A node is added when the status records a second fault of it. The pod that met the second fault was created after
-//     the first one. If the same replica met both faults, the node is always added.
-//   - A node is removed only if its time is over, the list is full, or the job does not avoid nodes.
+//   - A fault of a node does not count. An unhealthy device ends a running replica only if the replica is then
+//     restarted.
+//   - The status has at most 16 avoided nodes, and each of them only once.
+//   - A node is added only when the status records a second fault of the node. The pod that met the second fault must
+//     not have been on the node at the time of the first fault. If the same replica met both faults, the node must be
+//     added, unless new pods of the job cannot avoid nodes.
+//   - A node is removed only if its time is over, the list is full, or new pods of the job can no longer avoid nodes.
 func checkNodes(t Reporter, k Kind, now Objects, before, after batchv1beta1.JobStatus, by Writer) {
 	t.Helper()
 	spec := k.SpecOf(now.Job())
@@ -218,7 +221,8 @@ func checkNodes(t Reporter, k Kind, now Objects, before, after batchv1beta1.JobS
 	}
 }
 
-// checkAddition checks that two faults of a node are recorded when the job begins to avoid the node.
+// checkAddition checks that two faults of a node are recorded when the job begins to avoid the node. The pod that met
+// the second fault must not have been on the node at the time of the first fault.
 func checkAddition(
 	t Reporter, now Objects, before batchv1beta1.JobStatus, faults []batchv1beta1.ReplicaFailure,
 	node batchv1beta1.AvoidedNode,
@@ -237,7 +241,7 @@ func checkAddition(
 		node.Name, faults, before.Failures)
 }
 
-// wasThere reports whether the pod of the second failure existed at the time of the first one, on the same node.
+// wasThere reports whether the pod of the second failure already existed on the node at the time of the first failure.
 func wasThere(now Objects, second, first batchv1beta1.ReplicaFailure) bool {
 	return slices.ContainsFunc(now.Pods(), func(pod *corev1.Pod) bool {
 		return pod.Name == second.Replica && pod.Spec.NodeName == second.Node && pod.CreationTimestamp.Before(&first.Time)
@@ -246,8 +250,8 @@ func wasThere(now Objects, second, first batchv1beta1.ReplicaFailure) bool {
 
 // CheckNodes checks the nodes and devices of a job at rest.
 //
-//   - No replica runs with an unhealthy device, if it can be restarted.
-//   - No pod waits for a node that it avoids.
+//   - No replica that can be restarted runs with an unhealthy device.
+//   - No pod that avoids nodes is unschedulable.
 func CheckNodes(k Kind, o Objects) (wrong []string) {
 	job := o.Job()
 	spec, status := k.SpecOf(job), *job.JobStatus()

@@ -36,7 +36,7 @@ func (o Objects) Job() framework.Job {
 	return nil
 }
 
-// Pods returns the pods of the job by index.
+// Pods returns the pods of the job, sorted by name.
 func (o Objects) Pods() []*corev1.Pod {
 	return slices.DeleteFunc(ListOf[*corev1.Pod](o), func(p *corev1.Pod) bool { return !owned(p) })
 }
@@ -71,7 +71,7 @@ func (o Objects) with(key string, object client.Object) Objects {
 	return changed
 }
 
-// ListOf returns the objects of a type, sorted by name.
+// ListOf returns the objects of a type, sorted by Key.
 func ListOf[T client.Object](o Objects) []T {
 	var found []T
 	for _, key := range slices.Sorted(maps.Keys(o)) {
@@ -151,7 +151,7 @@ func resourceOfKind(kind string) Resources {
 	return Jobs
 }
 
-// kindNames are the kinds of all objects except jobs.
+// kindNames maps each resource except Jobs to the kind of its objects.
 var kindNames = map[Resources]string{
 	Pods: "Pod", Services: "Service", PodGroups: "PodGroup", TensorBoards: "TensorBoard",
 	NetworkPolicies: "NetworkPolicy", Workloads: "Workload", Secrets: "Secret", ResourceQuotas: "ResourceQuota",

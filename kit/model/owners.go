@@ -16,10 +16,10 @@ var somebodyElse = metav1.OwnerReference{
 	APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "other", Controller: new(true),
 }
 
-// SomebodyElse is the text for the other owner in messages of the reason NameConflict.
+// SomebodyElse is the text for somebodyElse in messages with the reason NameConflict.
 const SomebodyElse = "Deployment other (UID other)"
 
-// Foreign returns an object of a resource that has the given name and another owner than the job.
+// Foreign returns an object of the given resource and name whose owner is not the job.
 func Foreign(of Resources, name string) client.Object {
 	var object client.Object
 	switch of {
@@ -42,7 +42,7 @@ func Foreign(of Resources, name string) client.Object {
 	return object
 }
 
-// Foreign returns the objects of a resource that have another owner than the job.
+// Foreign returns the objects of a resource whose owner is not the job.
 func (o Objects) Foreign(of Resources) []client.Object {
 	var found []client.Object
 	for _, object := range ListOf[client.Object](o.Of(of)) {
@@ -58,7 +58,7 @@ func owned(object client.Object) bool {
 	return metav1.GetControllerOf(object) != nil && !isForeign(object)
 }
 
-// isForeign reports whether an object has another owner than the job.
+// isForeign reports whether an object has an owner that is not the job.
 func isForeign(object client.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID == somebodyElse.UID

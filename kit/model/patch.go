@@ -46,7 +46,8 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	}
 	patched := copyOf(current)
 	*patched.JobStatus() = status
-	// The status of the TensorBoard is a separate field next to the JobStatus.
+	// The status of the TensorBoard is not a field of JobStatus, but a separate field next to it in the status of the
+	// job.
 	type beside struct {
 		TensorBoard *batchv1beta1.DependentStatus `json:"tensorboard,omitempty"`
 	}

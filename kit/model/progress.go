@@ -22,12 +22,12 @@ func ChangesOnlyProgress(before, after batchv1beta1.JobStatus) bool {
 // CheckProgress checks the progress in the status of a job at rest.
 //
 //   - If the policy is Restart, no training is stalled.
-//   - If it is Notify, the condition Stalled is True if the training is stalled, and not True if the controller knows
-//     that the training is not stalled.
-//   - The condition is not True while the replicas of the job are stopped. When the job has finished, it is True only
-//     if the stall ended the job.
-//   - The status shows the last report of each pod that runs. If the job has succeeded, it shows the one with which the
-//     leader ended.
+//   - If the policy is Notify, the condition Stalled is True if the training is stalled, and not True if the
+//     controller knows that the training is not stalled.
+//   - The condition is not True while the replicas of the job are stopped. When the job has finished, the condition is
+//     True only if a stall ended the job.
+//   - While the job runs, the status shows the last report, unless the controller has lost its reading. If the job
+//     has succeeded, the status shows the last report of the leader.
 func CheckProgress(k Kind, o Objects, trainings Trainings, now time.Time) (wrong []string) {
 	job := o.Job()
 	spec, status := k.SpecOf(job), *job.JobStatus()
@@ -74,7 +74,8 @@ func CheckProgress(k Kind, o Objects, trainings Trainings, now time.Time) (wrong
 	return wrong
 }
 
-// lastStep returns the step in the state with which the sidecar of a pod ended. 0 means none.
+// lastStep returns the step in the termination message of the progress sidecar of a pod. 0 means that the message has
+// no step, for example because the sidecar still runs.
 func lastStep(pod *corev1.Pod) int64 {
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.Name == framework.ProgressContainer && s.State.Terminated != nil {
@@ -86,5 +87,5 @@ func lastStep(pod *corev1.Pod) int64 {
 	return 0
 }
 
-// tolerance is how much the time of a report in the status can differ from the time of the report.
+// tolerance is how much the time of a report in the status can differ from the actual time of the report.
 const tolerance = 3 * time.Second

@@ -10,18 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// countPods is the name in a ResourceQuota of the number of pods, whether they have ended or not.
+// countPods is the resource name under which a ResourceQuota limits the number of pods, whether they have ended or
+// not.
 const countPods = corev1.ResourceName("count/pods")
 
-// NewQuota returns a ResourceQuota for the given number of pods. In the status of the stored object, only pods of other
-// jobs are in use.
+// NewQuota returns a ResourceQuota for the given number of pods. As stored in the model, its status.used counts only
+// the pods of other jobs.
 func NewQuota(pods int64) *corev1.ResourceQuota {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: JobKey.Namespace, Name: "few"}}
 	quota.Status.Hard = corev1.ResourceList{countPods: *resource.NewQuantity(pods, resource.DecimalSI)}
 	return quota
 }
 
-// Quota returns the ResourceQuota as the API server shows it, or nil if there is none.
+// Quota returns the ResourceQuota in the form in which the API server returns it: its status.used counts the pods of
+// the job and those of other jobs. Nil means that there is no ResourceQuota.
 func (o Objects) Quota() *corev1.ResourceQuota {
 	quotas := ListOf[*corev1.ResourceQuota](o)
 	if len(quotas) == 0 {
@@ -34,7 +36,7 @@ func (o Objects) Quota() *corev1.ResourceQuota {
 	return shown
 }
 
-// Room returns how many more pods the ResourceQuota allows. It returns false if there is no ResourceQuota.
+// Room returns how many more pods the ResourceQuota allows. The second result is false if there is no ResourceQuota.
 func (o Objects) Room() (int64, bool) {
 	quota := o.Quota()
 	if quota == nil {
@@ -59,7 +61,8 @@ func (c *Cluster) SetUsedByOthers(pods int64) {
 	c.Put(quota)
 }
 
-// exceedsQuota returns the error of the creation of a pod if the ResourceQuota has no room.
+// exceedsQuota returns the error with which the API server rejects a new pod if the ResourceQuota has no room. Nil
+// means that there is room or no ResourceQuota.
 func (o Objects) exceedsQuota(pod *corev1.Pod) error {
 	if room, ok := o.Room(); !ok || room > 0 {
 		return nil

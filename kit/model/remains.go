@@ -17,13 +17,14 @@ import (
 
 // Remains summarizes the objects of a cluster, so that the final states of two runs can be compared.
 type Remains struct {
-	// Status of the job, or nil if the job is gone. UIDs of pods are replaced by whether the pod exists.
+	// Status of the job, or nil if the job is gone. Instead of the UID of a pod, it has "present" if the pod exists, and
+	// otherwise "past".
 	Status *batchv1beta1.JobStatus
 	// The names of the objects of each resource, with some details. A pod has its attempt and phase, a NetworkPolicy the
 	// number of peers that it admits, a TensorBoard its image, a PodGroup the number of pods that it needs, and a
 	// Workload the number of its pods and its conditions.
 	Pods, Services, NetworkPolicies, Secrets, TensorBoards, PodGroups, Workloads []string
-	// TensorBoard is the status of the job's TensorBoard. The UID is replaced by whether the TensorBoard exists.
+	// TensorBoard is the status of the job's TensorBoard. A text about whether the TensorBoard exists replaces its UID.
 	TensorBoard *batchv1beta1.DependentStatus
 }
 
@@ -80,7 +81,7 @@ func (o Objects) Remains() Remains {
 				replica.UID = "past"
 			}
 			if replica.Phase == batchv1beta1.ReplicaPhaseDeleted {
-				replica.Containers = nil // how far the controller has seen them end
+				replica.Containers = nil // in some runs, the controller has not seen how they ended
 			}
 		}
 	}
@@ -97,10 +98,10 @@ func (o Objects) Describe() string {
 	return fmt.Sprintf("%s; pods: %s", phase, strings.Join(r.Pods, ", "))
 }
 
-// timeInText is a time in the message of a stall.
+// timeInText matches a time in the message of a stall.
 var timeInText = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// withoutTimes removes the times from the messages of a status.
+// withoutTimes replaces the times in the messages of a status, because they differ from run to run.
 func withoutTimes(status *batchv1beta1.JobStatus) {
 	for i := range status.Failures {
 		status.Failures[i].Message = timeInText.ReplaceAllString(status.Failures[i].Message, "a time")

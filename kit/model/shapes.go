@@ -30,7 +30,7 @@ type Shape struct {
 	Kueue bool
 	// Quota is the number of pods that a ResourceQuota of the namespace allows. 0 means that there is none.
 	Quota int64
-	// Progress is how the training reports its progress. Nil means that it does not.
+	// Progress is how the training reports its progress. Nil means that the training reports none.
 	Progress *batchv1beta1.ProgressSpec
 }
 
@@ -119,7 +119,7 @@ func OnZones(s Shape) Shape {
 	return s
 }
 
-// Debugging returns the shape with a debug mode.
+// Debugging returns the shape with the debug mode enabled.
 func Debugging(s Shape) Shape {
 	s.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
 	return s
@@ -131,7 +131,7 @@ func Reporting(s Shape) Shape {
 	return s
 }
 
-// Pausing returns the shape with a pause.
+// Pausing returns the shape with the pause enabled.
 func Pausing(s Shape) Shape {
 	Pause(&s)
 	return s
@@ -152,7 +152,7 @@ func Deadline(seconds int64) Policy {
 	return func(p *batchv1beta1.RunPolicy) { p.ActiveDeadlineSeconds = &seconds }
 }
 
-// IgnoresNodes makes new pods run on any node, whatever happened on it.
+// IgnoresNodes sets the badNodePolicy Ignore, so that new pods do not avoid nodes with faults.
 func IgnoresNodes(p *batchv1beta1.RunPolicy) { p.BadNodePolicy = batchv1beta1.BadNodePolicyIgnore }
 
 // TimeToLive sets ttlSecondsAfterFinished.
@@ -160,8 +160,8 @@ func TimeToLive(seconds int32) Policy {
 	return func(p *batchv1beta1.RunPolicy) { p.TTLSecondsAfterFinished = &seconds }
 }
 
-// Stalls sets the deadlines in seconds for the progress of the training and for its first report, and what happens when
-// the training is stalled. A deadline of 0 means none.
+// Stalls sets the policy for stalled trainings, and the deadlines in seconds for progress and for the first report. A
+// deadline of 0 means none.
 func Stalls(what batchv1beta1.ProgressPolicy, progressDeadline, startupDeadline int64) Policy {
 	return func(p *batchv1beta1.RunPolicy) {
 		p.ProgressPolicy = what

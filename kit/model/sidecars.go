@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// SidecarServer answers a read of the sidecars of pods. It decides which state the read sees.
+// SidecarServer answers the reads of the sidecars of pods. It decides which state of the cluster a read gets.
 type SidecarServer interface {
 	ReadSidecars(call Call, from func(Snapshot, time.Time) Answer) Answer
 }
@@ -43,7 +43,8 @@ func (s sidecars) Follow(_ types.NamespacedName, pods []progress.Pod) []progress
 // Forget implements controller.Progress.
 func (sidecars) Forget(types.NamespacedName) {}
 
-// readings returns the readings of the sidecars of pods, by UID. A sidecar answers only with its token and address.
+// readings returns the readings of the sidecars of the given pods. A sidecar answers only at its current address and
+// to its current token.
 func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Reading {
 	var readings []progress.Reading
 	for _, live := range ListOf[*corev1.Pod](s.Objects) {
@@ -58,10 +59,11 @@ func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Readin
 	return readings
 }
 
-// errUnreadable is the error of reading a sidecar that cannot be read.
+// errUnreadable is the error in a reading if the sidecar cannot be read.
 var errUnreadable = errors.New("the sidecar cannot be read")
 
-// reading returns the last reading of the sidecar at a time.
+// reading returns the reading that the controller has of the sidecar at the given time. If the sidecar cannot be read,
+// the result is the last reading, unless the controller has forgotten it, together with an error.
 func (t Training) reading(pod types.UID, now time.Time) progress.Reading {
 	switch {
 	case t.Forgotten:

@@ -15,19 +15,19 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Stall is whether the training of a job is stalled.
+// Stall describes whether the training of a job is stalled.
 type Stall struct {
-	// Pod is the name of the pod whose training made progress last, or that was to report first. Empty means that no pod
-	// can report.
+	// Pod is the name of the pod whose training made progress last. If no training has reported yet, it is a pod that can
+	// report. Empty means that no pod can report, or that the job cannot be stalled now.
 	Pod string
-	// WhyNot is why the training is not stalled. Empty means that it is stalled.
+	// WhyNot is the reason why the training is not stalled. Empty means that the training is stalled.
 	WhyNot string
 	// IsKnown reports whether the controller can know whether the training is stalled.
 	IsKnown bool
 }
 
-// StallOf returns whether the training of a job is stalled at a time. The status is the one before the controller
-// reacts.
+// StallOf describes whether the training of a job is stalled at a time. The parameter status is the status of the job
+// before the controller reacts to the stall.
 func StallOf(k Kind, o Objects, trainings Trainings, status batchv1beta1.JobStatus, now time.Time) Stall {
 	job := o.Job()
 	spec := k.SpecOf(job)
@@ -93,13 +93,14 @@ func StallOf(k Kind, o Objects, trainings Trainings, status batchv1beta1.JobStat
 	return stall
 }
 
-// endsAttempt reports whether the main container of a pod has failed, or the pod is being deleted.
+// endsAttempt reports whether a pod or its main container has failed, or the pod is being deleted.
 func endsAttempt(pod *corev1.Pod) bool {
 	return kubelet.HasFailed(pod) || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 }
 
-// isSpared reports whether the job goes on although the pod of a replica has ended or is being deleted: the replica has
-// succeeded; it has failed and its peers do not restart with it; or the job is elastic and trains without it.
+// isSpared reports whether the job goes on although the pod of a replica has ended or is being deleted. It goes on if
+// the replica has succeeded, if the replica has failed and its peers do not restart with it, or if the job is elastic
+// and trains without the replica.
 func isSpared(spec framework.JobSpec, status batchv1beta1.JobStatus, name string) bool {
 	for _, task := range status.Tasks {
 		for _, r := range task.Replicas {
@@ -126,9 +127,9 @@ func RecordsStall(before, after batchv1beta1.JobStatus) bool {
 // checkStall checks a status write that reports a stall.
 //
 //   - A stall is reported only while the training of a pod of the current attempt is stalled. See StallOf.
-//   - A stall is recorded as a failure only if the policy is Restart. It is of the pod whose training is stalled. It
-//     counts once and begins one new attempt of all replicas, or it ends a job that has no restart left.
-//   - If the policy is Restart, a stall is never only announced.
+//   - A stall is recorded as a failure only if the policy is Restart. The failure is of the pod whose training is
+//     stalled. It counts once and begins one new attempt of all replicas, or it ends a job that has no restart left.
+//   - If the policy is Restart, the condition Stalled becomes True only together with such a failure.
 func checkStall(t Reporter, k Kind, now Objects, before, after batchv1beta1.JobStatus, by Writer) {
 	t.Helper()
 	records := RecordsStall(before, after)

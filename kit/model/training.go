@@ -12,27 +12,31 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Training is the training of a pod that can report its progress, as its sidecar knows it.
+// Training is the state of the training in a pod, as the sidecar of the pod knows it. Only pods that can report their
+// progress have a Training.
 //
-// A training that makes progress reports another step all the time. The model does not show these steps, since the
-// status would then never stay the same. It shows only the reports that are events of their own.
+// A training that makes progress reports steps all the time. The model leaves these reports out, because otherwise
+// the status would change forever and no job would come to rest. The model has only the first report, and the reports
+// that an event such as Reports or Completes makes.
 type Training struct {
 	// Step is the last reported step. 0 means that nothing was reported.
 	Step int64
-	// Reported is the time of the last report that is an event of its own.
+	// Reported is the time of the last report in the model.
 	Reported time.Time
 	// Stopped is when the training stopped making progress. Zero means that it makes progress, or has reported nothing.
 	Stopped time.Time
 	// SilentUntil is the end of the silence that the training announced. Zero means none.
 	SilentUntil time.Time
-	// Started is when the processes of the training started again. Zero means that they have not since the last step.
+	// Started is when the processes of the training started again. Zero means that they have not started again since the
+	// last step.
 	Started time.Time
 	// Done reports whether the training has reported 100 percent.
 	Done bool
-	// Unreadable is since when the sidecar cannot be read. Zero means that it can be read. Until it can be read again,
-	// nothing happens to the training.
+	// Unreadable is the time since which the sidecar cannot be read. Zero means that it can be read. While the sidecar
+	// cannot be read, no event happens to the training.
 	Unreadable time.Time
-	// Forgotten is set if the sidecar cannot be read and the controller has restarted since the last reading.
+	// Forgotten is set if the sidecar cannot be read and the controller has restarted since then, so that it has no
+	// reading.
 	Forgotten bool
 }
 
@@ -48,7 +52,7 @@ func (t Training) progress(now time.Time) time.Time {
 	}
 }
 
-// Trainings are the trainings of pods by UID. Trainings never change: a copy replaces them.
+// Trainings are the trainings of pods by UID. The map never changes: a changed copy replaces it.
 type Trainings map[types.UID]Training
 
 // Training returns the training of a pod, or nil if there is none.
@@ -59,7 +63,8 @@ func (t Trainings) Training(pod *corev1.Pod) *Training {
 	return nil
 }
 
-// ForgetReadings makes the controller forget its readings of sidecars, as the end of its process does.
+// ForgetReadings returns the trainings after the controller has forgotten its readings of sidecars, as it does when its
+// process ends.
 func (t Trainings) ForgetReadings() Trainings {
 	forgotten := maps.Clone(t)
 	for pod, training := range forgotten {
@@ -69,10 +74,10 @@ func (t Trainings) ForgetReadings() Trainings {
 	return forgotten
 }
 
-// Trainings returns the trainings of the pods that run.
+// Trainings returns the current trainings of the pods that can report their progress.
 func (c *Cluster) Trainings() Trainings { return c.trainings }
 
-// ForgetReadings makes the controller forget its readings of sidecars, as the end of its process does.
+// ForgetReadings makes the controller forget its readings of sidecars, as it does when its process ends.
 func (c *Cluster) ForgetReadings() { c.trainings = c.trainings.ForgetReadings() }
 
 // canReport reports whether the training of a pod can report its progress.
@@ -81,8 +86,8 @@ func canReport(pod *corev1.Pod) bool {
 }
 
 // follow starts and ends the training of a pod whose status changes. The training of the leader reports its first step
-// when its containers start. The other trainings report nothing. When the sidecar ends, its last state is the message
-// of its container.
+// when its containers start. The other trainings report nothing. When the sidecar ends, its last state becomes the
+// termination message of its container.
 func (c *Cluster) follow(pod *corev1.Pod) {
 	if !canReport(pod) {
 		return
@@ -124,7 +129,7 @@ func (c *Cluster) endTraining(pod types.UID) {
 	}
 }
 
-// trains returns a mishap that changes the training of a pod. It changes no object.
+// trains returns a mishap that changes the training of a pod. The mishap changes no object.
 func trains(how func(*Training, time.Time)) Mishap {
 	return func(c *Cluster, pod *corev1.Pod) error {
 		training, ok := c.trainings[pod.UID]

@@ -51,8 +51,9 @@ func is(workload *kueuev1beta2.Workload, conditionType string) bool {
 	return meta.IsStatusConditionTrue(workload.Status.Conditions, conditionType)
 }
 
-// Awaiting returns the job's Workload if Kueue changes it: it has no quota, it is active, and the queue is not closed
-// or Kueue has not reported yet that the queue is closed. Otherwise, it returns nil.
+// Awaiting returns the job's Workload if it waits for Kueue, and nil otherwise. The Workload waits for Kueue if it is
+// active, has no quota and is not finished. In a closed queue, it waits only until Kueue has reported that the queue
+// is closed.
 func (o Objects) Awaiting(closed bool) *kueuev1beta2.Workload {
 	workload := o.Workload()
 	if workload == nil || !owned(workload) || workload.DeletionTimestamp != nil ||
@@ -67,8 +68,9 @@ func (o Objects) Awaiting(closed bool) *kueuev1beta2.Workload {
 	return workload
 }
 
-// ConsiderWorkload makes Kueue admit the Workload of the job, if it waits and the queue is not closed. An elastic job
-// gets one replica less than it requests, if it accepts that. ConsiderWorkload reports whether it changes the Workload.
+// ConsiderWorkload makes Kueue process the Workload of the job, if the Workload waits for Kueue. Kueue admits the
+// Workload, or reports that the queue is closed. If the minCount of a pod set is below its count, Kueue admits one
+// pod less than the count. ConsiderWorkload reports whether the Workload changes.
 func (c *Cluster) ConsiderWorkload(closed bool) bool {
 	workload := c.Live().Awaiting(closed)
 	if workload == nil {
@@ -112,8 +114,8 @@ func (c *Cluster) setWorkload(
 	})
 }
 
-// Evict makes Kueue evict the Workload of the job for a more important one. It reports whether the Workload is
-// admitted.
+// Evict makes Kueue evict the Workload of the job for a more important one. It reports whether the job had a Workload
+// with an admission.
 func (c *Cluster) Evict() bool {
 	workload := c.Live().Workload()
 	if workload == nil || !owned(workload) || workload.Status.Admission == nil {
@@ -175,9 +177,10 @@ func isAdmitted(workload *kueuev1beta2.Workload) bool {
 		!is(workload, kueuev1beta2.ConditionEvicted)
 }
 
-// checkAdmission checks that a pod is created only while the Workload of its job is admitted, and only for a replica
-// that is admitted. It also checks that the pod has the labels that identify its admission. The controller cannot know
-// about the unseen pod.
+// checkAdmission checks that a pod is created only while the Workload of its job is admitted, and that the pod has
+// the labels that identify this admission. With the new pod, the job must not have more pods than admitted replicas,
+// and not more pods that can run than the Workload has quota left. The check ignores the pod with the UID unseen,
+// because the controller cannot know about that pod.
 func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	workload := now.Workload()
@@ -206,7 +209,8 @@ func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod,
 	}
 }
 
-// livePods returns how many pods of the replicas in the status use quota.
+// livePods returns the number of pods that use quota and whose replica is listed in the status. It ignores the pod
+// with the UID unseen.
 func livePods(now Objects, job framework.Job, unseen types.UID) (live int32) {
 	for _, pod := range now.Pods() {
 		if pod.UID != unseen && isListed(*job.JobStatus(), pod.Name) && usesQuota(pod) {
@@ -216,10 +220,10 @@ func livePods(now Objects, job framework.Job, unseen types.UID) (live int32) {
 	return live
 }
 
-// usesQuota reports whether a pod can run, and belongs to the job as far as the controller knows.
+// usesQuota reports whether a pod can run and still has the labels by which the controller finds the pods of the job.
 func usesQuota(pod *corev1.Pod) bool { return policy.MayRun(pod) && !IsRelabelled(pod) }
 
-// reclaimable returns for how many replicas the quota of a Workload was given back.
+// reclaimable returns the number of replicas whose quota a Workload has given back.
 func reclaimable(workload *kueuev1beta2.Workload) (count int32) {
 	for _, r := range workload.Status.ReclaimablePods {
 		count += r.Count
@@ -227,7 +231,7 @@ func reclaimable(workload *kueuev1beta2.Workload) (count int32) {
 	return count
 }
 
-// checkReclaiming checks that no more quota is given back than the pods that run leave.
+// checkReclaiming checks that a Workload that gives back quota keeps enough quota for the pods that run.
 func checkReclaiming(t Reporter, now Objects, change Change) {
 	t.Helper()
 	before, wasWorkload := change.Before.(*kueuev1beta2.Workload)
@@ -241,8 +245,8 @@ func checkReclaiming(t Reporter, now Objects, change Change) {
 	}
 }
 
-// ReclaimTooMuch gives back the quota of a replica, as earlier versions of the controller did when it had ended, even
-// if it could run again. It reports whether the Workload is admitted.
+// ReclaimTooMuch gives back the quota of a replica, as earlier versions of the controller did for a replica that had
+// ended but could run again. It reports whether the job has an admitted Workload.
 func (c *Cluster) ReclaimTooMuch() bool {
 	workload := c.Live().Workload()
 	if workload == nil || !isAdmitted(workload) {
@@ -287,7 +291,8 @@ func CheckWorkload(o Objects, job framework.Job, pausing bool) (wrong []string) 
 	return wrong
 }
 
-// checkClearing checks that the quota of a Workload is returned only when no pod of the job is left.
+// checkClearing checks that the quota of a Workload is returned only when no pod of the job is left. Relabelled pods
+// and pods that a delayed write created are exempt.
 func checkClearing(t Reporter, now Objects, change Change) {
 	t.Helper()
 	before, wasWorkload := change.Before.(*kueuev1beta2.Workload)

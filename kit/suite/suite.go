@@ -17,7 +17,8 @@ import (
 	"tensorstack.dev/jobs/kit/controlplane"
 )
 
-// Run runs all specs of a package, which test the controller of the given name. With -short, it skips them.
+// Run runs all specs of a package. The specs test the controller with the given name. With -short, Run skips the
+// specs.
 func Run(t *testing.T, controller string) {
 	t.Helper()
 	if testing.Short() {

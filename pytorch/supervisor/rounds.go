@@ -3,14 +3,15 @@ package supervisor
 import "slices"
 
 // rounds follows the rounds of a training. In each round, torchrun starts all training processes of the replica.
-// Between two rounds there are none: torchrun waits for other replicas, also at the end of the training.
+// Between two rounds, and at the end of the training, torchrun waits for other replicas, and there are no training
+// processes.
 type rounds struct {
-	// processes are the IDs of the processes of the last round that ran when they were last looked at.
+	// processes are the IDs that the last call of startAgain got. A call without IDs does not change processes.
 	processes []int
 }
 
-// startAgain takes the IDs of the processes that run now. It reports whether another round has begun since the last
-// call.
+// startAgain reports whether another round has begun since the last call. now are the IDs of the training processes
+// that run now.
 func (r *rounds) startAgain(now []int) bool {
 	if len(now) == 0 {
 		return false

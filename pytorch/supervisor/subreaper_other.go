@@ -4,6 +4,6 @@ package supervisor
 
 import "errors"
 
-// becomeSubreaper returns an error. The supervisor runs only in pods, which are on Linux. But a client that knows what
-// the controller adds to pods also runs on other systems, and imports this package.
+// becomeSubreaper returns an error. The supervisor runs only in pods, which are on Linux. But clients on other
+// systems import this package to know the containers that the controller adds to pods.
 func becomeSubreaper() error { return errors.ErrUnsupported }

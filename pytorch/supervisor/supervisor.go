@@ -3,13 +3,14 @@
 //
 // The versions 2.3 to 2.7 of torch close the rendezvous when torchrun gets SIGTERM, for example because the job is
 // scaled down or the node is drained. Then the other replicas cannot continue without the one that leaves. Earlier
-// versions leave the rendezvous open, and the replicas that stay notice the end of a connection. The supervisor ends
-// every version like that: it kills torchrun, and passes the signal to the training processes, which have the rest of
-// the grace period. Where no replica can train on, the supervisor passes signals to torchrun instead.
+// versions leave the rendezvous open, and the replicas that stay notice the end of a connection. The supervisor
+// leaves the rendezvous open with every version: it kills torchrun, and passes the signal to the training processes,
+// which can use the rest of the grace period. Where no replica can train on, the supervisor passes signals to
+// torchrun instead.
 //
 // torchrun starts all training processes again when one of them fails or when the replicas change. If the pod has a
-// receiver of progress, the supervisor reports that, so that the time in which the program loads its data and its model
-// again is not taken for a stall.
+// receiver of progress, the supervisor reports each such start, so that the time in which the program loads its data
+// and its model again is not taken for a stall.
 package supervisor
 
 import (
@@ -39,7 +40,7 @@ const (
 	InstallName = "install-supervisor"
 	// PassSignals is the first argument of a supervisor that passes signals to torchrun.
 	PassSignals = "--pass-signals"
-	// name is the name under which the program is the supervisor.
+	// name is the file name of the program when it runs as the supervisor.
 	name = "supervise"
 )
 
@@ -70,18 +71,18 @@ func InstallCommand() *cobra.Command {
 	}
 }
 
-// pollInterval is the interval between two looks at the processes of torchrun.
+// pollInterval is the interval between two checks of the processes of torchrun.
 const pollInterval = time.Second
 
-// supervise runs the command and returns its exit code. When it gets one of the signals that end torchrun, it passes it
-// to the command if the first argument is PassSignals. Otherwise, it ends the command as the package describes, waits
-// for all processes, and returns 128 plus the number of the signal.
+// supervise runs the command and returns its exit code. If the first argument is PassSignals, it passes the signals
+// that end torchrun to the command. Otherwise, the first such signal makes it end the command as the package
+// describes, wait for all processes, and return 128 plus the number of the signal.
 func supervise(command []string) int {
 	passesSignals := len(command) > 0 && command[0] == PassSignals
 	if passesSignals {
 		command = command[1:]
 	}
-	// Processes whose parent ends become children of the supervisor, also if it is not the first process of the pod.
+	// Processes whose parent ends become children of the supervisor, even if it is not the first process of the pod.
 	err := becomeSubreaper()
 	if err != nil {
 		return fail(helper.ExitCannotRun, os.NewSyscallError("prctl", err))
@@ -104,8 +105,8 @@ func supervise(command []string) int {
 
 	ended := make(chan exit)
 	go reap(ended)
-	var received syscall.Signal // 0 until there is one
-	passed := map[int]bool{}    // the processes that have got it
+	var received syscall.Signal // 0 until the supervisor gets a signal
+	passed := map[int]bool{}    // the processes that have got the signal
 	if os.Getenv(progress.EnvFile) != "" {
 		go reportRounds(torchrun.Pid)
 	}
@@ -174,7 +175,8 @@ func reap(ended chan<- exit) {
 	}
 }
 
-// pass sends the signal to each child that has not got it. The processes of torchrun are children once it has ended.
+// pass sends the signal to each child that has not got it. Once torchrun has ended, its processes are children of the
+// supervisor.
 func pass(sig syscall.Signal, passed map[int]bool) {
 	for _, pid := range children(os.Getpid()) {
 		if !passed[pid] {

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// TestMain lets the test program be the supervisor.
+// TestMain runs the test program as the supervisor if it was called under the name of the supervisor.
 func TestMain(m *testing.M) {
 	Main()
 	os.Exit(m.Run())
@@ -63,8 +63,9 @@ func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
 	}
 }
 
-// The command starts a process whenever it reads a line. The supervisor looks at each of them at least once. If it
-// reported more than the rounds after the first one, there would be two reports before the third round.
+// The command starts a process whenever it reads a line, and each process is a round. A process runs for longer than
+// the poll interval, so the supervisor notices each round. If the supervisor also reported the first round, there
+// would be two reports before the third round.
 func TestTheSupervisorReportsThatTheTrainingStartsAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "reports")
@@ -137,7 +138,8 @@ func TestTheSupervisorExitsWithTheCodeOfTheCommand(t *testing.T) {
 
 func TestASignalEndsTheProcessesOfTheCommandButTheCommandCannotReactToIt(t *testing.T) {
 	t.Parallel()
-	// The command has two processes. One of them has another process. The processes print when they get the signal.
+	// The command has two child processes, and each of these has a child itself. The two child processes and the command
+	// would each print a line when they get the signal.
 	cmd := supervised(t, `
 		trap 'echo torchrun reacted' TERM HUP
 		process='

@@ -37,8 +37,8 @@ var _ = Describe("A job whose pods lose their attempt label in admission", func(
 	})
 })
 
-// removeAttemptLabel makes admission remove the attempt label from new pods in a namespace. The returned function ends
-// that.
+// removeAttemptLabel creates an admission policy by which the API server removes the attempt label from new pods in a
+// namespace. The returned function deletes the policy.
 func removeAttemptLabel(ctx context.Context, namespace string) (stop func()) {
 	GinkgoHelper()
 	api, err := discovery.NewDiscoveryClientForConfig(cluster.Config)

@@ -338,7 +338,7 @@ var _ = Describe("A job whose replica fails", func() {
 		lost, peer := cluster.Pod(ctx, job, "job-worker-1"), cluster.Pod(ctx, job, "job-worker-0")
 		Expect(cluster.Client.Delete(ctx, lost, client.GracePeriodSeconds(0))).To(Succeed())
 		cluster.Replacement(ctx, lost)
-		cluster.Replacement(ctx, peer) // alone, the peer would wait for the other worker until a timeout
+		cluster.Replacement(ctx, peer) // the peer is also replaced, because it would wait for the lost worker
 		Expect(cluster.Get(ctx, job).Status.BackoffCount).To(BeZero())
 		Expect(job.Status.Failures[0].Reason).To(Equal(batchv1beta1.ReasonDeleted))
 		Expect(job.Status.Phase).NotTo(Equal(batchv1beta1.JobPhaseFailed))

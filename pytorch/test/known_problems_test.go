@@ -27,7 +27,7 @@ import (
 var podCreations gate
 
 // gate holds requests back, so that a test can see which requests are in flight at the same time.
-type gate struct{ held sync.Map } // path -> chan release
+type gate struct{ held sync.Map } // maps a path to a chan release
 
 // release lets a held request continue.
 type release func()
@@ -112,7 +112,8 @@ var _ = Describe("A job with many replicas", func() {
 		Expect(job.Status.BackoffCount).To(Equal(int32(1)))
 		Expect(job.Status.Tasks[0].RestartCount).To(Equal(int32(replicas)))
 
-		// Status changes that only follow the replicas are written at intervals, however many replicas there are.
+		// The controller batches status changes that only follow from changes of replicas. So the number of writes depends
+		// on the time, and not on the number of replicas.
 		intervals := int(time.Since(began)/integration.StatusInterval) + 1
 		Expect(len(cluster.Writes.In(job.Namespace, "/status"))).To(BeNumerically("<=", intervals+6), "in %d intervals",
 			intervals)
@@ -140,7 +141,8 @@ func sharesPod(before, now map[string]types.UID) bool {
 	return false
 }
 
-// rejectDeletions makes the API server reject the deletion of pods in a namespace. The returned function ends that.
+// rejectDeletions creates an admission policy by which the API server rejects the deletion of pods in a namespace.
+// The returned function deletes the policy.
 func rejectDeletions(ctx context.Context, namespace string) (allow func()) {
 	const reason = "pods in this namespace cannot be deleted"
 	meta := metav1.ObjectMeta{Name: namespace}

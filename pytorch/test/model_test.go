@@ -88,7 +88,7 @@ func (s *apiServer) createJob(ctx context.Context) *v1beta1.PyTorchTrainingJob {
 	return job
 }
 
-// patch patches the status of a job. It fails if the given version of the job is not the current one.
+// patch patches the status of a job. The patch fails if the job has changed since it was read.
 func (s *apiServer) patch(ctx context.Context, job *v1beta1.PyTorchTrainingJob, change func(*batchv1beta1.JobStatus)) {
 	base := job.DeepCopy()
 	change(job.JobStatus())
@@ -168,7 +168,7 @@ var _ = DescribeTable("The model of the API server, which the crash tests use, a
 	}, "delete: NotFound"),
 	Entry("when the status of a job is patched", func(ctx context.Context, s *apiServer) {
 		job := s.createJob(ctx)
-		if s.namespace != "ns" { // the controller writes to the real job once
+		if s.namespace != "ns" { // wait until the controller has written the status of the real job
 			Eventually(ctx, func() string { return cluster.Get(ctx, job).Status.Reason }).ShouldNot(BeEmpty())
 		}
 		s.patch(ctx, job, func(status *batchv1beta1.JobStatus) {

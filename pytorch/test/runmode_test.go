@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// resumable is a job of two workers, launched by torchrun, whose args change after a pause.
+// resumable is a patch for a job of two workers that run torchrun. After a pause, the workers get other args.
 const resumable = `
 spec:
   torchrunConfig: {enabled: true}

@@ -27,7 +27,8 @@ const (
 	// maxViewerHeader is the maximum size of the header of a request in bytes. TensorBoard accepts request lines of up to
 	// 64 KiB.
 	maxViewerHeader = 128 << 10
-	// viewTimeout is the time limit for a request and its response. TensorBoard is not idle during that time.
+	// viewTimeout is the time limit for a request and its response. TensorBoard is not idle while a request is in
+	// progress.
 	viewTimeout = time.Hour
 )
 
@@ -150,8 +151,8 @@ func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*
 	return s, nil
 }
 
-// run serves and fetches until the context ends. Then it waits for pending requests and aborts downloads. A new sidecar
-// resumes the downloads of event files.
+// run serves requests and fetches logs until the context ends. Then it waits for pending requests and aborts
+// downloads. After a restart, the sidecar resumes the downloads of event files.
 func (s *sidecar) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(s.proxy, s.proxyListener) })

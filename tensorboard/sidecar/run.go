@@ -69,8 +69,8 @@ func (r *run) fetch(ctx context.Context) error {
 	return err
 }
 
-// fetchShown synchronizes the folder with the files of the source that TensorBoard shows. A file that cannot be fetched
-// does not affect the other files.
+// fetchShown synchronizes the folder with the files of the source that TensorBoard shows. If a file cannot be
+// fetched, the other files are still fetched, until maxFailures is reached.
 func (r *run) fetchShown(ctx context.Context, named map[string]bool) error {
 	objects, err := r.store.list(ctx, named)
 	if err != nil {
@@ -259,7 +259,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	return r.complete(o.path, have.size+written, c)
 }
 
-// compare reads size bytes from the content, and reports whether they equal the data of the reader beginning.
+// compare reads size bytes from c, and reports whether they are the same bytes as in the reader beginning.
 func compare(c *content, beginning io.Reader, size int64) (same bool, err error) {
 	n, err := io.Copy(&comparer{beginning}, io.LimitReader(c, size))
 	switch {

@@ -457,8 +457,8 @@ func TestFilesAreWrittenOnlyToTheFolderOfTheRun(t *testing.T) {
 	}
 }
 
-// FuzzFilesAreWrittenOnlyToTheFolderOfTheRun fetches two objects with any paths into a folder. The folder already has
-// a link to another folder, also with any path.
+// FuzzFilesAreWrittenOnlyToTheFolderOfTheRun fetches two objects into a folder that already contains a link to
+// another folder. The paths of the objects and of the link can be any text.
 func FuzzFilesAreWrittenOnlyToTheFolderOfTheRun(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"../other/file", "a.tfevents", "a.tfevents"},

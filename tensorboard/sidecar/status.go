@@ -62,9 +62,9 @@ type SourceStatus struct {
 	Error string `json:"error"`
 }
 
-// NewClient returns a client that is only for Fetch. Anybody who can create a pod can make it respond in place of a
-// sidecar. So the client follows no redirects and uses no proxy: such a pod must not get access to the addresses that
-// the controller can reach.
+// NewClient returns a client that is only for Fetch. Anybody who can create pods can create a pod that responds in
+// place of a sidecar. So the client follows no redirects and uses no proxy: with its response, such a pod must not
+// make the controller send requests to other addresses.
 func NewClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
@@ -131,7 +131,7 @@ func newTroubles(sources []Source) *troubles {
 	return &troubles{sources: sources, why: make([]string, len(sources))}
 }
 
-// set records the error of source i, which is empty after a success. It reports whether the error has changed.
+// set records the error of source i. An empty error means success. set reports whether the error has changed.
 func (t *troubles) set(i int, why string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

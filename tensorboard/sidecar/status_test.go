@@ -88,7 +88,7 @@ func TestFetchFailsIfTheServerIsNotASidecar(t *testing.T) {
 	}
 }
 
-// Anybody who can create a pod can make it respond in place of a sidecar, so a response can have any size.
+// Anybody who can create pods can create a pod that responds in place of a sidecar, so a response can have any size.
 func TestALargeResponseCausesAShortError(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	tests := map[string]struct{ answer, want string }{

@@ -65,8 +65,8 @@ func isShown(name string, named map[string]bool) bool {
 		slices.Contains(strings.Split(folder, "/"), "plugins")
 }
 
-// sift returns the objects that can be files in the same folder, by their paths. It returns errors for the other
-// objects.
+// sift returns the objects that can be files in the same folder, by their paths. It returns an error for each object
+// with an invalid path, and for each object below the path of another object.
 func sift(objects []object) (map[string]object, []error) {
 	files := map[string]object{}
 	var refused []error

@@ -17,13 +17,14 @@ import (
 )
 
 var (
-	// wholeCluster is a patch with every type, the type of the leader last. wholeNames are the names of its pods by rank.
+	// wholeCluster is a patch with every type. The type of the leader is the last one. wholeNames are the names of the
+	// pods, in the order of their ranks.
 	wholeCluster = integration.ReplicaSpecs("type: ps, restartPolicy: OnFailure",
 		"type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure", "type: chief, restartPolicy: OnFailure")
 	wholeNames = []string{"job-chief-0", "job-worker-0", "job-worker-1", "job-ps-0", "job-evaluator-0"}
 
-	// collective is a patch without parameter servers.
+	// collective is a patch without parameter servers, so that a failure restarts all replicas by default.
 	collective = integration.ReplicaSpecs("type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure",
 		"type: chief, restartPolicy: OnFailure")
@@ -59,7 +60,7 @@ func env(pod *corev1.Pod) map[string]string {
 	return env
 }
 
-// uids returns the UIDs of pods of the job by name.
+// uids maps the given names of pods of the job to the UIDs of these pods.
 func uids(ctx context.Context, job *v1beta1.TensorFlowTrainingJob, names ...string) map[string]types.UID {
 	GinkgoHelper()
 	uids := map[string]types.UID{}

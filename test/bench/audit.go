@@ -47,15 +47,17 @@ type write struct {
 // of reports whether the user sent the write.
 func (w write) of(user string) bool { return w.User.Username == user }
 
-// isLease reports whether the write is to a Lease: a leader acquires, renews or releases it.
+// isLease reports whether the object of the write is a Lease. Controllers write their Lease to acquire, renew or
+// release leadership.
 func (w write) isLease() bool { return w.ObjectRef.Resource == "leases" }
 
-// elects reports whether the write belongs to leader election: it is to the Lease or creates an event about the Lease.
+// elects reports whether the write is part of leader election: its object is a Lease, or an event about a Lease. The
+// controllers write no other events in leaseNamespace.
 func (w write) elects() bool {
 	return w.isLease() || w.isEvent() && w.ObjectRef.Namespace == leaseNamespace
 }
 
-// isEvent reports whether the write is to an event.
+// isEvent reports whether the object of the write is an event.
 func (w write) isEvent() bool { return w.ObjectRef.Resource == "events" }
 
 // createsPod reports whether the write created a pod.
@@ -74,7 +76,8 @@ func (w write) String() string {
 // auditLog is the path of the file to which the API server appends audit events.
 type auditLog string
 
-// since returns the writes that began at the given time or later. The sequence ends at an incomplete line or an error.
+// since returns the writes that began at the given time or later. It leaves out a last line that the API server has
+// not completed. After an error, the sequence ends.
 func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	return func(yield func(write, error) bool) {
 		file, err := os.Open(string(a))
@@ -105,7 +108,7 @@ func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	}
 }
 
-// selected returns the wanted writes since the given time, in the order in which they were done.
+// selected returns the wanted writes since the given time, sorted by the time of the response.
 func (a auditLog) selected(begin time.Time, wanted func(write) bool) ([]write, error) {
 	var selected []write
 	for w, err := range a.since(begin) {

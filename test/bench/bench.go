@@ -1,6 +1,7 @@
-// Package bench measures the controllers on a real API server with simulated nodes. It compares them with the
-// controller of batch/v1 Jobs, which does the same work on the same machine, and with a floor, which does only the work
-// that no controller can avoid. Bars for speed are ratios where possible, because times depend on the machine.
+// Package bench measures the controllers on a real API server with simulated nodes. It compares them with two
+// contenders on the same machine: the controller of batch/v1 Jobs, which does the same work, and the floor, which
+// does only the work that no controller can avoid. The bar of a figure is its highest acceptable value. Bars for
+// speed are ratios where possible, because times depend on the machine.
 package bench
 
 import (
@@ -28,14 +29,15 @@ type Options struct {
 	Programs simulated.Programs
 	// Controllers is the folder with the programs of the controllers.
 	Controllers string
-	// Quick measures with few jobs, and only figures that are the same on any machine.
+	// Quick limits the run to few jobs, and to figures that are the same on any machine.
 	Quick bool
 	// Only selects measurements by name. Nil selects all.
 	Only *regexp.Regexp
 	// Profiles is the folder for CPU profiles of the measured controller and of the API server. Empty means no profiles.
 	// Profiling slows the controller down.
 	Profiles string
-	// Document is the file whose results are replaced. Empty means none. It is written only if everything was measured.
+	// Document is the file in which Run replaces the results. Empty means none. Run writes the file only if it took all
+	// measurements.
 	Document string
 	// Progress shows the current step.
 	Progress *localcluster.Progress
@@ -45,24 +47,28 @@ type Options struct {
 
 // scale sets the sizes of the measurements.
 type scale struct {
-	// jobs is the number of jobs that run at the same time. The measurement of growth runs jobs and then manyJobs, with
-	// jobsAtOnce at the same time.
+	// jobs is the number of jobs in most measurements, where all jobs run at the same time. The measurement of growth
+	// compares runs of this number of jobs with a run of manyJobs jobs. In these runs, at most jobsAtOnce jobs run at
+	// the same time.
 	jobs, manyJobs, jobsAtOnce int
-	// rounds is how often a race of jobs is run. largeRounds is how often one large job is run, which takes less time and
-	// varies more. The result is the median.
+	// rounds is how often each contender races. largeRounds is how often each contender runs one large job. It is greater
+	// than rounds, because a large job takes less time than a race and its time varies more. The measured times are
+	// medians of the rounds.
 	rounds, largeRounds int
 	// manyReplicas is the number of replicas of a large job.
 	manyReplicas int32
 	// quiet is how long writes are counted while jobs run and nothing changes.
 	quiet time.Duration
-	// ownJobs and foreignPods fill the cluster for the measurement of memory.
+	// The measurement of memory creates ownJobs jobs, and foreignPods pods that belong to no job.
 	ownJobs, foreignPods int
 	// profile is the duration of a CPU profile.
 	profile time.Duration
-	// reportingJobs is the number of jobs that report progress, for the given time.
+	// reportingJobs is the number of jobs that report progress. reporting is how long the controller is measured while
+	// these jobs report.
 	reportingJobs int
 	reporting     time.Duration
-	// failures is how many replicas fail. failovers is how often a leader ends in each way.
+	// failures is the number of replicas that fail. failovers is how often the leading controller is terminated, and how
+	// often it is killed.
 	failures, failovers int
 }
 
@@ -88,7 +94,8 @@ type bench struct {
 // measurement measures some of the figures.
 type measurement struct {
 	name string
-	// quick is true if the measurement has exact figures.
+	// quick is true if Run takes the measurement even with Options.Quick. With that option, the measurement only records
+	// exact figures.
 	quick bool
 	take  func(context.Context, *bench) error
 }
@@ -105,8 +112,9 @@ var measurements = []measurement{
 	{name: "lists", take: lists},
 }
 
-// Run takes the measurements. It prints a line per figure and then the table, and writes the results into the document.
-// It returns an error if something cannot be measured, or if the bar of an exact figure is not met.
+// Run takes the measurements. It prints a line per figure and then the table. If it took all measurements, it writes
+// the results into Options.Document. It returns an error if something cannot be measured, or if an exact figure does
+// not meet its bar.
 func Run(ctx context.Context, options Options) error {
 	b := &bench{options: options, scale: full, progress: options.Progress, report: report{}}
 	if options.Quick {

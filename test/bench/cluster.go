@@ -35,20 +35,21 @@ const (
 	// clusterDomain and image are values of flags of the controllers.
 	clusterDomain = "cluster.local"
 	image         = "none"
-	// pollInterval and timeout are used by eventually. No figure depends on the interval.
+	// pollInterval and timeout are used by eventually. No measured time depends on the interval.
 	pollInterval = 100 * time.Millisecond
 	timeout      = 30 * time.Minute
 )
 
-// inParallel is the number of concurrent requests of users.
+// inParallel is the maximum number of requests that the benchmark sends at the same time in the role of users.
 const inParallel = 20
 
-// cluster is a new control plane for one measurement. It starts without a job controller.
+// cluster is a new control plane for one measurement. At first, neither the pytorch-controller nor the controller of
+// batch/v1 Jobs runs in it.
 type cluster struct {
 	*simulated.ControlPlane
 	// writes is the log of all writes.
 	writes auditLog
-	// pprof holds the pprof addresses of controllers, by the name of their process.
+	// pprof maps the name of each controller's process to its pprof address.
 	pprof map[string]simulated.Address
 	bench *bench
 }
@@ -73,8 +74,8 @@ func (b *bench) start(
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
 		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
 		// The controller of batch/v1 Jobs runs in a separate process, so that its CPU time can be measured. Garbage
-		// collection of ended pods is off. By default it starts at 12,501 pods, and jobs that are not finished yet would run
-		// again.
+		// collection of ended pods is off. By default, it deletes ended pods when there are more than 12,500. Jobs that
+		// have not finished yet would then run these pods again.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
 		KwokPerNode:       true,
 	})
@@ -129,9 +130,10 @@ func unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// follow watches the objects of a kind that match the selector until the context ends. It calls update for each change,
-// one call at a time. The argument before is nil for an object that is seen for the first time. Such an object may have
-// changed since its creation if a watch was interrupted.
+// follow watches the objects of a kind that match the selector until the context ends. It calls update when an object
+// is created or changed, but not when it is deleted. It makes one call at a time. In the first call for an object,
+// the argument before is nil. If a watch was interrupted, the object may have changed between its creation and that
+// call.
 func (c *cluster) follow(
 	ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any),
 ) error {
@@ -155,7 +157,8 @@ func (c *cluster) follow(
 	return nil
 }
 
-// onlyPhase removes the spec, the managed fields, the annotations and the status of a pod, except its phase.
+// onlyPhase removes the spec, the managed fields and the annotations of a pod. Of the status, it keeps only the
+// phase.
 func onlyPhase(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.Spec, pod.ManagedFields, pod.Annotations = corev1.PodSpec{}, nil, nil
@@ -175,8 +178,8 @@ func (c *cluster) runJobController(ctx context.Context) error {
 		append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
 }
 
-// runPyTorchController starts a copy of the pytorch-controller with the flags that it ships with. The copy
-// authenticates as a user of the same name.
+// runPyTorchController starts a copy of the pytorch-controller with default settings. The copy authenticates as a
+// user with its name.
 func (c *cluster) runPyTorchController(ctx context.Context, copyName string) error {
 	return c.runController(ctx, pytorchController, copyName)
 }

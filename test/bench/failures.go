@@ -19,7 +19,8 @@ import (
 // standby is the name of the second copy of the pytorch-controller.
 const standby = pytorchController + "-standby"
 
-// failures measures how soon a failed replica is replaced, and how soon a standby takes over from the leader.
+// failures measures how soon a failed replica is replaced, and how soon the standby takes over from the leading
+// controller.
 func failures(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		w := work{namespace: benchNamespace, replicas: replicas, alone: true}
@@ -34,11 +35,11 @@ func failures(ctx context.Context, b *bench) error {
 		if err := c.runPyTorchController(ctx, standby); err != nil {
 			return err
 		}
-		job := b.scale.jobs // counts down, to jobs with no failure yet
+		job := b.scale.jobs // failovers use the last jobs, in which no replica has failed yet
 		for _, way := range []struct {
 			figure string
 			end    func(string) error
-			// expires is true if the leader does not release its Lease.
+			// expires is true if the leader does not release its Lease, so that the standby must wait until the Lease expires.
 			expires bool
 		}{
 			{figure: "failover-release", end: c.Terminate},
@@ -65,12 +66,12 @@ func failures(ctx context.Context, b *bench) error {
 	})
 }
 
-// failureInterval is the time between two failures of replicas. The benchmark measures the latency of replacements, not
-// their throughput.
+// failureInterval is the time between two failures of replicas. The failures are spread over time, because the
+// benchmark measures the latency of replacements and not their throughput.
 const failureInterval = 250 * time.Millisecond
 
 // replacements makes one replica fail in each of several jobs, beginning with the job with index first. It returns the
-// 99th percentile of the time until the replacement is created.
+// 99th percentile of the time from a failure to the creation of the replacement.
 func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Duration, error) {
 	began := time.Now()
 	failedAt := map[string]time.Time{}
@@ -113,8 +114,8 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 	return took[len(took)*99/100], nil
 }
 
-// replacementsInBurst calls replacements while users create as many jobs as already run. Replacements are more urgent:
-// the peers of a failed replica hold nodes, and a new job holds none.
+// replacementsInBurst calls replacements while users create as many jobs as already run. Replacements are more urgent
+// than new jobs: the peers of a failed replica occupy nodes while they wait, and a new job occupies none.
 func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duration, error) {
 	jobs := c.bench.scale.jobs
 	for i := jobs; i < 2*jobs; i += jobsPerNamespace {
@@ -142,8 +143,8 @@ func (c *cluster) fail(ctx context.Context, namespace, name string) error {
 		`"terminated":{"exitCode":1,"reason":"Error","finishedAt":%q}`, time.Now().UTC().Format(time.RFC3339)))
 }
 
-// setContainer writes the status of a pod as a kubelet does after the state of the container has changed. The state is
-// JSON.
+// setContainer writes the status of a pod as a kubelet does after the state of the container has changed. The argument
+// state is the new state in JSON.
 func (c *cluster) setContainer(ctx context.Context, namespace, name string, phase corev1.PodPhase, state string) error {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q,"containerStatuses":[{"name":"pytorch","image":"none","imageID":"","ready":%t,"restartCount":0,
 		"state":{%s}}]}}`,
@@ -152,9 +153,9 @@ func (c *cluster) setContainer(ctx context.Context, namespace, name string, phas
 	return c.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
 
-// failover ends the leader and then makes a replica of a job fail. It returns the time from when the Lease became free
-// until the first successful write of the other copy, except leader election and events. It then restarts the old
-// leader.
+// failover ends the leading copy of the controller and then makes a replica of a job fail. It returns the time from
+// the release or the expiry of the Lease to the first useful write of the other copy: a successful write that is
+// neither for leader election nor to an event. Before it returns, failover restarts the copy that it ended.
 func (c *cluster) failover(
 	ctx context.Context, w work, job int, end func(string) error, expires bool,
 ) (time.Duration, error) {

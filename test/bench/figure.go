@@ -17,7 +17,7 @@ type figure struct {
 	// about describes the figure in the table.
 	about string
 	unit  string
-	// bar is the highest value that meets the bar. 0 means that there is no bar, unless zero is true.
+	// bar is the highest acceptable value. 0 means that there is no bar, unless zero is true.
 	bar float64
 	// zero is true if the bar is 0.
 	zero bool
@@ -126,14 +126,14 @@ var figures = []figure{
 	},
 }
 
-// met reports whether a value is not above the bar.
+// met reports whether a value meets the bar. If there is no bar, it returns true.
 func (f figure) met(value float64) bool {
 	return !f.hasBar() || value <= f.bar
 }
 
 func (f figure) hasBar() bool { return f.bar > 0 || f.zero }
 
-// report holds the measured values by the names of the figures.
+// report maps the name of each measured figure to its value.
 type report map[string]float64
 
 // line returns the line that is printed for a figure.
@@ -141,7 +141,8 @@ func line(f figure, value float64) string {
 	return fmt.Sprintf("bench: %s %s %s", f.name, number(value), f.unit)
 }
 
-// number formats a value with three significant digits, or as a whole number if it is at least 100.
+// number formats a value with three significant digits. If the value is at least 100 or a whole number, it has no
+// decimals.
 func number(value float64) string {
 	if value >= 100 || value == float64(int64(value)) {
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -170,7 +171,7 @@ func (r report) table() string {
 	return out.String()
 }
 
-// failed returns the exact figures whose bar is not met, as they are printed.
+// failed returns a message for each exact figure that does not meet its bar.
 func (r report) failed() []string {
 	var failed []string
 	for _, f := range figures {
@@ -187,7 +188,8 @@ const (
 	endResults   = "<!-- End of the results. -->\n"
 )
 
-// writeInto replaces the results in a document. It returns an error if the document does not have both lines.
+// writeInto replaces the results in a document. It returns an error if the document lacks one of the lines around
+// them.
 func writeInto(document, results string) error {
 	content, err := os.ReadFile(document)
 	if err != nil {

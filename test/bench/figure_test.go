@@ -22,7 +22,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Times differ between machines, so they never fail a run. Numbers of writes do.
+// A run never fails because of a time, because times depend on the machine. It fails if the number of writes, which
+// does not depend on the machine, is above its bar.
 func TestOnlyExactFiguresFail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -89,7 +90,7 @@ func TestResultsAreWrittenIntoADocument(t *testing.T) {
 	}
 }
 
-// The document that the command writes to must have the lines around the results.
+// The document that `make bench` changes must have the lines around the results. Otherwise writeInto returns an error.
 func TestDocumentHasAPlaceForResults(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../docs/performance.md")

@@ -19,9 +19,9 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor does only the work that no controller of such jobs can avoid. The request of the user creates the Service and
-// the pods, complete as the job needs them. The floor stores nothing but the phases of pods. It writes the status of a
-// job twice, as soon as the phase is known.
+// floor is the contender that does only the work that no controller of such jobs can avoid. The client that creates a
+// job also creates the complete Service and pods. In the cache of the floor, a pod has no spec, and its status has
+// only the phase. The floor writes the status of a job twice: when all replicas run, and when all have succeeded.
 var floor = contender{
 	name:      "floor",
 	start:     startFloor,
@@ -91,13 +91,14 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 // floorStatuses is the number of concurrent status writes. The pytorch-controller has as many workers.
 const floorStatuses = 16
 
-// startFloor watches the pods. It writes the status of a job when all its replicas run and when all have succeeded.
+// startFloor watches the pods. It writes the status of a job when all its replicas run, and again when all have
+// succeeded.
 func startFloor(ctx context.Context, c *cluster) error {
 	isOurs, err := labels.NewRequirement(batchv1beta1.LabelJobName, selection.Exists, nil)
 	if err != nil {
 		return err
 	}
-	// The statuses of a job are written in order, by the same worker.
+	// All statuses of a job are written by the same worker, so that the writes keep their order.
 	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
 	for i := range queues {
 		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, 2*c.bench.scale.jobs)
@@ -132,7 +133,8 @@ func startFloor(ctx context.Context, c *cluster) error {
 	})
 }
 
-// writePhase writes the phase of a job. It has the same name as the phase of the pods.
+// writePhase writes the phase of a job to the API server. The phases that the floor writes, Running and Succeeded,
+// have the same names for jobs and for pods.
 func (c *cluster) writePhase(ctx context.Context, job *pytorchv1beta1.PyTorchTrainingJob) error {
 	patch := fmt.Appendf(nil, `{"status":{"phase":%q}}`, job.Status.Phase)
 	return c.Client.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// nodes is the number of nodes. A kwok node has 4,096 pod addresses.
+// nodes is the number of nodes. One node is not enough for all pods, because a kwok node has only 4,096 pod addresses.
 const nodes = 20
 
 // replicas is the number of replicas of most jobs.
@@ -29,12 +29,13 @@ type work struct {
 	replicas  int32
 	// ends is true if the replicas succeed a second after they start. Otherwise they run until they are deleted.
 	ends bool
-	// queue is the Queue that schedules the replicas as a gang. If it is empty, the pods name their nodes.
+	// queue is the Queue of the job. If it is set, the replicas are scheduled as a gang. If it is empty and played is
+	// false, the pod template names a node.
 	queue string
 	// localQueue is the LocalQueue from which Kueue admits the job. If it is empty, the job runs without Kueue.
 	localQueue string
 	// played is true if the benchmark plays the kubelet: the pods have no nodes, and the benchmark writes their statuses.
-	// Kubernetes deletes pods without nodes immediately.
+	// When such a pod is deleted, it is gone immediately, because no kubelet must stop it first.
 	played bool
 	// reports is true if the jobs report progress.
 	reports bool
@@ -42,7 +43,7 @@ type work struct {
 	alone bool
 }
 
-// of returns the work of the i-th job, with the namespace of that job.
+// of returns a copy of w with the namespace of the i-th job.
 func (w work) of(i int) work {
 	w.namespace = fmt.Sprintf("%s-%d", benchNamespace, i/jobsPerNamespace)
 	return w
@@ -51,10 +52,10 @@ func (w work) of(i int) work {
 // name returns the name of the i-th job.
 func (w work) name(i int) string { return fmt.Sprintf("job-%d", i) }
 
-// pod returns the name of a pod of the i-th job if it is a PyTorchTrainingJob.
+// pod returns the name of the pod with the given index, if the i-th job is a PyTorchTrainingJob.
 func (w work) pod(i int, index int32) string { return fmt.Sprintf("%s-worker-%d", w.name(i), index) }
 
-// leader returns the host name of the leader of the i-th job if it is a batch/v1 Job.
+// leader returns the host name of the leader, if the i-th job is a batch/v1 Job.
 func (w work) leader(i int) string {
 	return fmt.Sprintf("%[1]s-0.%[1]s.%[2]s.svc.%[3]s", w.name(i), w.namespace, clusterDomain)
 }

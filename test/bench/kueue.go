@@ -28,22 +28,23 @@ const (
 	clusterQueue = "team"
 )
 
-// batching is the name of a pytorch-controller that can batch statuses for an hour. So it writes the same statuses on a
-// slow machine as on a fast one.
+// batching is the name of a copy of the pytorch-controller that batches status changes for up to an hour. So its
+// number of status writes does not depend on the speed of the machine.
 const batching = pytorchController + "-batching"
 
-// jobsPerLife is the number of jobs of a life.
+// jobsPerLife is the number of jobs for each life.
 const jobsPerLife = 4
 
-// life is what happens to jobs before they succeed.
+// life describes the events in a job between its creation and its success.
 type life struct {
-	// namespace is the namespace of these jobs only.
+	// namespace is a namespace that has only the jobs of this life.
 	namespace string
 	// queued is true if Kueue admits the jobs.
 	queued bool
 	// restarts is true if a replica fails, which restarts all replicas.
 	restarts bool
-	// stops is true if the jobs stop and run again. Kueue evicts jobs that it admits. The user pauses other jobs.
+	// stops is true if the jobs stop and run again. If Kueue admits the jobs, it also evicts them. Otherwise the user
+	// pauses and resumes them.
 	stops bool
 }
 
@@ -56,11 +57,11 @@ var (
 	kueueStops    = life{namespace: "kueue-stops", queued: true, stops: true}
 )
 
-// atRest are jobs that Kueue admits and that run until the control plane stops.
+// atRest is the life of jobs that Kueue admits and that run until the control plane stops.
 var atRest = life{namespace: "kueue-rests", queued: true}
 
-// work returns the jobs of a life. They have two replicas, as in the test of kit/conformance that has the same bars.
-// The benchmark plays the kubelet, so that all jobs see the changes in the same order.
+// work describes the jobs of a life. Each job has two replicas, as in the test in kit/conformance that has the same
+// bars. The benchmark plays the kubelet, so that the pods of all jobs change in the same order.
 func (l life) work() work {
 	w := work{namespace: l.namespace, replicas: 2, played: true}
 	if l.queued {
@@ -69,7 +70,8 @@ func (l life) work() work {
 	return w
 }
 
-// kueueWrites counts how many more writes a job costs if Kueue admits it. It replaces the pytorch-controller that runs.
+// kueueWrites counts how many more writes a job needs if Kueue admits it. Before it counts, it replaces the running
+// pytorch-controller by the batching copy.
 func (c *cluster) kueueWrites(ctx context.Context) error {
 	if err := c.Terminate(pytorchController); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (c *cluster) kueueWrites(ctx context.Context) error {
 	return nil
 }
 
-// summary returns the number of writes for each kind of write.
+// summary returns a text with the number of writes of each kind, such as "8 create pods".
 func summary(writes []write) string {
 	counts := map[string]int{}
 	for _, w := range writes {
@@ -144,7 +146,7 @@ func (c *cluster) live(ctx context.Context, l life) error {
 	return nil
 }
 
-// beginJobs creates the jobs, and returns when they have reported that they run.
+// beginJobs creates the jobs, and returns when their statuses show that they run.
 func (c *cluster) beginJobs(ctx context.Context, w work) error {
 	if err := c.namespace(ctx, w.namespace); err != nil {
 		return err
@@ -168,7 +170,8 @@ func (c *cluster) admitJobs(ctx context.Context, w work) error {
 	return c.changeWorkloads(ctx, w, admit)
 }
 
-// startPods starts all pods when they are created, and returns when the jobs have reported that they run.
+// startPods waits until all pods are created, and then makes them run. It returns when the statuses of the jobs show
+// that they run, and their Workloads, if any, are ready.
 func (c *cluster) startPods(ctx context.Context, w work) error {
 	if err := c.podsAre(ctx, w.namespace, corev1.PodPending, jobsPerLife*int(w.replicas)); err != nil {
 		return err
@@ -199,7 +202,8 @@ func (c *cluster) restartJobs(ctx context.Context, w work) error {
 	return c.startPods(ctx, w)
 }
 
-// stopJobs evicts and admits the jobs, or pauses and resumes them. It returns when they run again.
+// stopJobs evicts the jobs and admits them again. If Kueue does not admit the jobs, stopJobs pauses and resumes them.
+// It returns when they run again.
 func (c *cluster) stopJobs(ctx context.Context, w work) error {
 	stop, resume := c.evictJobs, c.admitJobs
 	if w.localQueue == "" {
@@ -223,12 +227,13 @@ func (c *cluster) stopJobs(ctx context.Context, w work) error {
 	return c.startPods(ctx, w)
 }
 
-// isCreating reports whether the pods of a job are created but do not run yet.
+// isCreating reports whether the pods of a job are being created, or have been created but do not all run yet.
 func isCreating(status batchv1beta1.JobStatus) bool {
 	return status.Reason == batchv1beta1.ReasonCreating || status.Reason == batchv1beta1.ReasonPending
 }
 
-// evictJobs evicts the Workloads, and returns when the controller has returned their quota.
+// evictJobs evicts the Workloads. It returns when the pytorch-controller has removed the admission of each Workload,
+// which releases the quota.
 func (c *cluster) evictJobs(ctx context.Context, w work) error {
 	if err := c.changeWorkloads(ctx, w, evict); err != nil {
 		return err
@@ -246,8 +251,8 @@ func (c *cluster) pause(ctx context.Context, w work, paused bool) error {
 	})
 }
 
-// endJobs makes all replicas succeed, the leader last. It returns when the jobs have reported this, and Kueue has been
-// told that they have finished.
+// endJobs makes all replicas succeed, the leader last. It returns when the statuses of the jobs show that they have
+// succeeded, and their Workloads, if any, are finished.
 func (c *cluster) endJobs(ctx context.Context, w work) error {
 	for index := w.replicas - 1; index >= 0; index-- {
 		if err := forEachJob(func(i int) error {
@@ -269,7 +274,7 @@ func (c *cluster) endJobs(ctx context.Context, w work) error {
 	return c.workloadsAre(ctx, w, "finished", isTrue(kueuev1beta2.ConditionFinished))
 }
 
-// forEachJob calls do for each job of a life. It stops at the first error.
+// forEachJob calls do with the number of each job of a life. It stops at the first error.
 func forEachJob(do func(i int) error) error {
 	for i := range jobsPerLife {
 		if err := do(i); err != nil {
@@ -307,7 +312,7 @@ func (c *cluster) workloadsAre(
 	})
 }
 
-// isTrue returns a function that reports whether a condition of a Workload is True.
+// isTrue returns a function that reports whether the condition of the given type is True in a Workload.
 func isTrue(conditionType string) func(kueuev1beta2.Workload) bool {
 	return func(workload kueuev1beta2.Workload) bool {
 		return meta.IsStatusConditionTrue(workload.Status.Conditions, conditionType)
@@ -343,7 +348,7 @@ func admit(workload *kueuev1beta2.Workload) {
 	}
 }
 
-// evict evicts a Workload for a more important one.
+// evict evicts a Workload as Kueue does when a more important Workload preempts it.
 func evict(workload *kueuev1beta2.Workload) {
 	setCondition(workload, kueuev1beta2.ConditionEvicted, metav1.ConditionTrue, kueuev1beta2.ReasonPreempted)
 }

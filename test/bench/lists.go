@@ -8,8 +8,8 @@ import (
 	listwork "tensorstack.dev/jobs/test/internal/work"
 )
 
-// lists measures how the CPU time for an object grows when a list of a tenant has 4 times as many items. The tests in
-// test/work count the operations of the same cases.
+// lists measures how the CPU time of a controller for an object grows when a list in the object has 4 times as many
+// items. It records the greatest growth of all lists. The tests in test/work count the operations of the same cases.
 func lists(ctx context.Context, b *bench) error {
 	subjects, err := listwork.Subjects(b.options.Repo)
 	if err != nil {
@@ -34,7 +34,7 @@ func lists(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// leastCPU returns the least CPU time that a case takes.
+// leastCPU runs a case several times and returns the least CPU time of a run.
 func leastCPU(ctx context.Context, c listwork.Case) (time.Duration, error) {
 	const rounds = 3
 	var least time.Duration
@@ -43,7 +43,7 @@ func leastCPU(ctx context.Context, c listwork.Case) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		_ = c.Do(ctx) // rejecting an invalid object is also work
+		_ = c.Do(ctx) // the error is ignored, because rejecting an invalid object is also work
 		after, err := cpu()
 		if err != nil {
 			return 0, err

@@ -11,7 +11,8 @@ import (
 )
 
 // memory measures the peak resident memory of the controller in a cluster with many pods of its jobs and even more
-// other pods. It measures both while the pods are created and after a restart, when the controller lists all of them.
+// other pods. It measures twice: after all pods have been created, and after the controller has restarted and listed
+// all pods.
 func memory(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		if err := c.runningJobs(ctx, work{namespace: benchNamespace, replicas: replicas}, b.scale.ownJobs); err != nil {

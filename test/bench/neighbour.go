@@ -57,7 +57,7 @@ func neighbour(ctx context.Context, b *bench) error {
 // created returns a channel that is closed when n pods of the namespace have been created.
 func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, error) {
 	all := make(chan struct{})
-	count := 0 // needs no lock: there is one call at a time
+	count := 0 // needs no lock, because follow makes one call at a time
 	return all, c.follow(ctx, &corev1.Pod{}, labels.Everything(), func(before, after any) {
 		if pod, ok := after.(*corev1.Pod); !ok || before != nil || pod.Namespace != w.namespace {
 			return
@@ -69,7 +69,7 @@ func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, 
 }
 
 // oneAfterTheOther creates a job, deletes it when all its pods are created, and repeats this until the channel is
-// closed. For each job, it returns the time from the create of the job to the create of its last pod.
+// closed. For each job, it returns the time from the creation of the job to the creation of its last pod.
 func (c *cluster) oneAfterTheOther(ctx context.Context, w work, closed <-chan struct{}) ([]time.Duration, error) {
 	var began []time.Time
 	for done := false; !done; {

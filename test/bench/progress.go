@@ -22,8 +22,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// reports measures the cost of jobs that report progress all the time. It plays their kubelets and their sidecars: each
-// pod has an address of the loopback interface, where the benchmark answers the controller.
+// reports measures the cost of jobs that report progress all the time. The benchmark plays their kubelets and their
+// sidecars: each pod gets a loopback address, where the benchmark answers the controller.
 func reports(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		if err := ours.start(ctx, c); err != nil {
@@ -83,14 +83,15 @@ func (c *cluster) measureReports(ctx context.Context) error {
 	return nil
 }
 
-// sidecars answers the controller for the sidecars of all pods.
+// sidecars is a server that answers the controller on behalf of the sidecars of all pods.
 type sidecars struct {
 	server *http.Server
-	// handlers are the receivers of the pods by their addresses.
+	// handlers maps the address of each pod to the receiver of that pod.
 	handlers map[netip.Addr]http.Handler
 }
 
-// startReporting creates the jobs and plays their kubelets. Their sidecars report a step in each second.
+// startReporting creates the jobs, plays their kubelets, and returns the server that plays their sidecars. Each
+// training does one step per second.
 func (c *cluster) startReporting(ctx context.Context, w work, jobs int) (*sidecars, error) {
 	for i := 0; i < jobs; i += jobsPerNamespace {
 		if err := c.namespace(ctx, w.of(i).namespace); err != nil {
@@ -107,7 +108,7 @@ func (c *cluster) startReporting(ctx context.Context, w work, jobs int) (*sideca
 	for i := range addresses {
 		addresses[i], address = address, address.Next()
 	}
-	pods := map[string]string{} // the tokens of the pods by namespace and name
+	pods := map[string]string{} // maps namespace/name of each pod to its token
 	for i := 0; i < jobs; i += jobsPerNamespace {
 		namespace := w.of(i).namespace
 		if err := c.podsAre(ctx, namespace, corev1.PodPending, min(jobsPerNamespace, jobs-i)); err != nil {
@@ -141,7 +142,7 @@ func (c *cluster) startReporting(ctx context.Context, w work, jobs int) (*sideca
 	})
 }
 
-// show reports whether the jobs show progress.
+// show reports whether all jobs have progress in their statuses.
 func (c *cluster) show(ctx context.Context, w work, jobs int) (bool, error) {
 	for i := 0; i < jobs; i += jobsPerNamespace {
 		list := &pytorchv1beta1.PyTorchTrainingJobList{}
@@ -157,7 +158,7 @@ func (c *cluster) show(ctx context.Context, w work, jobs int) (bool, error) {
 	return true, nil
 }
 
-// ServeHTTP answers for the sidecar whose address the request was sent to.
+// ServeHTTP passes a request to the receiver of the pod that has the local address of the connection.
 func (s *sidecars) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok {
@@ -174,7 +175,7 @@ func (s *sidecars) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *sidecars) close() { _ = s.server.Close() }
 
-// training is a training that does a step in each second.
+// training simulates a training that does one step per second.
 type training struct {
 	began   time.Time
 	tracker *progress.Tracker
@@ -184,7 +185,7 @@ func newTraining() *training {
 	return &training{began: time.Now(), tracker: progress.NewTracker(clock.RealClock{})}
 }
 
-// state returns what the sidecar knows.
+// state reports the current step to the tracker, and returns the state of the tracker.
 func (t *training) state() progress.State {
 	step := int64(time.Since(t.began) / time.Second)
 	t.tracker.Add(progress.Report{

@@ -15,7 +15,7 @@ import (
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		for _, who := range []contender{theirs, ours} { // theirs also runs the Jobs of theirsThatWait
+		for _, who := range []contender{theirs, ours} { // theirsThatWait has the same controller as theirs
 			if err := who.start(ctx, c); err != nil {
 				return err
 			}
@@ -48,7 +48,8 @@ func manyReplicas(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// create creates the i-th job and waits until all its pods run. It returns the time until the last pod was created.
+// create creates the i-th job and waits until all its pods run. It returns the time from the request to create the job
+// to the creation of the last pod.
 func (c *cluster) create(ctx context.Context, who contender, w work, i int) (time.Duration, error) {
 	if err := c.namespace(ctx, w.namespace); err != nil {
 		return 0, err

@@ -15,7 +15,8 @@ import (
 
 const (
 	schedulerController = "scheduler-controller"
-	// benchNamespace is the namespace of jobs, or the prefix of their namespaces.
+	// benchNamespace is the namespace of the jobs. In measurements with several namespaces, it is the prefix of their
+	// names.
 	benchNamespace = "bench"
 )
 
@@ -63,8 +64,8 @@ func (c *cluster) restart(ctx context.Context, controller string) error {
 	return c.settled(ctx, controller)
 }
 
-// settled waits until a controller uses no more CPU time than an idle one, for longer than a status write can be
-// deferred.
+// settled waits until a controller has used almost no CPU time for 6 seconds. By default, the controllers batch
+// status changes for less than 6 seconds, so no batched change is left then.
 func (c *cluster) settled(ctx context.Context, controller string) error {
 	const interval, idle = 6 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)
@@ -88,8 +89,9 @@ func (c *cluster) settled(ctx context.Context, controller string) error {
 	})
 }
 
-// idle counts the writes of the controllers while jobs run as gangs and nothing changes, and after a restart. The same
-// control plane has jobs that Kueue has admitted. At the end, idle counts how many more writes such jobs cost.
+// idle counts the writes of the controllers while jobs run and nothing changes, and after the controllers restart.
+// Most of the jobs run as gangs. Kueue has admitted the others. At the end, kueueWrites counts how many more writes a
+// job needs if Kueue admits it.
 func idle(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.Native, func(ctx context.Context, c *cluster) error {
 		if err := c.runController(ctx, schedulerController, schedulerController, "--engine=native"); err != nil {

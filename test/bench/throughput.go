@@ -30,7 +30,7 @@ type contender struct {
 	kind client.Object
 	// succeeded reports whether a job has succeeded.
 	succeeded func(object any) bool
-	// program is the name of the process of the controller. It is empty if the work is done in this process.
+	// program is the name of the process of the controller. It is empty for the floor, which runs in this process.
 	program string
 }
 
@@ -106,7 +106,8 @@ type result struct {
 	took time.Duration
 	// cpu is the CPU time of the contender's program.
 	cpu time.Duration
-	// writes and events are the numbers of writes by the contender's program. Events are not counted as writes.
+	// writes is the number of writes by the contender's program, except writes to events. events is the number of writes
+	// to events.
 	writes, events int
 }
 
@@ -139,7 +140,7 @@ func (b *bench) race(ctx context.Context, who contender, jobs, atOnce int) (r re
 		if who.program == "" {
 			return nil
 		}
-		if err := c.settled(ctx, who.program); err != nil { // late writes count too
+		if err := c.settled(ctx, who.program); err != nil { // writes after the last success also count
 			return err
 		}
 		usage, err := who.usage(c)
@@ -168,7 +169,7 @@ func (b *bench) race(ctx context.Context, who contender, jobs, atOnce int) (r re
 	return r, nil
 }
 
-// usage returns the resource usage of the contender's program.
+// usage returns the resource usage of the contender's program. It is zero if the contender has no program.
 func (who contender) usage(c *cluster) (simulated.Usage, error) {
 	if who.program == "" {
 		return simulated.Usage{}, nil
@@ -184,8 +185,8 @@ func (who contender) user() string {
 	return who.program
 }
 
-// runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns the time
-// at which the last job or pod succeeded.
+// runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns when all
+// jobs and all their pods have succeeded. The result is the time at which the last of them succeeded.
 func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs, atOnce int) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all jobs have succeeded within %s", timeout))
 	defer cancel()
@@ -228,13 +229,13 @@ func podSucceeded(object any) bool {
 	return ok && pod.Status.Phase == corev1.PodSucceeded
 }
 
-// succeeded calls each for every object of a kind that succeeds. It returns a channel that receives the time when n
-// objects have succeeded.
+// succeeded watches the objects of a kind. For every object that succeeds, it calls the function each once. It
+// returns a channel that receives the time when n objects have succeeded.
 func (c *cluster) succeeded(
 	ctx context.Context, kind client.Object, has func(any) bool, n int, each func(),
 ) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
-	count := 0 // needs no lock: there is one call at a time
+	count := 0 // needs no lock, because follow makes one call at a time
 	return done, c.follow(ctx, kind, labels.Everything(), func(before, after any) {
 		if has(before) || !has(after) {
 			return
@@ -246,7 +247,7 @@ func (c *cluster) succeeded(
 	})
 }
 
-// inParallel calls do concurrently for 0 to n-1.
+// inParallel calls do with each number from 0 to n-1, and makes several calls at the same time.
 func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inParallel)
@@ -296,9 +297,9 @@ func throughput(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// growth measures whether the time per job grows with the number of jobs. It compares one run of many jobs with the
-// median of several runs of few. The number of jobs at a time is the same in both, so the number of pods that wait for
-// kwok does not grow. The growth with batch/v1 Jobs shows the share of Kubernetes itself.
+// growth measures whether the time per job grows with the number of jobs. It compares the time of one run of many
+// jobs with the median time of several runs of few jobs. In all runs, the same number of jobs run at the same time,
+// so kwok is equally busy. The growth with batch/v1 Jobs shows how much growth Kubernetes itself causes.
 func growth(ctx context.Context, b *bench) error {
 	for _, g := range []struct {
 		figure string

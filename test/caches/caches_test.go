@@ -1,5 +1,5 @@
-// Package caches checks how much memory an object of a tenant uses in the caches of the controllers, whatever the API
-// server accepts.
+// Package caches checks that no object that the API server accepts from a tenant uses much memory in the caches of
+// the controllers.
 package caches
 
 import (
@@ -42,10 +42,12 @@ const root = "../.."
 // accepted is the size of the largest object that the API server accepts, in bytes of JSON.
 const accepted = 1_500_000
 
-// depth is how deep the places are. A cache that keeps deeper ones also keeps what is around them.
+// depth is the maximum number of nested fields and items in the path of a place (see input.Place). A cache that keeps
+// a deeper place also keeps the places that contain it, so the test does not need to check deeper places.
 const depth = 6
 
-// kept is how many bytes of memory an object uses at most in a cache.
+// kept lists the kinds in the cache of each controller. most is the maximum size of an object of these kinds in the
+// cache, in bytes of memory.
 var kept = []struct {
 	controller string
 	cache      func(input.Caches) input.Cache
@@ -114,8 +116,8 @@ func kindOf(t *testing.T, object client.Object) schema.GroupVersionKind {
 	return gvk
 }
 
-// checkKind makes each place of objects of a kind large, then each list with large items, and then random places
-// together.
+// checkKind checks that the cache keeps at most the given number of bytes of an object of a kind. It tries objects
+// with one large place, then objects with a list of large items, and then objects with several random large places.
 func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.Place, most int64) {
 	t.Helper()
 	if len(places) < 10 {
@@ -148,7 +150,7 @@ func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.
 			t.Errorf("%s was not checked", p.Path)
 		}
 		object := c.Owned(empty)
-		p.Grow(object, 30<<10) // not large as a whole
+		p.Grow(object, 30<<10) // the place is large, but the object is not
 		check(object, p.Path+" of 30 KiB")
 	}
 	for _, list := range places {
@@ -183,7 +185,7 @@ func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.
 	}
 }
 
-// clusterScoped are the kinds of the cluster that controllers cache. Tenants cannot write them.
+// clusterScoped are the cluster-scoped kinds that controllers cache. Tenants cannot write objects of these kinds.
 var clusterScoped = []string{
 	"/namespaces", "/nodes", "scheduling.k8s.io/priorityclasses", "scheduler.tensorstack.dev/queues",
 	"scheduling.volcano.sh/queues",
@@ -197,7 +199,7 @@ func TestAllWatchedKindsAreChecked(t *testing.T) {
 		t.Fatal("found no permissions: ", err, err2)
 	}
 	watched := map[string]bool{
-		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true, // of components
+		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true, // only kustomize components permit these
 	}
 	for _, file := range append(files, components...) {
 		for _, resource := range watchedBy(t, file) {
@@ -231,7 +233,7 @@ func watchedBy(t *testing.T, file string) []string {
 	for document := range strings.SplitSeq(string(content), "\n---\n") {
 		var role rbacv1.ClusterRole
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-			continue // another kind
+			continue // the document is not a role
 		}
 		for _, rule := range role.Rules {
 			if slices.Contains(rule.Verbs, "watch") {

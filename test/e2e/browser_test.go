@@ -16,12 +16,12 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// scalarCharts selects the lines in the scalar charts of TensorBoard. A line that is drawn is a path with more than one
-// point.
+// scalarCharts is the CSS selector of the lines that the scalar charts of TensorBoard have drawn. Such a line is an
+// SVG path with more than one point.
 const scalarCharts = `scalar-card line-chart .series-view > svg > path[d*="L"]`
 
-// screenshot opens a page in a headless browser until an element that the CSS selector selects is visible. It keeps a
-// picture of the page and returns its text.
+// screenshot opens a page in a headless browser, again and again until an element that matches the CSS selector is
+// visible. It saves a picture of the page, and returns the text of the page.
 func screenshot(ctx context.Context, url, selector, picture string) string {
 	GinkgoHelper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -47,7 +47,7 @@ func screenshot(ctx context.Context, url, selector, picture string) string {
 		missing := chromedp.Do(patience, chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS(selector)))
 		image, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 		g.Expect(err).NotTo(HaveOccurred())
-		keep(picture, image) // also if the page does not show the element
+		keep(picture, image) // even if the page does not show the element
 		g.Expect(missing).NotTo(HaveOccurred(), "%s does not show %s", url, selector)
 	}
 	Eventually(ctx, show).Should(Succeed())
@@ -56,7 +56,7 @@ func screenshot(ctx context.Context, url, selector, picture string) string {
 	return text
 }
 
-// keep writes a file into $ARTIFACTS or bin/artifacts, where people can look at it after the tests.
+// keep writes a file into the folder $ARTIFACTS, by default bin/artifacts, for people to look at after the tests.
 func keep(name string, content []byte) {
 	GinkgoHelper()
 	folder := cmp.Or(os.Getenv("ARTIFACTS"), filepath.Join(root, "bin/artifacts"))

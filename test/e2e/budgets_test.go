@@ -90,12 +90,12 @@ spec:
 	})
 })
 
-// steady returns the manifest of a job of a kind whose replicas run until they are deleted. The YAML is its spec up to
-// the template of the replicas.
+// steady returns the manifest of a job of the given kind, named steady. Its replicas run until their pods are
+// deleted. spec is the YAML of the job's spec, up to the template of the replicas.
 func steady(kind, spec string) string {
 	command := "\n              command: [sh, -c, 'sleep 3600']"
 	if kind == "DeepSpeedJob" {
-		command = "" // the launcher has one
+		command = "" // a DeepSpeedJob has its command in spec.config
 	}
 	return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -113,7 +113,7 @@ spec:%s
 `, kind, spec, command)
 }
 
-// budget creates the PodDisruptionBudget of the job steady with a field of its spec.
+// budget creates the PodDisruptionBudget of the job steady. field is the YAML of one field of its spec.
 func (n namespace) budget(ctx context.Context, field string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -128,8 +128,8 @@ spec:
 `, field), "apply", "-f", "-")
 }
 
-// allowsDisruptions waits until the PodDisruptionBudget allows the eviction of the given number of pods, and all
-// replicas are healthy.
+// allowsDisruptions waits until the status of the PodDisruptionBudget has 2 or 3 healthy pods, and allows the
+// eviction of the given number of pods.
 func (n namespace) allowsDisruptions(ctx context.Context, pods int) {
 	GinkgoHelper()
 	Eventually(ctx, n.output(ctx, "get", "pdb", "steady", "-o",

@@ -14,8 +14,8 @@ import (
 )
 
 // In each spec, a rank fails during a collective operation, and the failure makes the other ranks fail. All replicas
-// end within the same second. With torchrun, all of them have exit code 1. $CAUSE_TIMES sets how often each spec runs.
-// The default is 1.
+// end within the same second. With torchrun, all of them have exit code 1. $CAUSE_TIMES sets how often each spec of
+// the first loop runs. The default is 1.
 var _ = Describe("The rank that failed first", Label("cause"), func() {
 	const (
 		plain     = "plain"
@@ -49,8 +49,8 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the text of the exception can show which rank raised it, and the oldest torch does not
-							// print the rank there.
+							// Only the text of the exception can show which rank raised it, and the oldest torch does not print the rank
+							// in this text.
 							if trainsWithOldest() {
 								Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
 							} else {
@@ -69,7 +69,8 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 		}
 	}
 
-	// A launcher exits with a code of its own.
+	// A launcher does not exit with the exit code of the rank that failed, but the restart policy must use the exit code
+	// of this rank.
 	for _, launcher := range []string{torchrun, static, deepspeed} {
 		name := "is what restart policy ExitCode restarts or not, with " + launcher
 		It(name, Label("cause-restart"), func(ctx context.Context) {
@@ -91,15 +92,15 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 })
 
 // failureAtRank is the failure as the status of the job reports it, with the logs of all pods. The field end is the
-// signal or the exit code of the process.
+// signal or the exit code of the rank's process.
 type failureAtRank struct{ replica, rank, end, message, condition, logs string }
 
 func (f failureAtRank) String() string {
 	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
 }
 
-// startFailing starts a job with two replicas in which one rank fails, in the given ways, separated by commas: one for
-// each attempt. It returns the kind of the job.
+// startFailing starts a job with two replicas in which one rank fails. ways is a comma-separated list of the ways in
+// which the rank fails, one for each attempt. startFailing returns the kind of the job.
 func (n namespace) startFailing(
 	ctx context.Context, launcher string, rank int, restartPolicy string, backoffLimit int, ways string,
 ) (kind string) {
@@ -172,7 +173,7 @@ spec:
 	return kind
 }
 
-// failureAtRank returns the failure that the job of startFailing reports, once it has failed.
+// failureAtRank waits until the job of startFailing has failed, and returns the failure that the job reports.
 func (n namespace) failureAtRank(ctx context.Context, kind, launcher string) failureAtRank {
 	GinkgoHelper()
 	n.kubectl(ctx, "wait", "--for=condition=Failed", kind+"/fails", timeout)
@@ -185,7 +186,7 @@ func (n namespace) failureAtRank(ctx context.Context, kind, launcher string) fai
 		message:   now(field("failures[0].message")),
 		condition: now(field("conditions[?(@.type=='Failed')].message")),
 	}
-	if launcher == "plain" { // the replica is the process
+	if launcher == "plain" { // without a launcher, the replica has the exit code of the rank
 		code := now(field("failures[0].exitCode"))
 		f.end = cmp.Or(map[string]string{"137": "SIGKILL"}[code], code)
 	}

@@ -21,7 +21,8 @@ var _ = Describe("kubectl train convert", Label("convert"), func() {
 		Entry("an MPIJob", "MPIJob"),
 	)
 
-	// The images of Kubeflow's examples are not available, so the manifests get images and programs of our examples.
+	// The images of Kubeflow's examples are not available, so the specs replace them with images and programs of our
+	// examples.
 	DescribeTable("converts a published example of Kubeflow into a job that trains",
 		func(ctx context.Context, example, code, job string, logs []string, edits ...string) {
 			n := newNamespace(ctx)
@@ -56,19 +57,21 @@ var _ = Describe("kubectl train convert", Label("convert"), func() {
 	)
 })
 
-// The images of our examples in a container, with the folder of the programs.
+// Fields of a container that runs one of our examples: the image, and the mount of the volume with the programs.
 const (
 	pytorchExample    = "image: tensorstack/pytorch-example:2.6.0" + codeMount
 	tensorflowExample = "image: tensorstack/tensorflow-example:2.21.0" + codeMount
 	codeMount         = "\n              volumeMounts: [{name: code, mountPath: /code}]"
 )
 
-// codeVolume returns the volume with the programs of our examples, and the field after it.
+// codeVolume returns a replacement for the line "containers:" of a pod spec: the volume with the programs of our
+// examples, and the same line.
 func codeVolume(configMap string) string {
 	return "\n          volumes: [{name: code, configMap: {name: " + configMap + "}}]\n          containers:"
 }
 
-// edited returns a published example of Kubeflow in the current namespace, with texts replaced.
+// edited returns a published example of Kubeflow without its namespace. edits are pairs: a text of the example, and
+// its replacement.
 func edited(example string, edits ...string) string {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, "cli/convert/testdata/kubeflow/training-operator", example))

@@ -40,7 +40,8 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, "secret-env.yaml")
-			// Without the clean-up, the pods of all workers can be read after the end.
+			// With this policy, the controller keeps the pods of all workers when the job ends, so that the spec can read
+			// them.
 			n.kubectl(ctx, "patch", "dsjob", "digits-secret-env", "--type=merge", "-p",
 				`{"spec": {"runPolicy": {"cleanUpPolicy": "None"}}}`)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", timeout)
@@ -148,8 +149,9 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 	})
 })
 
-// trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The job trains for a very long
-// time, but ends soon after it has been restarted or resumed. Its processes can be killed from within their containers.
+// trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The processes that run then would
+// train for a very long time. Processes that start later, after a restart or a resume, train for only a few epochs.
+// All processes can be killed from within their containers.
 func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
@@ -162,7 +164,8 @@ func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 			{"name": "EPOCHS", "valueFrom": {"configMapKeyRef": {"name": "schedule", "key": "epochs"}}}}]`)
 	Eventually(ctx, n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker")).
 		Should(ContainSubstring("epoch  2  loss"), "the job trains")
-	// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
+	// Running processes have already read the former number of epochs. New processes read the new number, so they end
+	// soon.
 	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }
 

@@ -21,14 +21,14 @@ import (
 type devicePlugin struct {
 	deviceplugin.UnimplementedDevicePluginServer
 
-	// resource is the name of the resource. Each process of the tests has its own.
+	// resource is the name of the resource. Each process of the tests has its own resource.
 	resource string
 	// socket is the name of the socket of the plugin in the folder of the kubelet.
 	socket string
 	server *grpc.Server
 
 	mutex sync.Mutex
-	// health is the health of each device, by ID.
+	// health maps the ID of each device to its health.
 	health map[string]string
 	// changed is closed when the health of a device changes.
 	changed chan struct{}
@@ -60,7 +60,7 @@ func (p *devicePlugin) start(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	p.server, p.stopped = grpc.NewServer(), make(chan struct{})
 	deviceplugin.RegisterDevicePluginServer(p.server, p)
-	go func(server *grpc.Server) { _ = server.Serve(listener) }(p.server) // it returns when the plugin stops
+	go func(server *grpc.Server) { _ = server.Serve(listener) }(p.server) // Serve returns when the plugin stops
 	kubelet, err := grpc.NewClient("unix://"+deviceplugin.KubeletSocket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	Expect(err).NotTo(HaveOccurred())
@@ -71,7 +71,7 @@ func (p *devicePlugin) start(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// stop ends the plugin if it runs, like the deletion of its pod. It also deletes the socket.
+// stop stops the plugin if it runs, and deletes its socket, as if the pod of a device plugin were deleted.
 func (p *devicePlugin) stop() {
 	if p.server != nil {
 		close(p.stopped)

@@ -14,7 +14,7 @@ import (
 var (
 	killed  = []string{"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1"}
 	deleted = []string{"delete", "pod", "digits-elastic-worker-1", "--wait=false"}
-	// The supervisor, which is the first process, runs torchrun.
+	// The first process of the container is the supervisor. The command kills its child, torchrun.
 	gaveUp = []string{
 		"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill $(cat /proc/1/task/*/children)",
 	}
@@ -47,7 +47,8 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		func(ctx context.Context, lose []string, cause, counted string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			// The first process of a PID namespace cannot be killed from within, so the main container must not have it.
+			// A process cannot kill the first process of its PID namespace. If the containers of a pod share a PID namespace,
+			// the first process of this namespace is in none of the containers.
 			n.applyPatched(ctx, "examples/pytorch/elastic.yaml",
 				`[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
 			n.trains(ctx, "digits-elastic-worker-0", 2)
@@ -112,7 +113,7 @@ var _ = Describe("A replica that starts long before its leader", Label("pytorch"
 		jobs := map[string]string{"plain": "", "torchrun": `, {"op": "add", "path": "/spec/torchrunConfig",
 			"value": {"enabled": true}}`}
 		for name, torchrun := range jobs {
-			// The second type is the master. It selects a label that no node has yet.
+			// The second type is the master. Its node selector has a label that no node has yet.
 			n.applyPatched(ctx, "examples/pytorch/master-worker.yaml", fmt.Sprintf(`[
 				{"op": "replace", "path": "/metadata/name", "value": %q},
 				{"op": "replace", "path": "/spec/replicaSpecs/0/replicas", "value": 1},

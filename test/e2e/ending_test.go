@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// ending is a job with a separate pod spec for each replica.
+// ending is the manifest of a job, with a placeholder for the pod spec of each replica.
 const ending = `
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
@@ -21,8 +21,9 @@ spec:
     - {type: worker, restartPolicy: Never, template: {spec: %s}}
 `
 
-// endingWith returns the job with Python code for each replica. Python as PID 1 ignores SIGTERM unless it has a
-// handler. So a deleted pod continues to run for its grace period, which is in seconds.
+// endingWith returns the manifest of the job with Python code for each replica. grace is the grace period of the pods
+// in seconds. Python as PID 1 ignores SIGTERM unless it has a handler, so a deleted pod runs until its grace period
+// is over.
 func endingWith(grace int, master, worker string) string {
 	spec := func(code string) string {
 		return fmt.Sprintf(`{terminationGracePeriodSeconds: %d, containers: [{
@@ -60,10 +61,11 @@ var _ = Describe("A job", Label("pytorch", "ending"), func() {
 	})
 })
 
-// running returns a function that returns the pods with a container that runs or has not started yet.
+// running returns a function that returns a line for each pod that is Pending or has a running container.
 func (n namespace) running(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
-		// The kubelet reports the end of the containers before the end of their pod.
+		// A pod in phase Running can have no running container, because the kubelet reports the end of the containers
+		// before the end of their pod.
 		output, err := n.output(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} `+
 			`{.status.containerStatuses[*].state.running} {.status.initContainerStatuses[*].state.running}{"\n"}{end}`)()
 		var running []string

@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Each spec breaks a part of the cluster while a job trains. In each case, the training continues or restarts once,
-// only failures that a replica caused count, and the job completes.
+// Each spec breaks a part of the cluster while a job trains. The training continues or restarts, and only failures
+// that a replica caused count.
 var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, func() {
 	var cluster *localcluster.Cluster
 	BeforeEach(func() {
@@ -62,7 +62,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			hurt.isRestarted(ctx, lost)
 			hurt.completes(ctx)
 			Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-			// Both workers are dead before the kubelet can report a failure. So it can report the other worker first.
+			// Both workers are dead before the kubelet can report a failure, so it can report either of them first.
 			Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).
 				Should(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
 			well.completes(ctx)
@@ -72,15 +72,16 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			later.completes(ctx)
 			Eventually(ctx, later.account(ctx)).Should(Equal(account{pods: 2}))
 		},
-		// The scheduler must be killed, too. The kube-scheduler of Kubernetes 1.37 exits if it missed that a pod was
-		// replaced by a pod of the same name.
+		// kube-scheduler must be killed with the others: in Kubernetes 1.37, a kube-scheduler that was not killed exits if
+		// it misses that a pod was replaced by a pod of the same name.
 		Entry("the control plane is down", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
 		Entry("all processes of the cluster are down", "kube-apiserver", "etcd", "kube-controller-manager",
 			"kube-scheduler", "kubelet", "containerd", "kube-proxy", "coredns"),
 	)
 
 	It("leaves a node that does not respond, and trains again when a node is available", func(ctx context.Context) {
-		// The defaults are for nodes that might come back, and for clusters with more nodes.
+		// The test sets shorter delays than the defaults, which are for nodes that might come back and for clusters with
+		// more nodes.
 		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value":
 			["--node-lost-delay=5s", "--avoid-nodes-patience=5s"]}]`)
 		keepAnotherNode(ctx)
@@ -98,8 +99,8 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(),
 			"the restarted kubelet ends the processes of deleted pods")
 		n.completes(ctx)
-		// When the node is back, Kubernetes can schedule new pods to it before it removes the taint that evicts them. Then
-		// all pods are lost once more.
+		// When the node is back, Kubernetes can schedule new pods to the node before it removes the taint that evicts the
+		// pods. Then all pods are lost once more.
 		losses := now(n.account(ctx)).attempt
 		Expect(losses).To(BeNumerically(">=", 1))
 		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
@@ -203,7 +204,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 	})
 })
 
-// startSteady creates the job steady in a new namespace. It trains until completes ends it.
+// startSteady creates the job steady in a new namespace. The job trains until the test calls the method completes.
 func startSteady(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -296,7 +297,7 @@ func uids(replicas map[string]replica) []string {
 	return uids
 }
 
-// crash kills processes of the cluster. They are started again after the test.
+// crash kills processes of the cluster. The clean-up of the test starts them again.
 func crash(cluster *localcluster.Cluster, names ...string) {
 	GinkgoHelper()
 	DeferCleanup(func(ctx context.Context) { Expect(cluster.Up(ctx, localcluster.UpOptions{})).To(Succeed()) })
@@ -339,10 +340,10 @@ func kill(pod replica, program string) {
 	Eventually(func() []int { return processes(pod, program) }).ShouldNot(ContainElement(BeElementOf(pids)))
 }
 
-// controllersNamespace is the namespace of the controller.
+// controllersNamespace is the namespace of the PyTorch controller.
 const controllersNamespace = namespace("t9k-pytorch")
 
-// controllers returns the pods of the controller.
+// controllers returns the pods of the PyTorch controller.
 func controllers(ctx context.Context) []replica {
 	GinkgoHelper()
 	var pods []replica
@@ -410,8 +411,8 @@ func redeploy(ctx context.Context, patch string) {
 	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
 }
 
-// awaitController waits until the controller's pods match and are ready. All other pods of the controller are gone
-// then, so none of them holds the Lease.
+// awaitController waits until the list of the UIDs of the controller's pods matches, and these pods are ready. After
+// that, the controller has no other pods that could hold the Lease.
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)

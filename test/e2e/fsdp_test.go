@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("A PyTorchTrainingJob with FSDP2", Label("pytorch", "fsdp"), func() {
 	It("continues with other numbers of processes, and trains as one process does", func(ctx context.Context) {
-		waitLonger(2) // it trains three times
+		waitLonger(2) // the test trains three times
 		n, job := newNamespace(ctx), "ptjob/digits-fsdp"
 		n.volume(ctx, "digits-checkpoints")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -45,13 +45,13 @@ var _ = Describe("A PyTorchTrainingJob with FSDP2", Label("pytorch", "fsdp"), fu
 		alone.kubectl(ctx, "wait", "--for=condition=Completed", job, timeout)
 		log = alone.output(ctx, "logs", "digits-fsdp-worker-0", "-c", "pytorch")
 		Eventually(ctx, log).Should(MatchRegexp(`epoch 40 .* processes 1`))
-		// SGD trains in another way if the gradients of the processes are added up instead of averaged.
+		// With SGD, the loss is different if the gradients of the processes are added up instead of averaged.
 		loss := lastLoss(now(log))
 		Expect(sharded).To(BeNumerically("~", loss, loss/10))
 	})
 })
 
-// lastLoss returns the last loss that the examples for PyTorch and DeepSpeed have printed.
+// lastLoss returns the last loss in the log of an example for PyTorch or DeepSpeed.
 func lastLoss(log string) float64 {
 	GinkgoHelper()
 	losses := regexp.MustCompile(`epoch +\d+  loss (\S+)`).FindAllStringSubmatch(log, -1)

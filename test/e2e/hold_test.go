@@ -9,11 +9,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// holdLeaders is a patch of a controller's Deployment that makes it hold the pods of leaders.
+// holdLeaders is a JSON patch that adds the flag --hold-leaders to a controller's Deployment.
 const holdLeaders = `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--hold-leaders"]}]`
 
-// A controller that does not run cannot see how a leader ends. With --hold-leaders, a finalizer keeps the pod until the
-// controller has seen it.
+// A controller that does not run cannot see how a leader ends. With --hold-leaders, a finalizer keeps the pod of the
+// leader until the controller has seen how the leader ended.
 var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 	It("ends the job even if it was evicted while no controller ran, with --hold-leaders", func(ctx context.Context) {
 		redeploy(ctx, holdLeaders)
@@ -114,8 +114,8 @@ func (n namespace) ofAlone(ctx context.Context, path string) func() (string, err
 	return n.output(ctx, "get", "ptjob", "alone", "-o", "jsonpath="+path)
 }
 
-// leaderEnds makes the leader succeed. Then it waits long enough for the controller to distinguish this success from an
-// end that the later deletion of the pod causes.
+// leaderEnds makes the leader succeed. Then it waits long enough that the controller can distinguish this success
+// from an end that the deletion of the pod causes.
 func (n namespace) leaderEnds(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "exec", "alone-worker-0", "--", "touch", "/tmp/enough")

@@ -33,7 +33,7 @@ var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			const template = "/spec/replicaSpecs/0/template/spec"
 			changes := ""
-			if trainsWithOldest() { // torch before 2.0 does not read the name
+			if trainsWithOldest() { // torch before 2.0 does not use PET_LOCAL_ADDR as its host name
 				n.kubectl(ctx, "create", "configmap", "names", "--from-file=test/e2e/testdata/sitecustomize.py")
 				changes = fmt.Sprintf(`,
 			{"op": "add", "path": "%[1]s/volumes/-", "value": {"name": "names", "configMap": {"name": "names"}}},

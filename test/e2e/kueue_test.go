@@ -15,8 +15,9 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Kueue runs in a pod, with the manifests of its release and the account to which examples/install/kueue gives
-// permissions. The namespace has the queues of docs/kueue.md. Its quota suffices for one of the jobs at a time.
+// Kueue runs in a pod. The manifests are from its release, so Kueue has the service account to which
+// examples/install/kueue gives permissions. The namespace has the queues of docs/kueue.md, whose quota suffices for
+// one of the jobs at a time.
 var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 	var n namespace
 
@@ -67,7 +68,7 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 			"jsonpath={.status.conditions[?(@.type=='Finished')].lastTransitionTime}"))
 		created := now(n.output(ctx, "get", "pods", "-l", "batch.tensorstack.dev/job-name=second", "-o",
 			"jsonpath={.items[*].metadata.creationTimestamp}"))
-		for at := range strings.FieldsSeq(created) { // times of this format have the order of their texts
+		for at := range strings.FieldsSeq(created) { // in this format, an earlier time is a smaller string
 			Expect(at >= finished).To(BeTrue(), "a pod of second was created at %s, and first ended at %s", at, finished)
 		}
 		n.kubectl(ctx, "delete", "ptjob", "--all")
@@ -102,7 +103,7 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 
 const (
 	kueueNamespace = namespace("kueue-system")
-	// workloads is the resource of Kueue. Kubernetes has workloads too.
+	// workloads is the full name of Kueue's resource, because Kubernetes also has a resource named workloads.
 	workloads = "workloads.kueue.x-k8s.io"
 )
 
@@ -119,18 +120,19 @@ func installKueue(ctx context.Context, cluster *localcluster.Cluster) {
 	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, kueueKustomization, base,
 		requiredBy("kueue", "sigs.k8s.io/kueue")), 0o600)).To(Succeed())
 	DeferCleanup(removeKueue, folder)
-	// The API server rejects the annotation that a client-side apply would add to the large definitions.
+	// A client-side apply would add an annotation that is too large for the API server, because the CRDs are large.
 	_, err = kubectl(ctx, "apply", "--server-side", "-k", folder)
 	Expect(err).NotTo(HaveOccurred())
-	// Kueue creates its certificate, and then waits for the file. In a pod that already runs, the kubelet writes the file
-	// after more than a minute, and in a new pod immediately.
+	// Kueue creates its certificate in a Secret, and then waits for the file of the mounted Secret. The kubelet can take
+	// more than a minute to write this file in a running pod, but writes it immediately in a new pod.
 	Eventually(ctx, kueueNamespace.output(ctx, "get", "secret", "kueue-webhook-server-cert", "-o",
 		`jsonpath={.data.tls\.crt}`)).ShouldNot(BeEmpty())
 	kueueNamespace.kubectl(ctx, "rollout", "restart", "deployment/kueue-controller-manager")
 	isKueueReady(ctx)
 }
 
-// kueueKustomization adapts the manifests of Kueue to the image, which consists of one program with another name.
+// kueueKustomization adapts the manifests of Kueue to the image that is built for the local cluster: its name, its
+// tag and the path of the program.
 const kueueKustomization = `resources: [%s]
 images:
   - {name: us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue, newName: tensorstack/kueue, newTag: %s}
@@ -141,8 +143,8 @@ patches:
       - {op: replace, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}
 `
 
-// removeKueue deletes all objects of the folder's kustomization, and waits until they are gone. Without Kueue, nobody
-// else removes its finalizers from the queues and flavors.
+// removeKueue deletes all objects of the folder's kustomization, and waits until they are gone. It also removes
+// Kueue's finalizers from the queues and flavors, because the deleted Kueue cannot remove them.
 func removeKueue(ctx context.Context, folder string) {
 	GinkgoHelper()
 	if CurrentSpecReport().Failed() {
@@ -164,8 +166,8 @@ func removeKueue(ctx context.Context, folder string) {
 	}).Should(Succeed())
 }
 
-// restoreControllers removes the permissions for Kueue. It replaces the pods of the controllers, which would otherwise
-// continue to watch Workloads.
+// restoreControllers removes the permissions for Kueue. It also replaces the pods of the controllers, which would
+// otherwise continue to watch Workloads.
 func restoreControllers(ctx context.Context) {
 	GinkgoHelper()
 	all := []controller{"pytorch", "tensorflow", "deepspeed"}
@@ -197,7 +199,7 @@ func isKueueReady(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// integrations returns the lines that docs/kueue.md adds to the part integrations of the configuration.
+// integrations returns the lines that docs/kueue.md adds to the part integrations of Kueue's configuration.
 func integrations() string {
 	GinkgoHelper()
 	document, err := os.ReadFile(filepath.Join(root, "docs/kueue.md"))
@@ -220,11 +222,11 @@ func editorOf(lines string) string {
 	return editor
 }
 
-// kueueLabel is the label of a job in the queue.
+// kueueLabel is the label that puts a job into the queue.
 const kueueLabel = "kueue.x-k8s.io/queue-name: queue"
 
-// waiting creates a job with labels. It is the example with two replicas, except that each replica first waits for the
-// file /tmp/enough.
+// waiting creates a job with labels. The job is examples/pytorch/plain.yaml, but each of its two replicas waits for
+// the file /tmp/enough before it trains.
 func (n namespace) waiting(ctx context.Context, name, labels string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, "examples/pytorch/plain.yaml"))

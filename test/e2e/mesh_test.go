@@ -20,7 +20,7 @@ var _ = Describe("A job whose pods get more containers at admission", Label("mes
 			n.kubectl(ctx, "apply", "-k", code)
 			manifest, err := os.ReadFile(root + "/" + example)
 			Expect(err).NotTo(HaveOccurred())
-			// The framework does not know this name. The container is the main one because it is the first of the template.
+			// No framework has a main container named train, so the first container of the template is the main container.
 			renamed := strings.Replace(string(manifest), "- name: "+named+"\n", "- name: train\n", 1)
 			Expect(renamed).NotTo(Equal(string(manifest)))
 			n.kubectlWith(ctx, renamed, "apply", "-f", "-")
@@ -53,7 +53,8 @@ var _ = Describe("A job whose pods get more containers at admission", Label("mes
 	})
 })
 
-// mesh lets admission add containers to the pods of the namespace, and waits until it does.
+// mesh creates an admission policy that adds containers to the pods of the namespace, and waits until the policy
+// applies.
 func (n namespace) mesh(ctx context.Context) {
 	GinkgoHelper()
 	policy, err := os.ReadFile("testdata/mesh.yaml")

@@ -44,7 +44,8 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 				g.Expect(err).NotTo(HaveOccurred())
 				for _, selector := range asked {
 					for _, label := range append(selector.Labels, "") {
-						if !slices.Contains([]string{"job", "__name__"}, label) && selector.Metric != "up" { // Prometheus adds these
+						// Prometheus itself adds the labels job and __name__, and the metric up.
+						if !slices.Contains([]string{"job", "__name__"}, label) && selector.Metric != "up" {
 							g.Expect(exposed).To(HaveKey(strings.TrimSpace(selector.Metric+" "+label)), query.Where)
 						}
 					}
@@ -54,7 +55,8 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 	})
 })
 
-// exposed returns the names of the metrics of all controllers, and "name label" for each label of a metric.
+// exposed returns a set with the name of each metric of all controllers, and with "name label" for each label of a
+// metric.
 func exposed(ctx context.Context, g Gomega) map[string]bool {
 	exposed := map[string]bool{}
 	registry, err := modules.Read(root)

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// rank is a part of the command line of a process of the training, but not of its launcher.
+// rank is part of the command line of each process of the training, and not of the command line of its launcher.
 const rank = "-u\x00/code/train.py"
 
 var _ = Describe("A job that reports its progress", Label("progress"), func() {
@@ -96,7 +96,7 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 			Or(Equal("silent mute"), Equal("mute silent")), "one event for each stall")
 	})
 
-	// When the program starts again in its pod, it loads its data for longer than progressDeadlineSeconds.
+	// A program that starts again in its pod loads its data for longer than progressDeadlineSeconds.
 	DescribeTable("is not stalled while its processes start again in their pods, and load their data", Label("again"),
 		func(ctx context.Context, kind, spec, roles string, change ...string) {
 			waitLonger(5) // the data is loaded for more than two minutes
@@ -176,13 +176,14 @@ func (n namespace) stalled(ctx context.Context, job string) func() (string, erro
 		"jsonpath={.status.conditions[?(@.type=='Stalled')]['status','reason','message']}")
 }
 
-// silent starts a job that reports once, or not at all. It then runs until the file /tmp/enough exists.
+// silent starts a job that writes the report once, or reports nothing if the report is empty. The job then runs until
+// the file /tmp/enough exists.
 func (n namespace) silent(ctx context.Context, job, report string) {
 	GinkgoHelper()
 	n.silentWith(ctx, job, report, "")
 }
 
-// silentWith starts a silent job with another field of its pod.
+// silentWith starts a silent job with an additional field in its pod spec.
 func (n namespace) silentWith(ctx context.Context, job, report, field string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -216,7 +217,9 @@ spec:
 `, job, field, report), "apply", "-f", "-")
 }
 
-// A job whose program takes long to load its data when it starts again in its pod, and its replicas.
+// loadsAgain is the manifest of a job whose program loads its data for a long time when it starts again in its pod.
+// torchrunLoads and deepspeedLoads are the replicas of this job for each framework, and podLoads is the pod template
+// of these replicas.
 const (
 	loadsAgain = `
 apiVersion: batch.tensorstack.dev/v1beta1

@@ -28,7 +28,7 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 				_, err := n.output(ctx, "create", "secret", "generic", "probe", "--dry-run=server")()
 				return err
 			}).Should(MatchError(ContainSubstring("exceeded quota: few")))
-			jobs := map[string][]string{} // the names of the jobs of each kind, the oldest first
+			jobs := map[string][]string{} // the names of the jobs by kind, the oldest first
 			create := func(kind, job string) {
 				n.kubectlWith(ctx, collective(kind, job, scheduler), "apply", "-f", "-")
 				jobs[kind] = append(jobs[kind], job)
@@ -61,8 +61,8 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 	)
 })
 
-// collective returns the manifest of a job of four replicas that end when all of them have met. The YAML is a part of
-// its spec.
+// collective returns the manifest of a job of four replicas. The replicas end when replicas 1 to 3 have connected to
+// replica 0. spec is YAML that is added to the spec of the job.
 func collective(kind, name, spec string) string {
 	container := strings.ToLower(strings.TrimSuffix(kind, "TrainingJob"))
 	return fmt.Sprintf(`

@@ -11,8 +11,8 @@ import (
 )
 
 // TestSpecsDoNotReadStatesOnceByAccident finds flaky specs. A spec that reads a state once, while another process is
-// about to change it, passes on an idle machine and fails on a busy one. Methods that read the cluster therefore return
-// functions, which Gomega's Expect cannot compare. The test finds code that bypasses them.
+// about to change it, passes on an idle machine and fails on a busy one. Methods that read the cluster therefore
+// return functions, which Gomega's Expect cannot compare. The test finds code that still reads a state only once.
 func TestSpecsDoNotReadStatesOnceByAccident(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*_test.go")
@@ -58,7 +58,9 @@ type finding struct {
 	what string
 }
 
-// readsOnce returns the calls of a file that read the cluster once without an explicit call of now.
+// readsOnce returns the places in a file that read the cluster only once. These are calls of kubectl with a command
+// that only reads, and calls of now in a function literal that returns a value. A failed read in now fails the spec,
+// but Eventually could retry a function literal that returns the error.
 func readsOnce(file *ast.File) []finding {
 	var found []finding
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -90,7 +92,7 @@ func isReadingVerb(e ast.Expr) bool {
 	return ok && slices.Contains([]string{`"get"`, `"logs"`, `"describe"`, `"events"`, `"top"`}, literal.Value)
 }
 
-// callOf returns the position of a call of the named function in a block, or no position.
+// callOf returns the position of a call of the named function in a block, or token.NoPos if there is none.
 func callOf(name string, block *ast.BlockStmt) (at token.Pos) {
 	ast.Inspect(block, func(node ast.Node) bool {
 		if call, ok := node.(*ast.CallExpr); ok {

@@ -10,8 +10,8 @@ import (
 )
 
 var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
-	// The causes are the possible entries of status.failures. The agents of torchrun check their processes every few
-	// seconds, so either agent can fail first.
+	// status.failures must have exactly one entry, which is one of the causes. A job with torchrun has two possible
+	// causes: the agents check their processes every few seconds, so either agent can fail first.
 	DescribeTable("restarts all its replicas once and completes",
 		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
 			waitLonger(2) // the job trains twice
@@ -138,7 +138,8 @@ spec:
 			"b'x' * 2**30",
 			"greedy-worker-0 OOMKilled 137 counted=true"),
 		// The file is not in an emptyDir, because the kubelet measures an emptyDir only once a minute. On a busy node, the
-		// kubelet reports that the pod has failed before it reports the exit code of the container.
+		// kubelet reports that the pod has failed before it reports the exit code of the container. So the failure might
+		// have no exit code.
 		Entry("by exceeding its limit of ephemeral storage", "ephemeral-storage: 1Mi",
 			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
 			"greedy-worker-0 Evicted( 137)? counted=true"),

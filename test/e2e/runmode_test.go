@@ -22,7 +22,7 @@ var _ = Describe("The page about run modes", Label("pytorch"), func() {
 })
 
 var _ = Describe("A paused job", Label("always"), func() {
-	BeforeEach(func() { waitLonger(2) }) // a framework starts twice
+	BeforeEach(func() { waitLonger(2) }) // the training starts twice
 
 	DescribeTable("has no pods, and trains again when it is resumed",
 		func(ctx context.Context, train func(namespace, context.Context), job string) {

@@ -74,7 +74,7 @@ func inQueue(queue string) string {
 	return `{"op": "replace", "path": "/spec/scheduler/t9kScheduler/queue", "value": "` + queue + `"}`
 }
 
-// holdsQueue creates a job in the queue that runs forever.
+// holdsQueue creates a job in the queue. The pods of the job run until they are deleted.
 func (n namespace) holdsQueue(ctx context.Context, queue, job string) {
 	GinkgoHelper()
 	n.applyPatched(ctx, "examples/pytorch/gang.yaml", `[`+inQueue(queue)+`,

@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/test/stages"
 )
 
-// TestEverySpecIsInOneStage checks the labels of the specs. Each spec must match the filter of exactly one stage with
-// the newest versions, and each filter must match a spec.
+// TestEverySpecIsInOneStage checks the labels of the specs. Each spec must match the filter of exactly one stage that
+// runs specs with the newest versions, and the filter of each such stage must match a spec.
 func TestEverySpecIsInOneStage(t *testing.T) {
 	specs, withSpecs := specsWithStages(t), map[string]bool{}
 	list := readStages(t)
@@ -42,12 +42,11 @@ func TestEverySpecIsInOneStage(t *testing.T) {
 // fileInSpec matches the path of a document, of an example or of test data in a spec.
 var fileInSpec = regexp.MustCompile(`[" =]((?:README|[a-z]+/README|docs/[\w./-]+)\.md|examples/[\w./-]+|(?:test/e2e/)?testdata/[\w.-]+)"`)
 
-// TestSpecsRunAfterChangesOfTheirFiles checks the areas of stages.yaml. Each stage with a spec must test the file of
-// the spec, and the documents, examples and test data that this file names. Stages that run with every change test all
-// files.
+// TestSpecsRunAfterChangesOfTheirFiles checks the areas of stages.yaml. Each stage that runs a spec must run after a
+// change of the file of the spec, and after a change of the documents, examples and test data that this file names.
 func TestSpecsRunAfterChangesOfTheirFiles(t *testing.T) {
 	list := readStages(t)
-	filesOf := map[string][]string{} // the files of the repository that each file of specs names, and itself
+	filesOf := map[string][]string{} // maps a file with specs to itself and to the files that it names
 	for _, spec := range specsWithStages(t) {
 		specFile := filepath.Base(spec.FileName())
 		files, known := filesOf[specFile]
@@ -62,7 +61,7 @@ func TestSpecsRunAfterChangesOfTheirFiles(t *testing.T) {
 				if strings.HasPrefix(file, "testdata/") {
 					file = "test/e2e/" + file
 				}
-				if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise, the spec writes it
+				if _, err := os.Stat(filepath.Join(root, file)); err == nil { // a file that does not exist is written by the spec
 					files = append(files, file)
 				}
 			}
@@ -88,7 +87,7 @@ type specWithStages struct {
 // focus matches the label filter in the command of a stage that runs specs with the oldest versions.
 var focus = regexp.MustCompile(`E2E_TRAINING=oldest make e2e\s+FOCUS='?([^']+)`)
 
-// specsWithStages returns all specs.
+// specsWithStages returns all specs with the stages that run them.
 func specsWithStages(t *testing.T) []specWithStages {
 	t.Helper()
 	if os.Getenv("E2E") != "" {

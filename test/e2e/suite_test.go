@@ -27,8 +27,8 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "end to end")
 }
 
-// The failures are written to the file $E2E_FAILURES: the start of each message and the end of the output, which has
-// the state of the namespace. hack/e2e.sh prints the file.
+// This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES: the start of each failure message, and the
+// end of the output of the spec, which has the state of its namespace. hack/e2e.sh prints the file.
 var _ = ReportAfterSuite("failures", func(report Report) {
 	file := os.Getenv("E2E_FAILURES")
 	if file == "" {
@@ -67,8 +67,8 @@ func kubectlWith(ctx context.Context, input string, args ...string) (string, err
 // namespace is a namespace of one test. Its methods run kubectl in it.
 type namespace string
 
-// newNamespace creates a namespace that is deleted after the test. If the test fails, its objects and events are in the
-// report.
+// newNamespace creates a namespace that is deleted after the test. If the test fails, the objects and events of the
+// namespace are in the report.
 func newNamespace(ctx context.Context) namespace {
 	n := namespace(fmt.Sprintf("e2e-%d-%d-%d", GinkgoRandomSeed(), GinkgoParallelProcess(), time.Now().UnixNano()%1e9))
 	_, err := kubectl(ctx, "create", "namespace", string(n))
@@ -93,8 +93,8 @@ func newNamespace(ctx context.Context) namespace {
 }
 
 var (
-	// patience is how long a spec waits for a state. It is five times as long as most waits need with 2 cores, for slower
-	// machines. A spec with longer waits calls waitLonger.
+	// patience is how long a spec waits for a state. It is five times as long as most waits take on a machine with 2
+	// cores, so that it suffices on slower machines. A spec with longer waits calls waitLonger.
 	patience = patienceOf(os.Getenv("E2E_PATIENCE"))
 	// timeout is patience as a flag of kubectl wait.
 	timeout = "--timeout=" + patience.String()
@@ -111,7 +111,8 @@ func patienceOf(variable string) time.Duration {
 	return patience
 }
 
-// waitLonger makes the spec wait several times as long as others for each state. A process runs one spec at a time.
+// waitLonger makes the spec wait several times as long as others for each state. This does not affect other specs,
+// because a process runs one spec at a time.
 func waitLonger(times int) {
 	usual := patience
 	set := func(duration time.Duration) {
@@ -143,7 +144,7 @@ func (n namespace) output(ctx context.Context, args ...string) func() (string, e
 	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
 }
 
-// now calls a function that reads the cluster once, and expects it to succeed.
+// now calls read once, expects it to succeed and returns the value.
 func now[T any](read func() (T, error)) T {
 	GinkgoHelper()
 	value, err := read()

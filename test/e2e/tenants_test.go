@@ -54,7 +54,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 	})
 })
 
-// job returns a PyTorchTrainingJob with additions to its pod spec and to the container.
+// job returns the manifest of a PyTorchTrainingJob. ofPod is added to its pod spec, and ofContainer to the container.
 func job(name string, replicas int, ofPod, ofContainer string) string {
 	return fmt.Sprintf(`
 apiVersion: batch.tensorstack.dev/v1beta1

@@ -158,7 +158,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	})
 })
 
-// claim is the claim that examples/tensorboard/claim.yaml shows.
+// claim is the PersistentVolumeClaim whose logs examples/tensorboard/claim.yaml shows.
 const claim = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -233,7 +233,7 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return content, err
 }
 
-// download returns the content at an address. The test fails if there is none.
+// download returns the content at an address. The test fails if the request fails or its status is not 200.
 func download(ctx context.Context, address string) []byte {
 	GinkgoHelper()
 	content, err := fetch(ctx, address)

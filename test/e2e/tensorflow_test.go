@@ -151,7 +151,8 @@ func (n namespace) completesExample(ctx context.Context, example, job string) {
 		Should(Equal("Succeeded 0"))
 }
 
-// logs returns a function that returns the logs of the main containers of a job. It fails before they have started.
+// logs returns a function that returns the logs of the main containers of a job. The function fails until these
+// containers have started.
 func (n namespace) logs(ctx context.Context, job string) func() (string, error) {
 	return func() (string, error) {
 		return kubectl(ctx, "-n", string(n), "logs", "-l", "batch.tensorstack.dev/job-name="+job, "-c", "tensorflow",
@@ -159,9 +160,9 @@ func (n namespace) logs(ctx context.Context, job string) func() (string, error) 
 	}
 }
 
-// trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The job trains for a very
-// long time, but ends soon after it has been restarted or resumed. Its processes can be killed from within their
-// containers.
+// trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The processes that run then
+// would train for a very long time. Processes that start later, after a restart or a resume, train for only a few
+// epochs. All processes can be killed from within their containers.
 func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -169,7 +170,8 @@ func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	n.kubectl(ctx, "apply", "-f",
 		n.killable(ctx, "multi-worker.yaml", "ExitCode", "/code/multi_worker.py", "--epochs=$(EPOCHS)"))
 	n.hasTrained(ctx, "digits-multi-worker", 2)
-	// Running processes have already read the number of epochs. Only new processes read this one, and end soon.
+	// Running processes have already read the former number of epochs. New processes read the new number, so they end
+	// soon.
 	n.kubectl(ctx, "patch", "configmap", "schedule", "-p", `{"data":{"epochs":"5"}}`)
 }
 
@@ -180,8 +182,8 @@ func (n namespace) hasTrained(ctx context.Context, job string, epochs int) {
 		Should(ContainSubstring(fmt.Sprintf("epoch %2d  loss", epochs)), "the job trains")
 }
 
-// volume creates a PersistentVolume for the claim of an example. Only the local cluster needs it: other clusters have a
-// StorageClass.
+// volume creates a PersistentVolume for the claim of an example. On clusters other than the local one, it does
+// nothing, because they have a StorageClass.
 func (n namespace) volume(ctx context.Context, claim string) {
 	GinkgoHelper()
 	paths, err := localcluster.DefaultPaths()
@@ -189,8 +191,9 @@ func (n namespace) volume(ctx context.Context, claim string) {
 	if os.Getenv("KUBECONFIG") != paths.Kubeconfig() {
 		return
 	}
-	// All users can write, as in volumes of other local provisioners. Kubernetes sets the group of a local volume only for
-	// the first pod that mounts it, which might be the TensorBoard.
+	// All users can write to the folder, as in volumes of other local provisioners. Write permission for a group would
+	// not suffice: Kubernetes sets the group of a local volume only for the first pod that mounts it, which might be the
+	// pod of the TensorBoard.
 	folder := GinkgoT().TempDir()
 	Expect(os.Chmod(folder, 0o777)).To(Succeed())
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -209,9 +212,9 @@ spec:
 	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "persistentvolume", string(n), "--wait=false") })
 }
 
-// killable writes an example with the given command and restart policy into a file, and returns its path. The pods
-// share their process namespace, so that the command can be killed from within its container. The first process of a
-// PID namespace cannot be killed from within.
+// killable writes an example with the given command and restart policy into a file, and returns its path. The first
+// process of a PID namespace cannot be killed from within. The containers of each pod share a PID namespace, so that
+// the command is not the first process of this namespace and can be killed.
 func (n namespace) killable(ctx context.Context, example, restartPolicy string, command ...string) string {
 	GinkgoHelper()
 	manifest := n.kubectl(ctx, "create", "--dry-run=client", "-o", "json", "-f", "examples/tensorflow/"+example)

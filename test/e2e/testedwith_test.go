@@ -13,8 +13,9 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// packageVersions prints the versions of packages of Python, such as "2.21.0, with keras 3.15.1". It leaves out the
-// suffix of versions of Debian. The metadata of Debian's torch 1.13.1 has another version, so the package is asked.
+// packageVersions prints the versions of Python packages, such as "2.21.0, with keras 3.15.1". It leaves out suffixes
+// that begin with a plus sign, as in versions of Debian. The metadata of Debian's torch 1.13.1 has a different
+// version, so the version of torch comes from the Debian package.
 const packageVersions = `
 import subprocess, sys
 from importlib.metadata import version
@@ -34,7 +35,8 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		versions, err := modules.Read(root)
 		Expect(err).NotTo(HaveOccurred())
 		n := newNamespace(ctx)
-		// The column Oldest is compared if this suite runs the oldest versions. Admission then replaces the images.
+		// If this suite runs the oldest versions, the spec compares the column Oldest. In this case, an admission policy
+		// replaces the images of the pods.
 		column := newest
 		if trainsWithOldest() {
 			column = oldest
@@ -80,7 +82,8 @@ const (
 	oldest = 2
 )
 
-// testedWith is the page of tested versions.
+// testedWith is the page of tested versions. before is its text in the repository, and after is the text with the
+// versions that run.
 type testedWith struct{ before, after string }
 
 // testedWithFile is the file of the page.
@@ -93,7 +96,7 @@ func readTestedWith() *testedWith {
 	return &testedWith{before: string(content), after: string(content)}
 }
 
-// row returns the cells of a component, after the name, and where they are in the page.
+// row returns the cells after the name in the row of a component, and their start and end in the page.
 func (p *testedWith) row(component string) (cells []string, start, end int) {
 	GinkgoHelper()
 	row := regexp.MustCompile(`(?m)^\| ` + component + ` (\|.*\|)$`).FindStringSubmatchIndex(p.after)
@@ -111,7 +114,7 @@ func (p *testedWith) version(component string) string {
 	return version
 }
 
-// set sets the cell of a component in a column to the version that runs.
+// set sets the cell of a component in a column to the given version.
 func (p *testedWith) set(component string, column int, version string) {
 	GinkgoHelper()
 	cells, start, end := p.row(component)

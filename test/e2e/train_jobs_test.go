@@ -17,7 +17,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// startTrain starts kubectl train in the namespace. It is interrupted at the end of the test.
+// startTrain starts kubectl train in the namespace. The command is interrupted at the end of the test.
 func (n namespace) startTrain(args ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command("kubectl", append([]string{"train", "--namespace", string(n)}, args...)...)
@@ -27,7 +27,7 @@ func (n namespace) startTrain(args ...string) *gexec.Session {
 	return session
 }
 
-// kubectlTrain runs kubectl train in the namespace, expects it to succeed and returns what it prints to stdout.
+// kubectlTrain runs kubectl train in the namespace, expects it to succeed and returns its output on stdout.
 func (n namespace) kubectlTrain(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	session := n.startTrain(args...)
@@ -35,7 +35,8 @@ func (n namespace) kubectlTrain(ctx context.Context, args ...string) string {
 	return string(session.Out.Contents())
 }
 
-// counts creates a job of two replicas that count seconds until the file end or fail exists in the container.
+// counts creates a job of two replicas. Each replica counts seconds until the file /tmp/end or /tmp/fail exists in
+// its container, and then succeeds or fails.
 func (n namespace) counts(ctx context.Context, policy string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, `
@@ -74,7 +75,7 @@ spec:
 `, "apply", "-f", "-")
 }
 
-// trainOutput returns a function that runs kubectl train in the namespace and returns what it prints to stdout.
+// trainOutput returns a function that runs kubectl train in the namespace and returns its output on stdout.
 func (n namespace) trainOutput(ctx context.Context, args ...string) func() (string, error) {
 	return func() (string, error) {
 		args := append([]string{"train", "--namespace", string(n)}, args...)

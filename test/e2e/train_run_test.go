@@ -29,11 +29,11 @@ const (
 	pytorchImage    = "--image=tensorstack/pytorch-example:2.6.0"
 	tensorflowImage = "--image=tensorstack/tensorflow-example:2.21.0"
 	deepspeedImage  = "--image=tensorstack/deepspeed-example:0.19.8"
-	// small lets the pods of a spec run on a small machine.
+	// small limits each process of a training to one thread, so that the pods of a spec can run on a small machine.
 	small = "--env=OMP_NUM_THREADS=1"
 )
 
-// argparse is a program that knows no argument.
+// argparse is a Python program that rejects all arguments.
 const argparse = "import argparse\nargparse.ArgumentParser().parse_args()\n"
 
 var _ = Describe("kubectl train run", Label("train"), func() {
@@ -199,7 +199,8 @@ if __name__ == "__main__":
 			}),
 	)
 
-	// The volumes of the local cluster are only for claims that several nodes share.
+	// The volumes of the local cluster are only for ReadWriteMany claims. kubectl train run creates such a claim only
+	// for a job with several nodes. So the jobs that get a new claim have two nodes.
 	Describe("with a folder of several megabytes", Label("pytorch"), func() {
 		It("uploads it to a claim, and shows a bar in a terminal", func(ctx context.Context) {
 			n := newRestricted(ctx)
@@ -280,7 +281,8 @@ if __name__ == "__main__":
 
 		It("leaves nothing that kubectl delete does not delete if it is killed at any write", Label("crash"),
 			func(ctx context.Context) {
-				// The job, the claim, the pod, the command in the pod, the deletion of the pod, and the start of the job.
+				// The writes create the job, the claim and the pod, run the command in the pod, delete the pod, and start the
+				// job.
 				const writes = 6
 				dir := largeFolder(3 << 20)
 				for write := 1; write <= writes; write++ {
@@ -319,7 +321,7 @@ func newRestricted(ctx context.Context) namespace {
 	return n
 }
 
-// trainLong runs a long training in a terminal, until its first epoch.
+// trainLong starts a long training in a terminal, and waits until its first epoch has ended.
 func (n namespace) trainLong(ctx context.Context) *terminal {
 	GinkgoHelper()
 	t := n.terminal(ctx, "run", "examples/pytorch/code", "--name=digits", pytorchImage, small, "--", "train.py",
@@ -333,7 +335,7 @@ func (n namespace) phase(ctx context.Context) func() (string, error) {
 	return n.output(ctx, "get", "ptjob", "digits", "-o", "jsonpath={.status.phase}")
 }
 
-// claim creates a claim that several pods can write.
+// claim creates a claim that several pods can write to.
 func (n namespace) claim(ctx context.Context, name string) {
 	GinkgoHelper()
 	n.volume(ctx, name)
@@ -361,15 +363,15 @@ func largeFolder(size int) string {
 	return dir
 }
 
-// command returns a command kubectl train in the namespace, at the root of the repository. It runs the program without
-// kubectl, so that signals and exit codes are those of the program.
+// command returns the command that runs kubectl train in the namespace, at the root of the repository. It runs the
+// program kubectl-train without kubectl, so that signals and exit codes are those of kubectl-train.
 func (n namespace) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "kubectl-train", append([]string{"--namespace", string(n)}, args...)...)
 	command.Dir = root
 	return command
 }
 
-// train runs kubectl train in the namespace, and returns what it prints to stdout and to stderr.
+// train runs kubectl train in the namespace, and returns the output on stdout and the output on stderr.
 func (n namespace) train(ctx context.Context, args ...string) (out, errOut string, err error) {
 	GinkgoHelper()
 	var stdout, stderr bytes.Buffer
@@ -388,7 +390,7 @@ func (namespace) through(proxy *faults.Proxy) string {
 	return proxy.Kubeconfig(GinkgoTB())
 }
 
-// exitCode returns the exit code of a command that has ended with an error.
+// exitCode returns the exit code of a command that has ended with an error. For any other result, it is -1.
 func exitCode(err error) int {
 	if ended, ok := err.(*exec.ExitError); ok { //nolint:errorlint // commands return this type
 		return ended.ExitCode()
@@ -446,7 +448,7 @@ func run(command *exec.Cmd) *terminal {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(t, keyboard) // it ends with an error when the command has ended
+		_, _ = io.Copy(t, keyboard) // Copy returns an error when the command has ended
 	}()
 	go func() {
 		err := command.Wait()

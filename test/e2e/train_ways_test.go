@@ -10,8 +10,8 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// The programs in testdata/ways are small. Each starts in the way of a public repository: with its arguments, its
-// environment, its layout of files and its output.
+// The programs in testdata/ways are small. Each one starts as a program of a public repository does: with the same
+// arguments, environment, layout of files and output.
 var _ = Describe("kubectl train run of programs that start in many ways", Label("train"), func() {
 	DescribeTable("trains, in a restricted namespace,", func(ctx context.Context, folder, want string, args ...string) {
 		n := newRestricted(ctx)

@@ -23,7 +23,7 @@ var _ = Describe("The Trainer of Hugging Face", Label("trainer"), func() {
 			n.kubectl(ctx, "wait", "--for=condition=Completed", resource+"/"+job, timeout)
 			Eventually(ctx, log).Should(And(
 				MatchRegexp("continuing from /checkpoints/checkpoint-[0-9]+"), ContainSubstring("rank 0 of 2 on "+job+"-worker-0"),
-				// An untrained model has 0.1, and its loss is 2.3.
+				// An untrained model has an accuracy of 0.1 and a loss of 2.3.
 				MatchRegexp(`'eval_loss': '[01]\.[0-9]*', 'eval_accuracy': '0\.[6-9].* 'epoch': '8'`),
 				ContainSubstring(end),
 			))

@@ -23,7 +23,7 @@ import (
 	"tensorstack.dev/jobs/test/upgrade"
 )
 
-// The previous version is built from its source. Neither an upgrade nor a rollback must change jobs.
+// BeforeAll builds the previous version from its source. An upgrade or a rollback must not change existing jobs.
 var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, ContinueOnFailure, func() {
 	var before, tree version
 	all := []controller{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"}
@@ -350,13 +350,13 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
-// onlyInNewCRDs matches lines that the API server adds to objects on reads. It adds them only with the CRDs of this
-// version, and does not write the objects.
+// onlyInNewCRDs matches lines that the API server adds when it returns an object. The API server adds these lines
+// only with the CRDs of this version, and does not store them.
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*)\n`)
 
-// objects returns the jobs and the objects that they own, as they are stored. Every write to one of them changes the
-// result. The status of pods is left out, because the kubelet can write it at any time, except the IDs of their
-// containers: a restarted container also changes the result.
+// objects returns the jobs and the objects that they own, as they are stored. Every write to one of these objects
+// except the pods changes the result. The kubelet can write the status of a pod at any time, so the result has only
+// some metadata, the spec and the IDs of the containers of each pod. A restarted container has another ID.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
 	stored := now(n.output(ctx, "get",
@@ -382,8 +382,8 @@ func localClusterOrSkip(reason string) *localcluster.Cluster {
 	return localcluster.New(repo, localcluster.DefaultKubernetes, paths, localcluster.NewProgress(GinkgoWriter))
 }
 
-// loadBuilt builds a program of a source tree, and loads it into the node in an image. The last part of the image name
-// must be the name of the program.
+// loadBuilt builds a program of a source tree, and loads an image with the program into the node. The last part of
+// the image name must be the name of the program.
 func loadBuilt(ctx context.Context, cluster *localcluster.Cluster, source, program, image string) {
 	GinkgoHelper()
 	folder, packed := GinkgoT().TempDir(), GinkgoT().TempDir()

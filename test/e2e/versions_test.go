@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// With $E2E_TRAINING=oldest, all pods run the oldest PyTorch and DeepSpeed that are tested, instead of the newest.
-// Admission replaces the images, so that the specs apply the examples as they are.
+// With $E2E_TRAINING=oldest, all pods run the oldest PyTorch and DeepSpeed that are tested, instead of the newest. An
+// admission policy replaces the images, so the specs can apply the examples unchanged.
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 	if !trainsWithOldest() {
 		return

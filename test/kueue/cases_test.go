@@ -21,7 +21,8 @@ import (
 
 const pytorch = "PyTorchTrainingJob"
 
-// stopped expects a job to have no pods, and to have counted an eviction and nothing else.
+// stopped expects the job to wait in its queue without pods. The job must have counted the given number of evictions,
+// and no pause and no restart.
 func (j job) stopped(ctx context.Context, evictions int) {
 	GinkgoHelper()
 	Eventually(ctx, j.pods(ctx)).Should(BeEmpty())
@@ -30,12 +31,12 @@ func (j job) stopped(ctx context.Context, evictions int) {
 		Equal(fmt.Sprintf("evictions %d, pauses 0, attempt 0, backoffCount 0", evictions)))
 }
 
-// workloadObject returns the Workload of the job for patches.
+// workloadObject returns the Workload of the job with only its name, for patches.
 func (j job) workloadObject() *kueuev1beta2.Workload {
 	return &kueuev1beta2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}}
 }
 
-// hasMuchQuota raises the quota of the queue of the documents, so that jobs are admitted that fit on no node.
+// hasMuchQuota raises the quota of the queue of docs/kueue.md, so that Kueue also admits jobs that fit on no node.
 func (c *cluster) hasMuchQuota(ctx context.Context) {
 	GinkgoHelper()
 	c.patch(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -234,7 +235,7 @@ waitForPodsReady: {timeout: 3s}
 `, "2")
 		c.apply(ctx, queues)
 		c.hasMuchQuota(ctx)
-		c.apply(ctx, elasticJob) // one of three replicas fits on no node
+		c.apply(ctx, elasticJob) // two of the three replicas fit on the node
 		j := job{cluster: c, kind: pytorch, name: "elastic"}
 		Eventually(ctx, j.condition(ctx, kueuev1beta2.ConditionPodsReady)).Should(Equal("True Started"))
 		Consistently(ctx, j.counts(ctx)).WithTimeout(6 * time.Second).

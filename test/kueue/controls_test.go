@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// defaultQueue is a LocalQueue for everything in its namespace that names no queue.
+// defaultQueue is the LocalQueue that Kueue uses for all objects in its namespace that name no queue.
 const defaultQueue = `
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
@@ -18,7 +18,7 @@ metadata: {name: default, namespace: default}
 spec: {clusterQueue: team}
 `
 
-// withoutOurKinds is the configuration without the job kinds.
+// withoutOurKinds is the configuration of Kueue without the job kinds of this repository.
 var withoutOurKinds, _, _ = strings.Cut(configuration, "  externalFrameworks:")
 
 // These specs leave out a part of the installation, and show that the part is needed.
@@ -43,7 +43,7 @@ var _ = Describe("Without a part of the installation", func() {
 				Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 				return
 			}
-			// Each pod waits for an admission of its own, and the job has used up the quota.
+			// Each pod waits until Kueue admits the pod itself, but the job has used up the quota.
 			Eventually(ctx, func(g Gomega) {
 				pods, err := j.pods(ctx)()
 				g.Expect(err).NotTo(HaveOccurred())

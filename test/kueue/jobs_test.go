@@ -57,7 +57,8 @@ spec:
 				Eventually(ctx, first.counts(ctx)).Should(Equal("evictions 1, pauses 0, attempt 0, backoffCount 0"))
 
 				By("letting the urgent job end, and the others run in turn")
-				// Kueue runs the older of two Workloads first, but does not order those of the same second.
+				// Kueue admits the older of two Workloads first, but can admit Workloads that were created in the same second in
+				// any order.
 				for waiting := []job{urgent, first, second}; len(waiting) > 0; {
 					var next job
 					Eventually(ctx, func(g Gomega) {

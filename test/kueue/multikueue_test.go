@@ -31,12 +31,13 @@ import (
 const (
 	// managedBy is the line of a spec that leaves a job to MultiKueue.
 	managedBy = "  managedBy: kueue.x-k8s.io/multikueue\n"
-	// dispatchTimeout is the time for a change to arrive in the other cluster. Kueue collects changes for a second.
+	// dispatchTimeout is how long a test waits for a change to arrive in the other cluster. Kueue batches changes for a
+	// second.
 	dispatchTimeout = 3 * time.Minute
 )
 
-// workerRights are the permissions of MultiKueue in a worker cluster for Workloads, and for Jobs of batch/v1. They are
-// those of Kueue's documentation.
+// workerRights are the permissions of MultiKueue in a worker cluster for Workloads, and for Jobs of batch/v1. The
+// permissions are from Kueue's documentation.
 const workerRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -65,7 +66,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: multikue
 subjects: [{kind: ServiceAccount, name: multikueue-sa, namespace: kueue-system}]
 `
 
-// dispatch is the manifest of an admission check for the worker cluster worker. %s is a kubeconfig in base64.
+// dispatch has the manifests of an admission check that dispatches jobs to the worker cluster named worker. %s is the
+// kubeconfig of this cluster in base64.
 const dispatch = `
 apiVersion: v1
 kind: Secret
@@ -151,8 +153,9 @@ func startClusters(ctx context.Context, config string) *clusters {
 	return &clusters{manager: manager, worker: worker, created: created}
 }
 
-// letsKueueWriteStatus applies examples/install/multikueue/manager.yaml, and expects that Kueue needs and gets its
-// permission. The Kueue of these tests has all permissions.
+// letsKueueWriteStatus applies examples/install/multikueue/manager.yaml. It expects that only this manifest permits
+// the ServiceAccount of Kueue to write the status of jobs. The Kueue of these tests has all permissions, so the other
+// tests would pass without the manifest.
 func (c *cluster) letsKueueWriteStatus(ctx context.Context) {
 	GinkgoHelper()
 	isAllowed := func(kind string) func() (bool, error) {
@@ -179,7 +182,7 @@ func (c *cluster) letsKueueWriteStatus(ctx context.Context) {
 	}
 }
 
-// isActive returns a function that reports whether an object of Kueue has the condition Active.
+// isActive returns a function that reports whether the condition Active of an object of Kueue is True.
 func (c *cluster) isActive(ctx context.Context, kind, name string) func() (bool, error) {
 	return func() (bool, error) {
 		object := &unstructured.Unstructured{}
@@ -203,7 +206,8 @@ type record struct {
 	err   error
 }
 
-// recordPods records the pods from now on. The context of a node of Ginkgo ends with the node, and the record does not.
+// recordPods records the pods that are created from now on. ctx ends with BeforeAll, but the record continues until
+// the clean-up, because the specs use it.
 func (c *cluster) recordPods(ctx context.Context) *record {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -259,7 +263,7 @@ type dispatched struct {
 	created *record
 }
 
-// job creates a job in the manager cluster. changes are pairs of strings in its manifest, old and new ones.
+// job creates a job in the manager cluster. changes are pairs: a text of the manifest, and its replacement.
 func (c *clusters) job(ctx context.Context, kind, name string, changes ...string) dispatched {
 	GinkgoHelper()
 	manifest := fmt.Sprintf(kinds[kind], name, kueuev1beta2.LabelQueueName+": queue")
@@ -270,10 +274,11 @@ func (c *clusters) job(ctx context.Context, kind, name string, changes ...string
 	}
 }
 
-// left are the changes of a manifest for a job that is left to MultiKueue.
+// left are the changes (see clusters.job) that leave a job to MultiKueue.
 var left = []string{"\nspec:\n", "\nspec:\n" + managedBy}
 
-// runs expects the job to run in the worker cluster, and the manager cluster to show its pods there.
+// runs expects the job to run in the worker cluster, and its status in the manager cluster to show the pods of the
+// worker cluster.
 func (d dispatched) runs(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, d.remote.state(ctx)).WithTimeout(dispatchTimeout).Should(Equal("Running"))
@@ -295,7 +300,7 @@ func (d dispatched) runs(ctx context.Context) {
 	Expect(d.created.of(d.name)()).To(BeEmpty(), "pods in the manager cluster")
 }
 
-// isGone expects the worker cluster to have no part of the job.
+// isGone expects the worker cluster to have neither the job nor its Workload nor its pods.
 func (d dispatched) isGone(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, d.remote.exists(ctx)).WithTimeout(dispatchTimeout).Should(BeFalse())
@@ -338,7 +343,8 @@ func (j job) hasWorkload(ctx context.Context) func() (bool, error) {
 	}
 }
 
-// found reports whether an object was read.
+// found reports whether a read has found the object, given the error of the read. It returns all errors except
+// not-found errors.
 func found(err error) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -355,7 +361,7 @@ func (j job) uid(ctx context.Context) func() (types.UID, error) {
 	}
 }
 
-// fails lets the main container of a replica exit with 1. It waits for a pod that has not failed yet.
+// fails waits until a pod of the replica runs, and makes its main container exit with 1.
 func (j job) fails(ctx context.Context, index int) {
 	GinkgoHelper()
 	const exitCode = "simulation.tensorstack.dev/exit-code"
@@ -476,7 +482,7 @@ var _ = Describe("A manager cluster of MultiKueue", Label("multikueue"), func() 
 					before, err := d.remote.uid(ctx)()
 					Expect(err).NotTo(HaveOccurred())
 					cluster.patch(ctx, team.DeepCopy(), `{"spec": {"stopPolicy": "HoldAndDrain"}}`)
-					Eventually(ctx, func(g Gomega) { // Kueue can dispatch the job again, but it is not admitted
+					Eventually(ctx, func(g Gomega) { // Kueue can create the job in the worker cluster again, but not admit it
 						uid, err := d.remote.uid(ctx)()
 						g.Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 						g.Expect(uid).NotTo(Equal(before))
@@ -523,10 +529,10 @@ var _ = Describe("A manager cluster of MultiKueue", Label("multikueue"), func() 
 	}
 })
 
-// limit is a line of a spec for a job that restarts once.
+// limit is the line of a spec that lets a job restart once.
 const limit = "  runPolicy: {backoffLimit: 1}\n"
 
-// backoffCount returns a function that returns how many restarts of the job counted.
+// backoffCount returns a function that returns the number of restarts of the job that count towards backoffLimit.
 func (j job) backoffCount(ctx context.Context) func() (int32, error) {
 	return func() (int32, error) {
 		status, err := j.status(ctx)

@@ -24,7 +24,8 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
-// apply creates the objects of a manifest. It retries while the webhooks of Kueue are not ready.
+// apply creates the objects of a manifest. It retries after each error, because the webhooks of Kueue might not be
+// ready yet.
 func (c *cluster) apply(ctx context.Context, manifest string) {
 	GinkgoHelper()
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest))); ; {
@@ -42,7 +43,8 @@ func (c *cluster) apply(ctx context.Context, manifest string) {
 	}
 }
 
-// kinds are the manifests of a job with two replicas that need one CPU each, by kind. %s are the name and the labels.
+// kinds maps each job kind to the manifest of a job with two replicas that need one CPU each. The first %s is the
+// name of the job, and the second %s are its labels.
 var kinds = map[string]string{
 	"PyTorchTrainingJob": `
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -81,7 +83,8 @@ type job struct {
 	kind, name string
 }
 
-// job creates a job for the LocalQueue queue. The labels are added to it.
+// job creates a job for the LocalQueue named queue. The job has the given labels in addition to the label that names
+// the queue.
 func (c *cluster) job(ctx context.Context, kind, name string, labels ...string) job {
 	GinkgoHelper()
 	all := append([]string{kueuev1beta2.LabelQueueName + ": queue"}, labels...)
@@ -112,7 +115,8 @@ func (j job) status(ctx context.Context) (batchv1beta1.JobStatus, error) {
 	return status, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status)
 }
 
-// state returns a function that describes the job: its phase, and why it does not run.
+// state returns a function that describes the job. If the condition Running is False and the job has not finished,
+// the text has the phase, and the reason and the message of this condition. Otherwise, the text is the phase.
 func (j job) state(ctx context.Context) func() (string, error) {
 	return func() (string, error) {
 		status, err := j.status(ctx)
@@ -124,7 +128,8 @@ func (j job) state(ctx context.Context) func() (string, error) {
 	}
 }
 
-// message returns a function that returns the message of the condition Running.
+// message returns a function that returns the message of the condition Running, or an empty text if the job does not
+// have the condition.
 func (j job) message(ctx context.Context) func() (string, error) {
 	return func() (string, error) {
 		status, err := j.status(ctx)
@@ -161,7 +166,8 @@ func (j job) workload(ctx context.Context) (*kueuev1beta2.Workload, error) {
 	return workload, j.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: j.name}, workload)
 }
 
-// condition returns a function that returns the status and the reason of a condition of the Workload.
+// condition returns a function that returns the status and the reason of a condition of the Workload, or an empty
+// text if the Workload does not have the condition.
 func (j job) condition(ctx context.Context, conditionType string) func() (string, error) {
 	return func() (string, error) {
 		workload, err := j.workload(ctx)
@@ -172,7 +178,7 @@ func (j job) condition(ctx context.Context, conditionType string) func() (string
 	}
 }
 
-// patch changes an object by a merge patch.
+// patch changes an object with a merge patch.
 func (c *cluster) patch(ctx context.Context, object client.Object, patch string) {
 	GinkgoHelper()
 	Expect(c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())

@@ -26,8 +26,8 @@ metadata: {name: %[1]s}
 spec: {nodeLabels: {pool: %[1]s}}
 `
 
-// clusterQueue is the manifest of a ClusterQueue in the cohort lab with a LocalQueue of the same name. %[1]s is its
-// name, and %[2]s are its flavors.
+// clusterQueue has the manifests of a ClusterQueue in the cohort lab and of its LocalQueue. %[1]s is the name of
+// both, and %[2]s are the flavors of the ClusterQueue.
 const clusterQueue = `---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -46,7 +46,7 @@ metadata: {name: %[1]s, namespace: default}
 spec: {clusterQueue: %[1]s}
 `
 
-// quota returns a flavor of a ClusterQueue with a quota of CPUs.
+// quota returns an entry of the flavors of a ClusterQueue. The entry has a quota of CPUs for the flavor.
 func quota(flavor string, cpus int) string {
 	return fmt.Sprintf(`{name: %s, resources: [{name: cpu, nominalQuota: %d}]}`, flavor, cpus)
 }
@@ -169,7 +169,8 @@ var _ = Describe("A job that Kueue admits", func() {
 		}).Should(Equal("InvalidTemplate"))
 	})
 
-	// Kueue assigns other nodes after it has seen the taint of a node. It does not see the health of devices.
+	// Kueue assigns other nodes only if a node has a taint. It does not read the health of devices, so the job gets the
+	// same nodes after each failure of a device.
 	It("does not avoid a node that Kueue assigns, even if devices of the node are unhealthy twice",
 		func(ctx context.Context) {
 			c := startRacks(ctx)
@@ -199,7 +200,7 @@ var _ = Describe("A job that Kueue admits", func() {
 // withinRack is the annotation of a template whose pods must be in one rack.
 const withinRack = "kueue.x-k8s.io/podset-required-topology: rack"
 
-// startRacks starts a cluster with two racks of two nodes. The queue team assigns their nodes.
+// startRacks starts a cluster with two racks of two nodes. Kueue assigns these nodes to the jobs of the queue team.
 func startRacks(ctx context.Context) *cluster {
 	GinkgoHelper()
 	c := start(ctx, configuration, "1", "1", "1", "1")
@@ -219,7 +220,7 @@ spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
 	return c
 }
 
-// failures returns a function that lists the failures of the job: the reasons and the nodes.
+// failures returns a function that lists the failures of the job, each with its reason and its node.
 func (j job) failures(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
 		status, err := j.status(ctx)
@@ -231,8 +232,8 @@ func (j job) failures(ctx context.Context) func() ([]string, error) {
 	}
 }
 
-// losesDevice reports a device of the replica on the node as unhealthy, as a kubelet does. It is one of a resource that
-// the container requests, because the API server rejects other resources.
+// losesDevice reports a device of the replica on the node as unhealthy, as a kubelet does. The device belongs to the
+// resource cpu, because the API server rejects resources that the container does not request.
 func (j job) losesDevice(ctx context.Context, node string) {
 	GinkgoHelper()
 	pods, err := j.pods(ctx)()

@@ -44,7 +44,7 @@ func (j job) waitsForQuota(ctx context.Context) {
 	Eventually(ctx, j.state(ctx)).Should(MatchRegexp("^(Pending|Resuming) Queued: .*insufficient"))
 }
 
-// jobAndNext creates a job that uses the whole quota, and runs, and another one that waits for a part of it.
+// jobAndNext creates two jobs: j runs and uses the whole quota, and next waits for a part of it.
 func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job) {
 	GinkgoHelper()
 	j = c.jobWith(ctx, "job", 2, runPolicy)
@@ -54,8 +54,8 @@ func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job
 	return j, next
 }
 
-// keepsQuota fails the spec if more pods can run at the same time than the queue of the documents has CPUs. It lists
-// the pods all the time until the spec ends.
+// keepsQuota lists the pods again and again until the spec ends. It fails the spec if the number of pods that can run
+// at the same time exceeds the quota of docs/kueue.md.
 func (c *cluster) keepsQuota(ctx context.Context) {
 	var most atomic.Int32
 	ctx, cancel := context.WithCancel(ctx)

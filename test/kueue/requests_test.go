@@ -43,7 +43,7 @@ spec:
         resources: {requests: {cpu: 1}}}]}}}
 `
 
-// oldWorkloads is the kind Workload as an old version of Kueue has it.
+// oldWorkloads is the CRD of Workloads of an old version of Kueue, which serves only v1beta1.
 const oldWorkloads = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -37,7 +37,7 @@ func TestKueue(t *testing.T) {
 var (
 	// programs are the programs of the control planes.
 	programs simulated.Programs
-	// controllers are the built controllers, by module.
+	// controllers maps each module to the path of its built controller.
 	controllers = map[string]string{}
 )
 
@@ -72,8 +72,9 @@ type cluster struct {
 	controllers map[string]*gexec.Session
 }
 
-// The specs use the examples of docs/kueue.md: the part of Kueue's configuration that makes it leave the pods of our
-// jobs to their controllers, and a LocalQueue named queue, here in the namespace default, with a quota of two CPUs.
+// configuration and queues are examples of docs/kueue.md. configuration is a part of Kueue's configuration that makes
+// Kueue leave the pods of our jobs to the job controllers. queues has a LocalQueue named queue with a quota of two
+// CPUs, here in the namespace default.
 var configuration, queues = documented()
 
 func documented() (configuration, queues string) {
@@ -89,8 +90,8 @@ func documented() (configuration, queues string) {
 }
 
 // start starts a control plane with nodes, installs examples/install/kueue, and runs the controllers with the
-// permissions of that installation. Kueue runs with the given configuration, or not at all if it is empty. If a spec
-// fails, the report has the end of Kueue's log.
+// permissions of that installation. Kueue runs with the given configuration. If config is empty, Kueue does not run.
+// If a spec fails, the report has the end of Kueue's log.
 func start(ctx context.Context, config string, cpus ...string) *cluster {
 	GinkgoHelper()
 	plane, err := simulated.Start(ctx, simulated.Options{

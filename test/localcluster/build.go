@@ -39,8 +39,9 @@ type component struct {
 	out      string            // the folder for the binaries
 }
 
-// projects holds the module of the project for each components folder. The name of the binary is set if it differs from
-// the name of the package. Folders such as kubernetes-1.34 use the entry of kubernetes.
+// projects maps the name of a components folder, up to the first hyphen, to the module of its project. So the folder
+// kubernetes-1.34 uses the entry "kubernetes". binary is set if the name of the binary differs from the name of its
+// package.
 var projects = map[string]struct {
 	module string
 	binary string
@@ -52,7 +53,7 @@ var projects = map[string]struct {
 	"versitygw":  {module: "github.com/versity/versitygw"},
 	"volcano":    {module: "volcano.sh/volcano", binary: "vc-scheduler"},
 	"kueue":      {module: "sigs.k8s.io/kueue"},
-	// Only the CRDs in its source are used. It has no binaries to build.
+	// Only the CRDs in the source of this project are used, so no binary is built.
 	"prometheus": {module: "github.com/prometheus-operator/prometheus-operator"},
 }
 
@@ -218,8 +219,8 @@ func (c component) goCommand(ctx context.Context, args ...string) (*exec.Cmd, er
 	return cmd, nil
 }
 
-// ldflags returns the flags for the linker. For Kubernetes, they set the version that clients and admission read.
-// Otherwise it would be 0.0.
+// ldflags returns the flags for the linker. For Kubernetes, they set the version of the programs, which would
+// otherwise be 0.0. Clients and admission plugins read that version.
 func ldflags(project, version string) string {
 	flags := "-s -w"
 	if project != projects["kubernetes"].module {

@@ -40,7 +40,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// After a change of a pinned version, of the project or of a dependency, old binaries must not be used.
+// Old binaries must not be used after the pinned version of the project or of a dependency has changed.
 func TestCacheKey(t *testing.T) {
 	repo := t.TempDir()
 	dir := filepath.Join(repo, componentsFolder, "kubernetes-1.34")

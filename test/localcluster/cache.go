@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// PrintCache prints the folders of the cache and their sizes in MiB.
+// PrintCache prints the folders of the cache with their sizes in MiB, and the total size.
 func (p Paths) PrintCache(out io.Writer) error {
 	entries, err := os.ReadDir(p.Cache)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,9 @@ func sizeOf(folder string) (size int64, err error) {
 	return size, err
 }
 
-// ClearCache deletes everything in the cache. If a command is changing the cluster, it waits for the end of that
-// command. A running cluster continues to run. The next Up builds its components again.
+// ClearCache deletes all folders in the cache. While another command changes the cluster, ClearCache waits. It
+// returns an error if there are mounts below a folder, because an image is being built there. A running cluster
+// continues to run. The next Up builds the components again.
 func (p Paths) ClearCache() error {
 	unlock, err := p.lock()
 	if err != nil {
@@ -63,7 +64,7 @@ func (p Paths) ClearCache() error {
 	}
 	for _, entry := range entries {
 		if !entry.IsDir() {
-			continue // the lock
+			continue // keep the lock files
 		}
 		folder := filepath.Join(p.Cache, entry.Name())
 		if len(mountsBelow(folder)) > 0 {

@@ -11,11 +11,13 @@ import (
 
 const (
 	cgroupFolder = "/sys/fs/cgroup"
-	// cgroupRoot is the parent of the cgroups of pods. It keeps them separate from another kubelet on the host.
+	// cgroupRoot is the parent of the cgroups of pods. It separates the pods of the cluster from the pods of another
+	// kubelet on the host.
 	cgroupRoot = "tsjobs"
 )
 
-// cgroupRoots returns the folders of cgroupRoot. On cgroup v2 there is one, on v1 one per controller.
+// cgroupRoots returns the folders of cgroupRoot. With cgroup v2, there is one folder. With cgroup v1, there is one for
+// each controller.
 func cgroupRoots() []string {
 	if exists(filepath.Join(cgroupFolder, "cgroup.controllers")) {
 		return []string{filepath.Join(cgroupFolder, cgroupRoot)}
@@ -62,7 +64,7 @@ func removeCgroups() error {
 			}
 			return nil
 		})
-		for _, dir := range slices.Backward(dirs) { // children are after their parents
+		for _, dir := range slices.Backward(dirs) { // children come after their parents, and are removed first
 			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

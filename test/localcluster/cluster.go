@@ -22,8 +22,8 @@ import (
 // Addresses and ports. The ports are below the ephemeral range and above the ports of common services.
 const (
 	bridge        = "tsjobs0"
-	nodeIP        = "10.244.0.1"        // of the bridge; the node, the API server and DNS listen on it in a real cluster
-	bridgeMAC     = "0a:58:0a:f4:00:01" // derived from the IP address, as the CNI plugins do
+	nodeIP        = "10.244.0.1"        // address of the bridge, on which the API server, the kubelet and CoreDNS listen
+	bridgeMAC     = "0a:58:0a:f4:00:01" // derived from the IP address with the rule of the CNI plugins
 	podCIDR       = "10.244.0.0/24"
 	serviceCIDR   = "10.96.0.0/16"
 	apiServiceIP  = "10.96.0.1"
@@ -71,7 +71,7 @@ type record struct {
 	Kind       Kind   `json:"kind"`
 	Reason     string `json:"reason,omitempty"` // why the nodes are simulated
 	Kubernetes string `json:"kubernetes"`       // the components folder
-	Boot       string `json:"boot"`             // the ID of the last boot
+	Boot       string `json:"boot"`             // the boot ID of the machine at the last Up
 	// IPForward is the setting of the host before the cluster enabled forwarding.
 	IPForward string `json:"ipForward,omitempty"`
 	// HostFolders are the folders of hostLeftovers that did not exist before the cluster.
@@ -107,7 +107,7 @@ func (p Paths) save(r *record) error {
 	return writeFile(p.recordFile(), data)
 }
 
-// lock prevents two commands from changing the cluster at the same time.
+// lock waits until no other command changes the cluster. It returns a function that releases the lock.
 func (p Paths) lock() (func(), error) { return lockFile(p.cache("localcluster.lock")) }
 
 // apiHost returns the address on which the API server listens: the bridge with a real node, otherwise loopback.
@@ -123,7 +123,8 @@ func (k Kind) server() string { return "https://" + net.JoinHostPort(k.apiHost()
 //go:embed templates
 var templates embed.FS
 
-// render renders a template into the file of the same name in the folder config of the state folder.
+// render renders a template and writes the result to the state folder, into the file config/NAME. It returns the path
+// of that file.
 func (p Paths) render(name string, extra map[string]any) (string, error) {
 	values := map[string]any{
 		"State": p.State, "Bridge": bridge, "CNINetwork": cniNetwork, "NodeIP": nodeIP, "NodeName": nodeName,
@@ -171,7 +172,7 @@ func (p Paths) probe(url string) func(context.Context) error {
 	}
 }
 
-// pidNames lists the names of all processes with a PID file, whether they run or not.
+// pidNames returns the names of all processes with a PID file, whether they run or not.
 func (p Paths) pidNames() []string {
 	files, _ := filepath.Glob(p.state("pids", "*.json"))
 	for i, f := range files {

@@ -47,7 +47,8 @@ func (p Paths) etcd(bin string) Daemon {
 	}
 }
 
-// gangGates returns the feature gates for gang scheduling, which requires Kubernetes 1.37.
+// gangGates returns a flag that enables the feature gate for gang scheduling. It returns nil for versions of
+// Kubernetes before 1.37, which do not have that feature.
 func (b Builder) gangGates() flags {
 	if b.Kubernetes != DefaultKubernetes {
 		return nil
@@ -77,7 +78,8 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		{"authorization-mode", "Node,RBAC"},
 		{"enable-admission-plugins", "NodeRestriction"},
 		{"allow-privileged", "true"},
-		// The server of an APIService, such as the one of Kueue, trusts these headers in requests with this certificate.
+		// The API server forwards requests to the servers of APIServices, such as the server of Kueue, and authenticates to
+		// them with the front-proxy certificate. With that certificate, these servers trust the user in the headers.
 		{"requestheader-client-ca-file", p.cert("ca")},
 		{"requestheader-allowed-names", frontProxyUser},
 		{"requestheader-username-headers", "X-Remote-User"},
@@ -91,7 +93,8 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		table = append(table, flags{{"runtime-config", "scheduling.k8s.io/v1beta1=true"}}...)
 	}
 	if kind == Simulated {
-		// No pod can use the Service "kubernetes" here, and loopback addresses are not allowed as endpoints.
+		// The API server would add its loopback address to the endpoints of the Service "kubernetes", which do not allow
+		// such addresses. No pod on a simulated node uses that Service.
 		table = append(table, flags{{"endpoint-reconciler-type", "none"}}...)
 	}
 	return Daemon{
@@ -114,7 +117,7 @@ func (p Paths) controllerManager(bin string, kind Kind, gates flags) Daemon {
 		{"cluster-signing-cert-file", p.cert("ca")},
 		{"cluster-signing-key-file", p.key("ca")},
 		{"use-service-account-credentials", "true"},
-		{"leader-elect", "false"}, // there is only one, so it can start immediately
+		{"leader-elect", "false"}, // there is only one copy, so it need not wait for a Lease
 	}
 	table = append(table, gates...)
 	if kind == Real {

@@ -24,8 +24,8 @@ var (
 	trixie   = debian{Suite: "trixie", Python: "3.13"}   // Debian 13
 )
 
-// bootstrap creates a Debian root file system with the apt sources, proxies and keys of this machine. It moves a folder
-// of Python packages into the file system.
+// bootstrap writes a Debian root file system to the archive rootfs. It downloads Debian packages with the apt sources,
+// proxies and keys of this machine. It moves the folder packages, which has Python packages, into the file system.
 func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
 	sources, err := aptSources(tmp, image.Debian)
 	if err != nil {
@@ -64,8 +64,9 @@ func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs s
 	return nil
 }
 
-// aptSources writes the apt sources of this machine for a release of Debian to a folder, and returns the paths of the
-// files. It leaves out sources that are not of the release of this machine, which another release would not have.
+// aptSources converts the apt sources of this machine to a release of Debian, writes them to a folder, and returns the
+// paths of the files. It leaves out sources that do not name the release of this machine, because it cannot convert
+// them.
 func aptSources(folder string, release debian) ([]string, error) {
 	host, err := hostRelease()
 	if err != nil {
@@ -85,7 +86,7 @@ func aptSources(folder string, release debian) ([]string, error) {
 				return nil, err
 			}
 			sources := sourcesFor(string(text), filepath.Ext(f), host, release.Suite)
-			if sources == "" { // mmdebstrap would read sources from its standard input
+			if sources == "" { // for an empty file, mmdebstrap would read its standard input
 				continue
 			}
 			written := filepath.Join(folder, filepath.Base(f))
@@ -101,8 +102,8 @@ func aptSources(folder string, release debian) ([]string, error) {
 	return found, nil
 }
 
-// sourcesFor converts a file with apt sources from one release of Debian to another. It leaves out sources of other
-// projects. The extension of the file determines its format.
+// sourcesFor converts a file with apt sources from one release of Debian to another. It leaves out sources that do
+// not name the release to convert from. The extension of the file determines its format.
 func sourcesFor(text, extension, from, to string) string {
 	separator := "\n"
 	if extension == ".sources" {
@@ -132,8 +133,8 @@ func hostRelease() (string, error) {
 	return "", errors.New("/etc/os-release has no VERSION_CODENAME: images are built only on Debian")
 }
 
-// packageFile returns the content of a file of a Debian package without installing the package. The path of the file
-// ends with the suffix.
+// packageFile downloads a Debian package and returns the content of the first file whose path ends with a slash and
+// the suffix. It does not install the package.
 func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 	fetch := func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", "-q", "download", pkg)
@@ -163,7 +164,8 @@ func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 	if err := unpack.Start(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = errors.Join(unpack.Process.Kill(), unpack.Wait()) }() // not all of its output is read
+	// dpkg-deb does not end by itself, because its output is not read to the end.
+	defer func() { _ = errors.Join(unpack.Process.Kill(), unpack.Wait()) }()
 	for entries := tar.NewReader(out); ; {
 		entry, err := entries.Next()
 		if err != nil {

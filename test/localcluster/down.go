@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostLeftovers are files that containerd and the kubelet write outside of the state folder. No setting moves them.
-// Down also removes their folders if the cluster created them and they are empty.
+// hostLeftovers are folders outside of the state folder in which containerd and the kubelet write. No setting moves
+// them. If the cluster created a folder, Down removes the files that match the globs, and then the folder if it is
+// empty.
 var hostLeftovers = []struct {
 	folder string
 	globs  []string
@@ -64,11 +65,11 @@ func (c *Cluster) Down(ctx context.Context) error {
 		}
 		c.Progress.Printf("removed the pods, mounts, network and cgroups")
 	}
-	// Deleting the folder would delete the files of remaining mounts.
+	// If mounts remained below the folder, deleting the folder would delete the files in the mounts.
 	if left := mountsBelow(c.Paths.State); len(left) > 0 {
 		return fmt.Errorf("mounts remain at %s: unmount them and run down again", strings.Join(left, ", "))
 	}
-	// The record is deleted last. If Down is interrupted before, the next Down can continue.
+	// The record is deleted last. If Down is interrupted before that, the next Down still finds the record and continues.
 	entries, err := os.ReadDir(c.Paths.State)
 	if err != nil {
 		return err
@@ -87,7 +88,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return nil
 }
 
-// stopAll stops the kubelet first. Otherwise it would restart pods while they are killed.
+// stopAll stops all processes of the cluster, the kubelet first. A running kubelet would restart pods while they are
+// killed.
 func (c *Cluster) stopAll() error {
 	if proc := c.Paths.process("kubelet"); proc != nil {
 		if err := stop(*proc, 5*time.Second); err != nil {
@@ -100,8 +102,8 @@ func (c *Cluster) stopAll() error {
 		if proc == nil {
 			continue
 		}
-		// The grace period is short, because nothing depends on a clean shutdown. The API server would wait for its watches,
-		// and etcd for the API server.
+		// The grace period is short, because nothing depends on a clean shutdown. With a longer one, the API server would
+		// wait for its watches, and etcd for the API server.
 		group.Go(func() error {
 			if err := stop(*proc, 2*time.Second); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -139,8 +141,9 @@ func (c *Cluster) cleanHost(ctx context.Context, r *record) error {
 	return errors.Join(removeNetwork(ctx, r), retry(removeCgroups))
 }
 
-// killPods kills all containers of the containerd with the socket. It kills the first process of each container, which
-// ends the others, and the shim, which is the parent and does not end by itself.
+// killPods kills all containers of the containerd that has the socket. For each container, it kills the first process,
+// and the kernel then kills the others. It also kills the shim, which is the parent of the first process and does not
+// end by itself.
 func killPods(socket string) error {
 	var victims []process
 	shims := map[int]bool{}
@@ -214,9 +217,9 @@ func removeShimSockets(state string) {
 	}
 }
 
-// removeCNIResults removes the results that the CNI library caches for our pods. The files are named
-// <network>-<pod>-<interface>. Our network identifies our pods. Their files of the loopback network are removed too,
-// but not the files of pods of other runtimes.
+// removeCNIResults removes the results that the CNI library has cached for our pods. The files are named
+// <network>-<pod>-<interface>. A pod with a file of our network is ours. All files of our pods are removed, including
+// those of the loopback network. The files of other pods stay.
 func removeCNIResults(dir string) {
 	ours, _ := filepath.Glob(filepath.Join(dir, cniNetwork+"-*"))
 	for _, result := range ours {
@@ -228,7 +231,8 @@ func removeCNIResults(dir string) {
 	}
 }
 
-// unmountBelow detaches all mounts below a folder, because a process that is ending can still use them.
+// unmountBelow unmounts everything below a folder. It only detaches the mounts, because a process that is ending can
+// still use them.
 func unmountBelow(dir string) error {
 	for range 5 {
 		for _, m := range mountsBelow(dir) {
@@ -240,7 +244,7 @@ func unmountBelow(dir string) error {
 	return nil
 }
 
-// mountsBelow lists the mount points below dir. The last one that was mounted is the first.
+// mountsBelow returns the mount points below dir. The newest mount is the first.
 func mountsBelow(dir string) []string {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
@@ -289,7 +293,7 @@ func removeEmpty(dir string) {
 	}
 }
 
-// retry retries for 5 seconds, because the kernel cleans up asynchronously.
+// retry calls try until it succeeds, for up to 5 seconds, because the kernel cleans up asynchronously.
 func retry(try func() error) error {
 	var err error
 	for range 100 {

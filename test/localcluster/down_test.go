@@ -38,7 +38,8 @@ func TestRemoveLinks(t *testing.T) {
 	}
 }
 
-// The state folder is set by the environment. A folder with other files must never be emptied.
+// Users can set the state folder in the environment. If that folder has files that do not belong to a cluster, Down
+// and Up must not delete them.
 func TestForeignStateFolderIsSafe(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "state", "precious")

@@ -37,7 +37,8 @@ func lockFile(path string) (func(), error) {
 	return func() { f.Close() }, nil
 }
 
-// writeFile writes a file atomically, with permissions for the owner only. It does not write an unchanged file.
+// writeFile writes a file atomically, with permissions for the owner only. If the file already has the content,
+// writeFile does nothing.
 func writeFile(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil

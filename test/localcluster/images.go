@@ -60,7 +60,7 @@ type file struct {
 	name string
 	mode int64
 	data []byte
-	link string // a symbolic link, if not empty
+	link string // the target, if the entry is a symbolic link
 }
 
 // writeTar writes files as a layer. The modification times are fixed, so that equal contents have equal digests.
@@ -123,7 +123,8 @@ func writeImage(path, tag string, config v1.Config, layers ...string) error {
 	return os.Rename(tmp, path)
 }
 
-// ComponentImages builds the images of the named components, unless they are cached, and loads them into the real node.
+// ComponentImages builds the images of the named components, unless they are cached, and loads them into the real
+// node. It is a no-op if the nodes are simulated.
 func (c *Cluster) ComponentImages(ctx context.Context, folders ...string) error {
 	kind, err := c.NodeKind()
 	if err != nil {
@@ -176,7 +177,7 @@ func (b *Builder) componentImage(ctx context.Context, folder string) (tag, path 
 	})
 }
 
-// writeProgramImage writes an image that contains only a static program and runs it.
+// writeProgramImage writes an image whose only file is a static program. Its containers run the program.
 func writeProgramImage(path, tag, user, program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {

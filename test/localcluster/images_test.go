@@ -76,7 +76,7 @@ func TestComponentImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The binary exists already, so it is not built.
+	// With this binary in the cache, componentImage does not build the program.
 	if err := errors.Join(os.MkdirAll(c.out, 0o755), os.MkdirAll(b.Paths.cache("images"), 0o755),
 		os.WriteFile(filepath.Join(c.out, "versitygw"), []byte("program"), 0o755)); err != nil {
 		t.Fatal(err)

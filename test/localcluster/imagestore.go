@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// imageStore returns a path in the image store of the cache. Large images are unpacked only once, into this containerd
-// store, which runs no containers. A new cluster gets a copy of the store with hard links to its files. The shared
-// files never change: containerd writes new files for new content, and overlayfs copies a file when a container changes
-// it.
+// imageStore returns a path in the image store of the cache. The store belongs to a containerd that runs no
+// containers. Large images are unpacked only once, into this store. A new cluster gets a copy of the store with hard
+// links to the files. The shared files never change: containerd writes new files for new content, and overlayfs copies
+// a file when a container changes it.
 func (p Paths) imageStore(elem ...string) string {
 	return p.cache(append([]string{"containerd"}, elem...)...)
 }
@@ -43,7 +43,7 @@ func (c *Cluster) unpack(ctx context.Context, archive string) error {
 
 // importInto imports an archive into a store. It runs a containerd on the store until the import is done.
 func importInto(ctx context.Context, root, archive string) (err error) {
-	state, err := os.MkdirTemp("", "containerd-") // the length of the path of a socket is limited
+	state, err := os.MkdirTemp("", "containerd-") // a short path, because the length of the path of a socket is limited
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,9 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 	return ctr("images", "import", archive)
 }
 
-// linkImages copies the store in the cache to a new cluster with hard links. It is a no-op if the cluster already has a
-// store or if files cannot be linked. In these cases, images are imported when they are loaded.
+// linkImages copies the store in the cache to a new cluster with hard links. It does nothing if the cluster already
+// has a store, if the cache has none, or if files cannot be linked. An image that the store of the cluster lacks is
+// imported when it is loaded.
 func (c *Cluster) linkImages(ctx context.Context) error {
 	if exists(c.Paths.state("containerd")) || !exists(c.Paths.imageStore(unpackedMarks)) {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Kill kills processes of the cluster, like a crash. Up starts them again.
+// Kill kills the named processes of the cluster, as in a crash. It kills none if one of them does not run. Up starts
+// them again.
 func (c *Cluster) Kill(names ...string) error {
 	unlock, err := c.Paths.lock()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // These annotations set how a pod ends on a simulated node. A pod without them runs until it is deleted.
 const (
-	// AnnotationRunSeconds is how long the pod runs before it ends.
+	// AnnotationRunSeconds sets how many seconds the pod runs before it ends.
 	AnnotationRunSeconds = "simulation.tensorstack.dev/run-seconds"
 	// AnnotationExitCode is the exit code of the containers. The default is 0. With 0, the pod succeeds, otherwise it
 	// fails.

@@ -17,8 +17,8 @@ const (
 	ruleComment   = "tensorstack-jobs"
 )
 
-// ensureNetwork creates the bridge and allows pods to reach the outside. The control plane listens on the bridge before
-// there is any pod.
+// ensureNetwork creates the bridge and allows pods to reach the outside. The CNI plugin would create the bridge only
+// for the first pod. That is too late, because the control plane listens on the bridge.
 func (p Paths) ensureNetwork(ctx context.Context, r *record) error {
 	if err := subnetFree(); err != nil {
 		return err
@@ -77,7 +77,8 @@ func ensureBridge(ctx context.Context, name, mac string) error {
 	return err
 }
 
-// subnetFree returns an error if the addresses of another interface of the host overlap with the cluster's.
+// subnetFree returns an error if the addresses of an interface of the host, other than the bridge, overlap with the
+// addresses of pods or Services.
 func subnetFree() error {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -136,7 +137,7 @@ func allowForward(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork reverts ensureNetwork, and removes the rules of kube-proxy and the interfaces of the CNI plugins.
+// removeNetwork reverts ensureNetwork, and removes the rules of kube-proxy.
 func removeNetwork(ctx context.Context, r *record) error {
 	var errs []error
 	if _, err := net.InterfaceByName(bridge); err == nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// If the address of the bridge changes, pods with the old address in their ARP caches cannot reach it for a while.
+// If the hardware address of the bridge changed, pods with the old address in their ARP caches could not reach the
+// node for a while.
 func TestBridgeKeepsItsHardwareAddress(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -42,8 +42,9 @@ func (c *Cluster) containerd(pauseImage string) (Daemon, error) {
 	}, nil
 }
 
-// criReady asks containerd for its version, as the kubelet does when it starts. The kubelet does not wait for
-// containerd. The existence of the socket is not enough, because containerd does not answer while it recovers pods.
+// criReady returns nil if containerd answers a request for its version. The kubelet sends the same request when it
+// starts, and does not wait for containerd. The existence of the socket is not enough, because containerd does not
+// answer while it recovers pods.
 func (p Paths) criReady(ctx context.Context) error {
 	conn, err := grpc.NewClient("unix://"+p.state("run", "containerd.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// nodePrograms are the programs that a real node needs, with their Debian packages.
+// nodePrograms maps each program that a real node needs to its Debian package.
 var nodePrograms = map[string]string{
 	"containerd":              "containerd",
 	"containerd-shim-runc-v2": "containerd",
@@ -93,7 +93,7 @@ func (c *Cluster) installPackages(ctx context.Context, packages ...string) error
 	if len(packages) == 0 {
 		return nil
 	}
-	// Only one apt-get can update the package lists at a time. Others would fail instead of waiting.
+	// Only one apt-get can update the package lists at a time. A second one would fail instead of waiting.
 	unlock, err := lockFile(c.Paths.cache("apt-get.lock"))
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ type Paths struct {
 	State string
 }
 
-// DefaultPaths returns the folders in TENSORSTACK_CACHE and TENSORSTACK_STATE. The defaults are below the XDG folders.
+// DefaultPaths returns the folders that TENSORSTACK_CACHE and TENSORSTACK_STATE name. The defaults are below the XDG
+// folders.
 func DefaultPaths() (Paths, error) {
 	cache, err := folder("TENSORSTACK_CACHE", "XDG_CACHE_HOME", ".cache", "tensorstack-jobs")
 	if err != nil {
@@ -55,9 +56,10 @@ func (p Paths) cache(elem ...string) string {
 	return filepath.Join(append([]string{p.Cache}, elem...)...)
 }
 
-// FindRepo returns the root of the repository. Without a given folder, it searches the working directory, the folder of
-// this executable and their parents for the component modules. These are read at run time because go:embed cannot embed
-// files of a nested module.
+// FindRepo returns the root of the repository. If the argument given is not empty, it must be the path of the root.
+// Otherwise, FindRepo searches the working directory, the folder of this executable and their parents for the
+// component modules. The program reads these modules at run time, because go:embed cannot embed files of a nested
+// module.
 func FindRepo(given string) (string, error) {
 	var starts []string
 	if given != "" {

@@ -20,8 +20,8 @@ func installRequirements(ctx context.Context, image trainingImage, tmp, packages
 	if source == nil {
 		return pipInstall(ctx, tmp, image.Requirements, nil, options...)
 	}
-	// Build isolation is off, because pip would use any version of the build tools, without a hash. The cache of pip is
-	// off, because a cached wheel could come from other versions of the tools.
+	// With build isolation, pip would use any version of the build tools, without checking a hash. With its cache, pip
+	// could use a wheel that other versions of the tools have built. So both are off.
 	tools := filepath.Join(tmp, "tools")
 	if err := pipInstall(ctx, tmp, strings.Join(source.Tools, "\n"), nil, "--target", tools); err != nil {
 		return err
@@ -38,7 +38,7 @@ func pipInstall(ctx context.Context, tmp, requirements string, env []string, opt
 	}
 	args := []string{
 		"install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
-		"--no-deps", "--require-hashes", "--requirement", lock, // the lock file is complete
+		"--no-deps", "--require-hashes", "--requirement", lock, // the lock file has all dependencies
 	}
 	cmd := exec.CommandContext(ctx, "pip3", append(args, options...)...)
 	cmd.Env = slices.Concat(os.Environ(), env, []string{"TMPDIR=" + tmp})

@@ -67,8 +67,8 @@ func (p process) alive() bool {
 	return err == nil && start == p.Start
 }
 
-// startTime returns the start time of a process, in clock ticks since the boot. It returns an error for a zombie whose
-// last thread has ended, because its ports and files are free then.
+// startTime returns the start time of a process, in clock ticks since the boot. It returns an error for a zombie
+// without other threads, because such a process has already freed its ports and files.
 func startTime(pid int) (uint64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

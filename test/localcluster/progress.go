@@ -26,7 +26,8 @@ func (p *Progress) Printf(format string, args ...any) {
 	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Step runs a step, prints its begin and end, and prints how long it took.
+// Step runs a step and returns its error. It prints when the step begins and ends and how long it took. While the step
+// runs, it prints a line every 30 seconds.
 func (p *Progress) Step(name string, run func() error) error {
 	p.Printf("%s ...", name)
 	began := time.Now()

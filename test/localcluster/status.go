@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// ErrUnhealthy is returned by Status if there is no cluster or it is not healthy. Status prints the cause first.
+// ErrUnhealthy is returned by Status if there is no cluster, or if the cluster is not healthy. Status prints the cause
+// first.
 var ErrUnhealthy = errors.New("the cluster is not healthy: run `localcluster up`")
 
 // Status prints one line per component. It returns ErrUnhealthy if a component is not healthy.

@@ -15,7 +15,8 @@ import (
 type trainingImage struct {
 	Framework string
 	Debian    debian
-	// Name is the name of an image that no example runs. Such an image has no digits.
+	// Name is the name of the image if no example runs it. Such an image has no digits. If Name is empty, the name comes
+	// from the framework.
 	Name         string   `json:",omitempty"`
 	Version      string   // of the framework
 	Packages     []string // of Debian
@@ -24,9 +25,10 @@ type trainingImage struct {
 	// Setup is a shell script. $1 is the root folder, and $2 is the folder of the packages of PyPI.
 	Setup string
 	Files map[string]string
-	// Source is a package that is built. Unset fields are omitted, so that they do not change the keys of images.
+	// Source is a package that is built from source. Nil means none. A nil Source does not become a part of the key of
+	// the image.
 	Source *sourcePackage `json:",omitempty"`
-	// Env holds variables in addition to the variables of all images.
+	// Env has environment variables in addition to trainingBase.Config.Env.
 	Env []string `json:",omitempty"`
 }
 
@@ -35,7 +37,7 @@ type trainingImage struct {
 type sourcePackage struct {
 	Name        string
 	Requirement string   // the package, as a line of a pip lock file
-	Tools       []string // the build tools, as such lines
+	Tools       []string // the build tools, as lines of a pip lock file
 	Env         []string
 }
 
@@ -53,8 +55,8 @@ var (
 	tensorboardRequirements string
 )
 
-// withoutLibuv is a part of a setup script. Debian builds torch without libuv. Most parts of torch read the variable
-// USE_LIBUV, but the rendezvous of torchrun does not.
+// withoutLibuv is a part of a setup script. Debian builds torch without libuv. For most parts of torch, the variable
+// USE_LIBUV disables libuv. The rendezvous of torchrun does not read it, so the script changes the code.
 const withoutLibuv = `
 distributed=$1/usr/lib/python3/dist-packages/torch/distributed
 sed -i 's/multi_tenant=True,/& use_libuv=False,/' "$distributed"/elastic/rendezvous/*_rendezvous*.py
@@ -62,12 +64,13 @@ sed -i 's/is_master=False,/& use_libuv=False,/' "$distributed/rendezvous.py"
 `
 
 // trainingImages are all training images. The first image of a framework has the newest version that is tested, which
-// the examples run. The second has the oldest. versions.yaml has these versions too.
+// the examples run. The second image, if there is one, has the oldest tested version. versions.yaml has these versions
+// too.
 var trainingImages = []trainingImage{
 	{
 		Framework:    "pytorch",
 		Debian:       trixie,
-		Version:      "2.6.0", // the version in the suite
+		Version:      "2.6.0", // the version of torch in this release of Debian
 		Packages:     []string{"python3-torch"},
 		Requirements: pytorchRequirements,
 		Strip:        torchStrip,
@@ -77,12 +80,13 @@ var trainingImages = []trainingImage{
 	{
 		Framework:    "pytorch",
 		Debian:       bookworm,
-		Version:      "1.13.1", // the version in the suite
+		Version:      "1.13.1", // the version of torch in this release of Debian
 		Packages:     []string{"python3-torch"},
 		Requirements: pytorchRequirements,
 		Strip:        torchStrip,
 		Setup:        withoutTensorBoardServer,
-		// This package has no torchrun. On the Python of the suite, torchrun must redirect the output of its processes.
+		// This package has no torchrun. With the Python of bookworm, torchrun of this version works only if it redirects the
+		// output of its processes.
 		Files: map[string]string{
 			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run --redirects=1 --tee=1 \"$@\"\n",
 		},
@@ -91,7 +95,7 @@ var trainingImages = []trainingImage{
 		Framework:    "tensorflow",
 		Debian:       bookworm,
 		Version:      "2.21.0",
-		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
+		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI need them
 		Requirements: tensorflowRequirements,
 		// Remove files that are only needed to build other programs. They are a third of the size.
 		Setup: `rm -r "$2/tensorflow/include" "$2/clang"
@@ -112,7 +116,7 @@ var trainingImages = []trainingImage{
 			Tools:       buildTools,
 			Env:         deepspeedBuildEnv,
 		},
-		Env: []string{"DS_ACCELERATOR=cpu", "USE_LIBUV=0"}, // otherwise each start warns that no accelerator was found
+		Env: []string{"DS_ACCELERATOR=cpu", "USE_LIBUV=0"}, // without DS_ACCELERATOR, each start warns about a missing GPU
 	},
 	{
 		Framework: "deepspeed",
@@ -136,7 +140,7 @@ var trainingImages = []trainingImage{
 		Debian:       bookworm,
 		Name:         "tensorboard",
 		Version:      "2.21.0",
-		Packages:     []string{"python3", "libstdc++6"}, // which the packages of PyPI need
+		Packages:     []string{"python3", "libstdc++6"}, // the packages of PyPI need them
 		Requirements: tensorboardRequirements,
 	},
 }
@@ -146,15 +150,16 @@ const (
 	// The server of TensorBoard needs more packages, and has a separate image.
 	withoutTensorBoardServer = `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
 `
-	// Jobs use the ssh that the controller provides. Debian's ssh, which pdsh requires, would hide that it is missing.
+	// The script removes Debian's ssh, a dependency of pdsh. Jobs must use the ssh that the controller provides. With
+	// Debian's ssh in the image, a test would also pass if the controller provided none.
 	withoutSSH = `chroot "$1" dpkg --purge --force-depends openssh-client
 `
 	// DeepSpeed would compile its reductions over shared memory at each start, but the images have no compiler.
 	withoutCompiler = `echo '__compatible_ops__ = {"deepspeed_shm_comm": False}' >> "$2/deepspeed/ops/__init__.py"
 `
 	// DeepSpeed 0.14.5 expects torch 2. In torch 1.13, functions to gather into one tensor exist, but gloo does not
-	// support them. Without these functions, DeepSpeed gathers into a list. The profiler of the autotuner needs a
-	// function that had another name in torch 1.13.
+	// support them. The script deletes these functions, so that DeepSpeed gathers into a list instead. The profiler of
+	// the autotuner needs a function that had another name in torch 1.13.
 	withOldTorch = `sed -i '1i\
 import torch.distributed, torch.nn.functional\
 del torch.distributed.all_gather_into_tensor, torch.distributed._all_gather_base\
@@ -184,9 +189,9 @@ var trainingBase = struct {
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 	},
-	// Scripts from PyPI have the path of the Python of this machine, which is replaced. Python files are compiled, because
-	// the user of the image cannot write compiled files, and each start would be slow without them. Parts of torch need
-	// the name of the user. The apt configuration of this machine is removed.
+	// In scripts from PyPI, the path of the Python of this machine is replaced by the path in the image. Python files are
+	// compiled, because the user of the image cannot write compiled files, and each start would be slow without them.
+	// Parts of torch need the name of the user. The apt configuration of this machine is removed.
 	Setup: `
 if [ -d "$2/bin" ]; then
 	sed -i '1s|^#!.*python.*|#!/usr/bin/python3|' "$2"/bin/*

@@ -24,7 +24,7 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 			built[image.Framework] = append(built[image.Framework], image.tag())
 		}
 	}
-	// The images for DeepSpeed also have PyTorch. One of them has transformers.
+	// Examples of PyTorch can also use the images for DeepSpeed, which have PyTorch. One of them also has transformers.
 	built["pytorch"] = append(built["pytorch"], built["deepspeed"]...)
 	for framework, tags := range built {
 		t.Run(framework, func(t *testing.T) {

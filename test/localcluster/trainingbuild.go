@@ -81,8 +81,8 @@ func buildTraining(ctx context.Context, image trainingImage, path string) error 
 	return removeSuperseded(filepath.Dir(path), image.name())
 }
 
-// removeSuperseded removes the files in the folder that belong to images with the name, except those of current images.
-// They are older builds, which can have a gigabyte each.
+// removeSuperseded removes the archives of older builds of an image from a folder, because an archive can have a
+// gigabyte. It keeps the archives of current builds.
 func removeSuperseded(folder, name string) error {
 	var current []string
 	for _, image := range trainingImages {

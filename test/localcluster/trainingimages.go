@@ -22,8 +22,9 @@ func TrainingFrameworks() []string {
 }
 
 // TrainingImages builds the training images of the named frameworks and loads them into the real node. A name can be
-// followed by a colon and a version. It means the newest version otherwise. Without names, it builds the newest of all.
-// It skips images that are cached or loaded already.
+// followed by a colon and a version. Without a version, the name means the newest version. Without names,
+// TrainingImages builds the newest image of each framework. It does not build images that are cached, and does not
+// load images that the node has already. If the nodes are simulated, it does nothing.
 func (c *Cluster) TrainingImages(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		names = TrainingFrameworks()

@@ -197,7 +197,8 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 	return group.Wait()
 }
 
-// prepareHost sets up the network and the cgroups that the daemons of a real node need.
+// prepareHost sets up the network and the cgroups that the daemons of a real node need. When it first runs, it records
+// the folders of hostLeftovers that do not exist yet.
 func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	if r.HostFolders == nil {
 		r.HostFolders = []string{}
@@ -219,8 +220,8 @@ func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	return nil
 }
 
-// daemonSet holds the processes of the cluster. The daemons in first are started one after the other, and then the
-// daemons in then concurrently.
+// daemonSet holds the processes of the cluster. Up starts the daemons of the field first one after the other. After
+// them, it starts the daemons of the field then concurrently.
 type daemonSet struct{ first, then []Daemon }
 
 func (d daemonSet) all() []Daemon { return append(append([]Daemon{}, d.first...), d.then...) }

@@ -52,8 +52,8 @@ func TestAlertsAreValidAndDocumented(t *testing.T) {
 	}
 }
 
-// situation has series for an alert, with a value for each minute. The alert must fire with each of the bad series, and
-// must not fire with any of the good ones.
+// situation has series for an alert, with a value for each minute. Each entry of bad and good has one series per
+// line. The alert must fire with each entry of bad, and must not fire with any entry of good.
 type situation struct {
 	bad, good []string
 	// minute is when the alert must fire, or must not fire. 0 means minute 100.
@@ -65,13 +65,13 @@ var situations = map[string]situation{
 		bad: []string{
 			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 0x100`,
 			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics"} 1x50`, // the pod is gone
-			`up{namespace="team-a", job="pytorch-controller-metrics"} 0x100` + "\n" + // only another tenant's runs
+			`up{namespace="team-a", job="pytorch-controller-metrics"} 0x100` + "\n" + // only another tenant's controller runs
 				`up{namespace="team-b", job="pytorch-controller-metrics"} 1x100`,
 		},
 		good: []string{
 			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="a"} 0x100` + "\n" +
 				`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="b"} 1x100`,
-			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="a"} 1x50` + "\n" + // a rollout
+			`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="a"} 1x50` + "\n" + // a rollout replaces the pod
 				`up{namespace="t9k-pytorch", job="pytorch-controller-metrics", pod="b"} _x50 1x50`,
 			`up{namespace="else", job="another-controller-metrics"} 0x100`,
 		},
@@ -96,7 +96,7 @@ var situations = map[string]situation{
 		},
 		good: []string{
 			`workqueue_depth{job="pytorch-controller-metrics", controller="pytorchtrainingjob", priority="0"} 5x100` + "\n" +
-				`workqueue_depth{job="pytorch-controller-metrics", controller="progress", priority="0"} 200x100`, // of tenants
+				`workqueue_depth{job="pytorch-controller-metrics", controller="progress", priority="0"} 200x100`, // not counted
 		},
 	},
 	"TensorStackJobsNotStarting": {
@@ -120,14 +120,14 @@ var situations = map[string]situation{
 		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
 	},
 	"TensorStackNodeCausesRestarts": {
-		// A day has 1440 minutes. Series that are loaded together are at most 12 hours long, because Prometheus accepts no
-		// sample that is much older than another one, and they are loaded in any order.
+		// A day has 1440 minutes. If a case has several series, all their samples are within 12 hours: the series are
+		// loaded in any order, and Prometheus accepts no sample that is much older than another one.
 		minute: 3000,
 		bad: []string{
 			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the first value of a counter is 1
 			restartsByNode("a", "NodeLost", "1x2000 4x1000"),
 			restartsByNode("a", "NodeLost", "5x2000 1x300 2x300 3x400"), // the controller has restarted in its pod
-			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // causes add up
+			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // the causes add up
 				restartsByNode("a", "DeviceUnhealthy", "_x2500 1x250 2x250"),
 			restartsByNode("old", "NodeLost", "_x2400 2x300") + "\n" + // the controller has a new pod
 				restartsByNode("new", "NodeLost", "_x2650 1x350"),
@@ -137,7 +137,7 @@ var situations = map[string]situation{
 			restartsByNode("a", "NodeLost", "9x3000"), // all restarts were before the last day
 			restartsByNode("a", "NodeLost", "7x2000 9x1000"),
 			restartsByNode("a", "NodeLost", "_x100 1x500 5x500"), // the controller is gone for a day
-			restartsByNode("a", "NodeLost", "_x2400 2x600") + "\n" + // another node
+			restartsByNode("a", "NodeLost", "_x2400 2x600") + "\n" + // too few on each node
 				strings.ReplaceAll(restartsByNode("a", "NodeLost", "_x2500 2x500"), "node-1", "node-2"),
 		},
 	},
@@ -169,7 +169,7 @@ var situations = map[string]situation{
 	},
 }
 
-// restartsByNode returns the series of the restarts that node-1 caused, as a pod of a controller reports it.
+// restartsByNode returns the series in which a pod of a controller counts the restarts that node-1 caused.
 func restartsByNode(pod, cause, values string) string {
 	return fmt.Sprintf(`tensorstack_job_node_restarts_total{pod=%q, kind="PyTorchTrainingJob", node="node-1", cause=%q} %s`,
 		pod, cause, values)
@@ -212,7 +212,7 @@ func TestQueriesAndDocumentHaveTheSameMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The end-to-end tests compare the metrics of libraries with the metrics that controllers expose.
+	// Queries also use metrics of libraries. For these, the end-to-end tests check that the controllers expose them.
 	ours := regexp.MustCompile(`^tensorstack_`)
 	histogram := regexp.MustCompile(`_(bucket|sum|count)$`)
 	queries, err := Queries(root)

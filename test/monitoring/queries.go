@@ -20,7 +20,7 @@ const Folder = "deploy/monitoring"
 
 // Query is the query of an alert or of one target of a panel.
 type Query struct {
-	// Where is the name of the alert or the title of the panel.
+	// Where is "alert" and the name of the alert, or "panel" and the title of the panel.
 	Where string
 	// Expression is the query in PromQL, with values instead of the variables of the dashboard.
 	Expression string

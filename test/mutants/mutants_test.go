@@ -1,7 +1,7 @@
-// Package mutants checks that the exploration of small jobs finds bugs: it must fail with each of many bugs in the job
-// controller. Each of them has been a real bug, of this controller or of another operator. The bugs are the mutants in
-// testdata/mutants.yaml of the packages. If the name of a bug begins with a word of shownBy and a colon, only the
-// explorations of that word show the bug.
+// Package mutants checks that the exploration of small jobs finds bugs. The exploration must fail with each of many
+// bugs in the job controller. Each of them has been a real bug, of this controller or of another operator. The bugs
+// are the mutants in testdata/mutants.yaml of the packages of common. If the name of a bug begins with a key of
+// shownBy and a colon, only the explorations of that entry show the bug.
 package mutants
 
 import (
@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
-// shownBy has the explorations that show a bug, by the word with which the name of the bug begins.
+// shownBy maps the beginning of the name of a bug to a part of the names of the explorations that show the bug.
 var shownBy = map[string]string{
 	"a gang":     "a_gang",
 	"kueue":      "that_Kueue_admits",

@@ -9,8 +9,8 @@ import (
 )
 
 // mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, as if the
-// operand was missing. A whole condition becomes true in one mutant and false in another. A test that detects a missing
-// operand also detects the wrong operator and a negated condition.
+// operand was missing. A whole condition becomes true in one mutant and false in another. There are no mutants with a
+// wrong operator or a negated condition, because a test that detects a missing operand also detects them.
 func (w *weaver) mutateBoolean(e ast.Expr) {
 	if !w.isBoolean(e) || w.isOperand(e) || w.isTarget(e) {
 		return
@@ -48,14 +48,16 @@ func isLogic(e ast.Expr) bool {
 	return ok && (logic.Op == token.LAND || logic.Op == token.LOR)
 }
 
-// isBoolean reports whether an expression has the type bool, and not a named type.
+// isBoolean reports whether an expression has the type bool or is an untyped boolean. Types that are defined as bool
+// do not count.
 func (w *weaver) isBoolean(e ast.Expr) bool {
 	basic, ok := w.info.Types[e].Type.(*types.Basic)
 	return ok && basic.Info()&types.IsBoolean != 0
 }
 
-// isOperand reports whether the visited expression is part of a larger condition, which mutateCondition changes
-// together with its operands.
+// isOperand reports whether the visited expression is a part of a larger condition. mutateCondition changes such a
+// part together with the larger condition. For an expression in parentheses, isOperand also returns true, because the
+// expression within is visited separately.
 func (w *weaver) isOperand(e ast.Expr) bool {
 	if _, ok := e.(*ast.ParenExpr); ok {
 		return true
@@ -70,8 +72,9 @@ func (w *weaver) isOperand(e ast.Expr) bool {
 	}
 }
 
-// isTarget reports whether the visited expression is not used as a value: it is assigned to, its address is taken, or
-// its value is dropped.
+// isTarget reports whether the visited expression must stay, because code with another condition in its place would
+// be invalid: the expression is assigned to, its address is taken, its value is dropped, it is a key, or one of its
+// fields or methods is selected.
 func (w *weaver) isTarget(e ast.Expr) bool {
 	switch parent := w.parent().(type) {
 	case *ast.AssignStmt:

@@ -37,10 +37,10 @@ type Score struct {
 	Killed  int `json:"killed"`
 	// Explained is the number of mutants that no test can distinguish from the original.
 	Explained int `json:"explained"`
-	// Left is the number of all other mutants by file.
+	// Left maps a file to the number of its mutants that are neither killed nor explained.
 	Left map[string]int `json:"left,omitempty"`
-	// KilledBehind is the number of mutants in Left that the tests of the package behind detected. Nil means that these
-	// tests have not run since Left changed.
+	// KilledBehind is the number of mutants in Left that the tests of Package.Behind detected. Nil means that these tests
+	// have not run since the number of all mutants in Left changed.
 	KilledBehind *int `json:"killedBehind,omitempty"`
 }
 
@@ -111,7 +111,7 @@ const tableHead = "| Package | Bugs | Found by unit tests | No test can find | S
 	"Of these, found by conformance | Score |\n" +
 	"| --- | --- | --- | --- | --- | --- | --- |\n"
 
-// Table returns the record as a table of a document.
+// Table returns the record as a Markdown table.
 func (r Record) Table() string {
 	var table strings.Builder
 	table.WriteString(tableHead)

@@ -16,7 +16,7 @@ type Runner struct {
 	Root string
 	// Output receives the survivors and the scores.
 	Output io.Writer
-	// Behind is whether the tests of the package behind run on the mutants that the unit tests did not detect.
+	// Behind is true if the tests of Package.Behind also run, on the mutants that the unit tests did not detect.
 	Behind bool
 	// Parallel is the number of tests that run at the same time.
 	Parallel int

@@ -26,24 +26,25 @@ import (
 var switchCode string
 
 const (
-	// slowTest is the limit above which a test is slow. A slow test runs only on mutants that the other tests do not
+	// slowTest is the run time above which a test is slow. A slow test runs only on mutants that the other tests do not
 	// detect.
 	slowTest = 50 * time.Millisecond
-	// unitLimit is the timeout for the tests of the package with one mutant. A test that times out has detected the
-	// mutant. behindLimit is the timeout for the tests of the package behind.
+	// unitLimit is the timeout for the tests of a package with one mutant. A test that times out has detected the
+	// mutant. behindLimit is the timeout for the tests of Package.Behind.
 	unitLimit, behindLimit = time.Minute, 5 * time.Minute
 	// memoryLimit is the address space of a test binary in KiB. A mutant can allocate memory without end.
 	memoryLimit = 8 << 20
 )
 
-// suite is the tests of a package, compiled with all mutants of another package or of the same one.
+// suite is the test binary of a package. It contains all mutants of a target, which is the same package or another
+// one.
 type suite struct {
 	binary, dir string
 	// flags are the flags of the binary.
 	flags []string
 	// limit is the timeout of the tests with one mutant.
 	limit time.Duration
-	// quick and slow are the tests that reach each mutant, by its ID.
+	// quick and slow map the ID of a mutant to the quick and the slow tests that reach the mutant.
 	quick, slow map[int][]string
 }
 
@@ -117,13 +118,13 @@ func (t *target) compile(
 		return nil, fmt.Errorf("compiling the mutants of %s: %w: %s", dir, err, output)
 	}
 	help, _ := exec.CommandContext(ctx, s.binary, "-help").CombinedOutput()
-	if strings.Contains(string(help), "-rapid.seed") { // deterministic, and without files for failures
+	if strings.Contains(string(help), "-rapid.seed") { // rapid tests must be deterministic and write no files
 		s.flags = append(s.flags, "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1ns")
 	}
 	return s, nil
 }
 
-// record runs each test separately, without a mutant, and records the mutants that it reaches.
+// record runs each test separately and without a mutant. It records in quick and slow which mutants the test reaches.
 func (s *suite) record(ctx context.Context, folder string, parallel int) error {
 	output, err := s.command(ctx, "-test.list=.").Output()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// operators has the change of each arithmetic and order operator: the words in the description, and the function of
-// switch.go.txt.
+// operators maps an operator of arithmetic or order to the words that describe its change, and to the function of
+// switch.go.txt that makes the change.
 var operators = map[token.Token]struct{ word, function string }{
 	token.LSS: {"boundary of", "mutantLess"},
 	token.LEQ: {"boundary of", "mutantLessOrEqual"},
@@ -23,8 +23,9 @@ var operators = map[token.Token]struct{ word, function string }{
 	token.REM: {"product instead of remainder in", "mutantRemainder"},
 }
 
-// mutateValue changes calculations, orders, min and max. It also makes results, fields of structs and arguments of
-// cmp.Or zero, and keeps cases of a switch from matching.
+// mutateValue changes the operators of calculations and comparisons, min to max, and max to min. It also replaces
+// results, fields of structs and arguments of cmp.Or by zero. It changes cases of a switch so that no value matches
+// them.
 func (w *weaver) mutateValue(e ast.Expr) {
 	if w.isZeroed(e) {
 		w.zero(e)
@@ -121,7 +122,7 @@ func (w *weaver) zero(e ast.Expr) {
 		return
 	}
 	function := "mutantZero"
-	if of.Value != nil { // a constant can be untyped
+	if of.Value != nil { // mutantZero would give an untyped constant its default type
 		name := w.nameOf(of.Type)
 		if name == "" {
 			return

@@ -15,12 +15,12 @@ import (
 type weaver struct {
 	*pkg
 	source *source
-	// path is the path of the file in mutants.
+	// path is the File of the mutants.
 	path    string
 	mutants []Mutant
 	// firstID is the ID of the first mutant.
 	firstID int
-	// wraps are the texts around nodes, the outermost first.
+	// wraps maps a node to the texts around it, the outermost first.
 	wraps map[ast.Node][]wrap
 	// replaced are the edits that replace operators.
 	replaced []edit
@@ -67,7 +67,7 @@ func isFixed(n ast.Node) bool {
 	}
 }
 
-// impure are parameter types of functions that only carry out decisions.
+// impure are types of parameters. A function with such a parameter only carries out decisions, and has no mutants.
 var impure = []string{"context.Context", "sigs.k8s.io/controller-runtime/pkg/manager.Manager"}
 
 // isImpure reports whether a node is a function that takes a context or a manager.
@@ -122,7 +122,7 @@ func (w *weaver) add(at ast.Node, format string, args ...any) int {
 	return id
 }
 
-// around writes text around a node, inside the text of earlier calls.
+// around adds text before and after a node. A later call for the same node adds its text inside the earlier text.
 func (w *weaver) around(n ast.Node, before, after string) {
 	w.wraps[n] = append(w.wraps[n], wrap{before, after})
 }
@@ -133,10 +133,10 @@ func (w *weaver) replace(at token.Pos, tok token.Token, text string) {
 	w.replaced = append(w.replaced, edit{start, start + len(tok.String()), text})
 }
 
-// maxQuoted is the number of bytes of code that the description of a mutant quotes at most.
+// maxQuoted is the highest number of bytes of code that the description of a mutant quotes.
 const maxQuoted = 60
 
-// quote returns the code of a node on one line.
+// quote returns the code of a node on one line. It shortens long code.
 func (w *weaver) quote(n ast.Node) string {
 	code := strings.Join(strings.Fields(string(w.source.content[w.offset(n.Pos()):w.offset(n.End())])), " ")
 	if len(code) > maxQuoted {
@@ -147,7 +147,8 @@ func (w *weaver) quote(n ast.Node) string {
 
 func (w *weaver) offset(at token.Pos) int { return w.fset.Position(at).Offset }
 
-// nameOf returns the name of a type in the file. It is empty if the file does not import the type's package.
+// nameOf returns the name of a type in the code of the file. It is empty if the file does not import the type's
+// package.
 func (w *weaver) nameOf(t types.Type) string {
 	isKnown := true
 	name := types.TypeString(t, func(of *types.Package) string {

@@ -35,8 +35,8 @@ func without(kind string, objects []unstructured.Unstructured) []unstructured.Un
 	return others
 }
 
-// unqueued returns all controllers except the scheduler-controller, whose chart has an engine and cannot be confined to
-// a namespace.
+// unqueued returns all controllers except the scheduler-controller. The chart of that controller has a value for the
+// engine, and cannot confine the controller to a namespace.
 func unqueued(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(readVersions(t).Controllers(), func(name string) bool { return name == "scheduler" })

@@ -17,7 +17,7 @@ import (
 // columns of the CRDs.
 func TestDocumentsShowTheColumnsOfTheKinds(t *testing.T) {
 	t.Parallel()
-	kinds := map[string][]apiextensionsv1.CustomResourceColumnDefinition{} // by the names that users type
+	kinds := map[string][]apiextensionsv1.CustomResourceColumnDefinition{} // the keys are the names that users can type
 	for _, crd := range definitions(t) {
 		names := crd.Spec.Names
 		for _, name := range append(names.ShortNames, names.Plural, names.Singular, crd.Name) {

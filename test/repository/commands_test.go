@@ -16,10 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runElsewhere is a command of a document that no test reads from the document and runs.
+// runElsewhere is a documented command. Tests do not read this command from the document. Another file runs the
+// command.
 type runElsewhere struct {
 	Command string `json:"command"`
-	// File is the file that runs the command or a similar one, and Text a part of the file that shows this.
+	// File is the file that runs the command or a similar one. Text is a part of the file that proves that the file
+	// still runs the command.
 	File string `json:"file"`
 	Text string `json:"text"`
 }
@@ -97,7 +99,7 @@ func documents(t *testing.T) []string {
 // command is a command in a document.
 type command struct {
 	section, text string
-	// console is whether the command is in a console block, which also shows output.
+	// console is true if the command is in a console block, which also shows output.
 	console bool
 }
 
@@ -140,8 +142,8 @@ func commandsOf(document string) []command {
 	return commands
 }
 
-// followedSections returns the sections that tests follow, each as "document heading". They are arguments in calls of
-// follow. In a table, the heading can be an argument of an Entry instead.
+// followedSections returns the sections that tests follow, each as "document heading". The document and the heading
+// are arguments in a call of follow. In a table of Ginkgo, the heading can be an argument of an Entry instead.
 func followedSections(t *testing.T) map[string]bool {
 	t.Helper()
 	followed := map[string]bool{}

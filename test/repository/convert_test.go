@@ -13,7 +13,8 @@ import (
 	"tensorstack.dev/jobs/cli/convert"
 )
 
-// kubeflowJobs are jobs of Kubeflow that set few fields, by the section of testdata/kubeflow-fields.yaml.
+// kubeflowJobs maps each kind of Kubeflow to a job that sets few fields. testdata/kubeflow-fields.yaml has a section
+// for each kind.
 var kubeflowJobs = map[string]string{
 	"PyTorchJob": `
 apiVersion: kubeflow.org/v1
@@ -48,11 +49,11 @@ spec:
 `,
 }
 
-// sharedFields is the section of testdata/kubeflow-fields.yaml about the fields of all these kinds.
+// sharedFields is the section of testdata/kubeflow-fields.yaml with the fields that all kinds in kubeflowJobs have.
 const sharedFields = "All kinds of training-operator and mpi-operator"
 
-// kubeflowValues are values of the fields that are not the defaults. A nested field is set at its path, and a field of
-// replicas in all types.
+// kubeflowValues maps the path of each field to a value that differs from the default of the field. The test sets a
+// field of replicas in all types.
 var kubeflowValues = map[string]string{
 	"replicas":                                          "3",
 	"template":                                          `{"spec": {"containers": [{"name": "a", "image": "b", "command": ["mpirun", "deepspeed"]}]}}`,
@@ -145,7 +146,7 @@ func TestConvertMapsOrNamesEveryFieldOfKubeflow(t *testing.T) {
 	}
 }
 
-// read returns an object in YAML.
+// read returns the object in a YAML manifest.
 func read(t *testing.T, manifest string) map[string]any {
 	t.Helper()
 	var object map[string]any
@@ -189,7 +190,7 @@ func set(t *testing.T, job map[string]any, field, text string) []string {
 	return []string{"spec." + field}
 }
 
-// converted returns the result of the conversion of a job without comments, and the remarks.
+// converted converts a job. It returns the result as JSON, which has no comments, and the remarks.
 func converted(t *testing.T, job map[string]any) (string, []convert.Remark) {
 	t.Helper()
 	content, err := json.Marshal(job)

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// testLibraries are the libraries that only tests can import. A go.mod does not show their importers, because
-// controller-runtime requires Ginkgo, too.
+// testLibraries are the libraries that only tests can import. A go.mod file does not show whether other code imports a
+// library, because it also has the requirements of tests.
 var testLibraries = []string{
 	"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega", "pgregory.net/rapid",
 	"sigs.k8s.io/controller-runtime/pkg/envtest",
@@ -25,7 +25,8 @@ var testLibraries = []string{
 // listedPackage is a package in the output of go list.
 type listedPackage struct {
 	ImportPath string
-	// Deps are all direct and indirect imports of the package. The others are the direct imports of its tests.
+	// Deps are all direct and indirect imports of the package. TestImports and XTestImports are the direct imports of its
+	// tests.
 	Deps, TestImports, XTestImports []string
 }
 

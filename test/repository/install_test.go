@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// controllers returns the folders of the installations by controller. The keys of the scheduler-controller are its
-// engines, native and volcano.
+// controllers maps the name of each controller to the folder of its installation. The scheduler-controller has one
+// installation for each engine, with the keys native and volcano.
 func controllers(t *testing.T) map[string]string {
 	t.Helper()
 	folders := map[string]string{"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano"}
@@ -78,7 +78,7 @@ func printed(t *testing.T, command string, args ...string) []unstructured.Unstru
 	}
 }
 
-// installations returns the objects of each installation.
+// installations maps each key of controllers to the objects of that installation.
 func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	t.Helper()
 	rendered := map[string][]unstructured.Unstructured{}
@@ -93,7 +93,7 @@ func id(object unstructured.Unstructured) string {
 	return strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
 }
 
-// byID returns objects by their IDs, which must be unique.
+// byID maps the ID of each object to the object. It reports an error if two objects have the same ID.
 func byID(t *testing.T, objects []unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	named := map[string]map[string]any{}
@@ -106,7 +106,7 @@ func byID(t *testing.T, objects []unstructured.Unstructured) map[string]map[stri
 	return named
 }
 
-// same expects the same objects in any order, and reports how each object differs.
+// same reports an error unless want and got have the same objects, in any order. It shows how each object differs.
 func same(t *testing.T, want, got []unstructured.Unstructured) {
 	t.Helper()
 	wanted, gotten := byID(t, want), byID(t, got)
@@ -129,7 +129,8 @@ func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
 			each = append(each, objects...)
 		}
 	}
-	// same also checks that no two controllers share an object. Removing one controller would break the other.
+	// If two controllers share an object, same reports that the object occurs twice. Removing one controller would break
+	// the other.
 	same(t, each, kustomized(t, "deploy/all"))
 }
 
@@ -246,7 +247,7 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	allowed := []string{
 		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 		"Deployment", "NetworkPolicy", "PodDisruptionBudget",
-		// The API server itself evaluates these policies.
+		// These policies need no webhook, because the API server itself evaluates them.
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
@@ -265,9 +266,9 @@ func TestInstallationHasNoWebhook(t *testing.T) {
 	}
 }
 
-// TestControllersCreateOnlyOwnedKinds checks which kinds a controller can create. The garbage collector deletes objects
-// of these kinds with their job or TensorBoard. Somebody would have to delete objects of any other kind, such as an
-// autoscaler.
+// TestControllersCreateOnlyOwnedKinds checks which kinds a controller can create. A job or TensorBoard owns the
+// objects that a controller creates for it, so the garbage collector deletes them after the owner. If a controller
+// also created objects without an owner, such as an autoscaler, somebody would have to delete them.
 func TestControllersCreateOnlyOwnedKinds(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
@@ -286,7 +287,7 @@ func TestControllersCreateOnlyOwnedKinds(t *testing.T) {
 		switch controller {
 		case "deepspeed": // the Secret has the SSH key that the workers share
 			want = append(want, "secrets")
-		case "native": // up to a hundred PriorityClasses stay
+		case "native": // nobody deletes PriorityClasses, but there are at most a hundred
 			want = []string{"events", "leases", "podgroups", "priorityclasses"}
 		case "volcano":
 			want = []string{"events", "leases", "podgroups", "priorityclasses", "queues"}
@@ -298,8 +299,9 @@ func TestControllersCreateOnlyOwnedKinds(t *testing.T) {
 	}
 }
 
-// TestControllersReadNeitherSecretsNorConfigMaps checks the permissions of controllers. Otherwise, users who can create
-// a job or a TensorBoard could read Secrets through the controller.
+// TestControllersReadNeitherSecretsNorConfigMaps checks that controllers have no permission to read Secrets or
+// ConfigMaps. With such a permission, users who can create a job or a TensorBoard could read Secrets through the
+// controller.
 func TestControllersReadNeitherSecretsNorConfigMaps(t *testing.T) {
 	t.Parallel()
 	for controller, objects := range installations(t) {
@@ -316,7 +318,8 @@ func TestControllersReadNeitherSecretsNorConfigMaps(t *testing.T) {
 	}
 }
 
-// rulesOfController returns the rules of all roles except the ones for users.
+// rulesOfController returns the rules of all Roles and ClusterRoles of a controller. It leaves out ClusterRoles for
+// users.
 func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var rules []rbacv1.PolicyRule
@@ -334,7 +337,8 @@ func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbac
 	return rules
 }
 
-// ownsTensorBoards reports whether a controller uses the component for jobs that can own a TensorBoard.
+// ownsTensorBoards reports whether the installation of a controller has the component for jobs that can own a
+// TensorBoard.
 func ownsTensorBoards(t *testing.T, controller string) bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, controller, "config/controller/kustomization.yaml"))
@@ -344,8 +348,9 @@ func ownsTensorBoards(t *testing.T, controller string) bool {
 	return bytes.Contains(content, []byte("deploy/base/tensorboards\n"))
 }
 
-// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. The user also
-// generates a ConfigMap with the name of the parameters of the base.
+// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. The
+// components generate ConfigMaps for the parameters of the base. The user's kustomization generates a ConfigMap with
+// the name controller, which must not conflict with the ConfigMaps of the components.
 func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	t.Parallel()
 	want := kustomized(t, "deploy/all")
@@ -358,7 +363,7 @@ func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 }
 
 // TestComponentsForNetworkPoliciesCanBeCombined puts the components of all controllers on deploy/all. Each component
-// must add permissions and the flag only to its own controller.
+// must add the flag --network-policies and the permissions only to its own controller.
 func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	t.Parallel()
 	content := "components:\n"
@@ -501,8 +506,8 @@ func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	}
 }
 
-// TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles puts the component on the installation for one namespace. It
-// must not add any other cluster-scoped object.
+// TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles puts the component for secure metrics on the installation
+// for one namespace. The component must add exactly two ClusterRoles and a ClusterRoleBinding.
 func TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles(t *testing.T) {
 	t.Parallel()
 	for _, controller := range unqueued(t) {

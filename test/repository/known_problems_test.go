@@ -20,12 +20,12 @@ const folder = "../../docs"
 
 var (
 	definition = regexp.MustCompile(`(?m)^\[([^\]]+)\]: (\S+)$`)
-	// reference matches a link whose target is defined elsewhere: [text][name], or [name] for both.
+	// reference matches a link whose target is defined elsewhere: [text][name], or [name] if the text is the name.
 	reference = regexp.MustCompile(`\[([^\]]+)\](?:\[([^\]]+)\])?`)
 )
 
-// TestKnownProblemsHaveTheirTests checks docs/known-problems.md. Every problem must have a report and a test, and every
-// test must exist in the file that it links to.
+// TestKnownProblemsHaveTheirTests checks docs/known-problems.md. Every problem must have a report and a test, and
+// every test must exist in the file to which its link leads.
 func TestKnownProblemsHaveTheirTests(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(folder, "known-problems.md"))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestImagesAndActionsArePinnedByContent checks that images and GitHub actions are pinned by a digest or a commit. The
-// owner of a tag can move it.
+// TestImagesAndActionsArePinnedByContent checks that images and GitHub actions are pinned by a digest or a commit. A
+// tag is not enough, because its owner can move it to other content.
 func TestImagesAndActionsArePinnedByContent(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob("../../.github/workflows/*.yaml")

@@ -118,7 +118,7 @@ func position(fields *ast.FieldList) int {
 	return -1
 }
 
-// returned calls check with the expressions that a function returns as the result with the index at.
+// returned calls check for each return statement of a function, with the result at the given index.
 func returned(body *ast.BlockStmt, at int, check func(ast.Expr)) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -49,11 +49,12 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}
 }
 
-// described are the fields of core types whose own fields have descriptions.
+// described are fields of core types whose own fields have descriptions in the CRDs. ourFields does not return those
+// inner fields.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
-// ourFields returns the names of the fields below a property that belong to the types of this project. The CRDs omit
-// the descriptions of the fields of core types, so a field without a description is not one of them.
+// ourFields returns the names of the fields below a property that belong to the types of this project. A field
+// without a description belongs to a core type, because the CRDs omit the descriptions of such fields.
 func ourFields(schema apiextensionsv1.JSONSchemaProps) []string {
 	var fields []string
 	if schema.Items != nil {

@@ -43,18 +43,18 @@ func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 	}
 }
 
-// isTrouble reports whether a user might have to act on a reason. For other reasons, the reference is enough.
+// isTrouble reports whether a user might have to act on a reason. docs/reference is enough for all other reasons.
 func isTrouble(reason string) bool {
 	switch reason {
 	case "Admitted", "EnoughPods", "Scheduled", "Open", "Serving", // no problem
-		// whether a TensorBoard is idle
+		// These reasons only show whether a TensorBoard is idle.
 		"RecentRequest", "NoRequest", "NotRunning", "ProbeFailed", "AllAvailable":
 		return false
 	}
 	return true
 }
 
-// sections returns the text below each heading of the second level.
+// sections maps each heading of the second level to the text below it.
 func sections(document string) map[string]string {
 	found := map[string]string{}
 	for _, section := range strings.Split(document, "\n## ")[1:] {

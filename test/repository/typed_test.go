@@ -54,8 +54,9 @@ func TestUnsetStructsAreWrittenAsTheirDefault(t *testing.T) {
 	}
 }
 
-// unlikeTheirDefault returns the paths of the fields below a type that Go writes although they are unset, and that have
-// another default.
+// unlikeTheirDefault returns the paths of fields below a type. It returns a field if the JSON that Go writes for the
+// unset field differs from the default in the CRD: Go writes another value, or it omits a field that is {} by
+// default.
 func unlikeTheirDefault(
 	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
 ) []string {

@@ -137,7 +137,8 @@ func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	}
 }
 
-// requirements returns the versions that the go.mod of a folder requires, by module.
+// requirements returns the modules that the go.mod of a folder requires. It maps their paths to the required
+// versions.
 func requirements(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	file := filepath.Join(root, folder, "go.mod")

@@ -29,11 +29,11 @@ import (
 // whyNow is the time at which the jobs of the tests are explained.
 var whyNow = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// reasonMessage is the message of the conditions of these jobs.
+// reasonMessage is the message of the conditions of the tested jobs.
 const reasonMessage = "the message of the condition"
 
-// occurrences has a function for each group of reasons in docs/reference. It returns the facts about a job that has the
-// reason, and where the explanation shows it.
+// occurrences has a function for each group of reasons in docs/reference. The function changes the facts about a job
+// so that the reason occurs, and returns the condition of the finding that explains the reason.
 var occurrences = map[string]func(facts *why.Facts, reason string) (condition string){
 	"Reasons of Initialized": func(facts *why.Facts, reason string) string {
 		status := metav1.ConditionFalse
@@ -136,7 +136,8 @@ var occurrences = map[string]func(facts *why.Facts, reason string) (condition st
 	},
 }
 
-// jobCondition adds a condition to the job, and returns its type.
+// jobCondition sets the phase and the reason of the job, adds a condition to the job, and returns the type of the
+// condition.
 func jobCondition(
 	facts *why.Facts, phase batchv1beta1.JobPhase, conditionType string, status metav1.ConditionStatus, reason string,
 ) string {
@@ -149,7 +150,7 @@ func jobCondition(
 	return conditionType
 }
 
-// eventOf adds an event, and returns the name of the condition that findings about events have.
+// eventOf adds an event, and returns the condition of the findings about events.
 func eventOf(facts *why.Facts, kind, name, reason string) string {
 	facts.Events = append(facts.Events, corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason, Message: reasonMessage,
@@ -158,7 +159,7 @@ func eventOf(facts *why.Facts, kind, name, reason string) string {
 	return "Event"
 }
 
-// boardCondition adds a condition to the TensorBoard of the job, and returns its type.
+// boardCondition gives the job a TensorBoard with one condition, and returns the type of the condition.
 func boardCondition(facts *why.Facts, conditionType, reason string) string {
 	facts.TensorBoard = &tensorboardv1beta1.TensorBoard{ObjectMeta: metav1.ObjectMeta{Name: "digits"}}
 	facts.TensorBoard.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{{
@@ -167,7 +168,7 @@ func boardCondition(facts *why.Facts, conditionType, reason string) string {
 	return conditionType
 }
 
-// newFacts returns the facts about a job without a status. It is in a Queue, and has a TensorBoard.
+// newFacts returns the facts about a job that names a Queue and has no status.
 func newFacts(t *testing.T) why.Facts {
 	t.Helper()
 	kind := jobs.KindNamed("ptjob")
@@ -187,8 +188,8 @@ spec:
 	return why.Facts{Now: whyNow, Job: job}
 }
 
-// TestWhyExplainsEveryReason goes through all reasons in docs/reference. For each, kubectl train why has a text of its
-// own, with commands that exist.
+// TestWhyExplainsEveryReason checks that kubectl train why has a separate text for each reason in docs/reference,
+// with commands that exist.
 func TestWhyExplainsEveryReason(t *testing.T) {
 	t.Parallel()
 	resources := resourcesOfCommands(t)
@@ -238,7 +239,7 @@ func TestWhyExplainsEveryReason(t *testing.T) {
 	}
 }
 
-// findingOf returns the finding about a reason, or nil.
+// findingOf returns the finding about a condition with a reason, or nil if there is none.
 func findingOf(facts why.Facts, condition, reason string) *why.Finding {
 	for _, f := range why.Explain(facts).Findings {
 		if f.Condition == condition && f.Reason == reason {
@@ -299,8 +300,8 @@ func checkCommand(resources []string, line string) error {
 	return nil
 }
 
-// resourcesOfCommands returns the names of resources that commands can have: those of Kubernetes and Kueue that are
-// used, and all names of the kinds of this repository.
+// resourcesOfCommands returns the names of resources that a command of a finding can have. They are the names and
+// short names of the CRDs of this repository, and some names of resources of Kubernetes and Kueue.
 func resourcesOfCommands(t *testing.T) []string {
 	t.Helper()
 	names := []string{
@@ -327,9 +328,10 @@ func resourcesOfCommands(t *testing.T) []string {
 	return names
 }
 
-// checkTrain returns an error if kubectl train does not have a command or its flags.
+// checkTrain returns an error if kubectl train does not have a command, or if the command does not accept the flags
+// and arguments.
 func checkTrain(words []string) error {
-	root := cli.New(genericiooptions.IOStreams{}) // a command keeps the flags that it has parsed
+	root := cli.New(genericiooptions.IOStreams{}) // a new one, because a command keeps the flags that it has parsed
 	found, args, err := root.Find(words)
 	if err != nil || found == root {
 		return fmt.Errorf("kubectl train has no command %s", words[0])

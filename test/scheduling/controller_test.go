@@ -31,7 +31,7 @@ type cluster struct {
 
 	// scheduler is the scheduler-controller. It is nil if none runs.
 	scheduler *controller
-	// crashes enables crash.
+	// crashes is true if the method crash must restart the scheduler-controller.
 	crashes bool
 }
 
@@ -51,7 +51,7 @@ type controller struct {
 	session *gexec.Session
 }
 
-// controllers holds the paths of the built controllers, by the names of their modules.
+// controllers maps the name of each module to the path of its built controller.
 var controllers = map[string]string{}
 
 // startController runs the controller of a module on a control plane until the test ends.
@@ -238,7 +238,8 @@ func (c cluster) bound(ctx context.Context, group string) func() ([]string, erro
 	return func() ([]string, error) { return c.Bound(ctx, corev1.NamespaceDefault, group) }
 }
 
-// reason returns a function that reads the reason of a group's condition.
+// reason returns a function that returns the reason of a group's condition, or an empty text if the group does not
+// have the condition. If the read fails, the function returns the text of the error.
 func (c cluster) reason(ctx context.Context, group *v1beta1.PodGroup, condition string) func() string {
 	return func() string {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {

@@ -67,7 +67,7 @@ var _ = Describe("A PodGroup whose pods were created by hand", func() {
 		})...)
 })
 
-// handMade returns a pod as a user writes it.
+// handMade returns pod i of a group, as a user writes it.
 func handMade(group string, i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -26,7 +26,7 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// withJobs expects a case to pass on both engines, with the pytorch-controller.
+// withJobs returns the arguments of a table that expects a case to pass on both engines, with the pytorch-controller.
 func withJobs(body func(ctx context.Context, c cluster)) []any {
 	return onBoth(func(ctx context.Context, c cluster) {
 		startController(c.ControlPlane, "pytorch")
@@ -241,7 +241,7 @@ var _ = Describe("A job of a Queue", func() {
 					Expect(c.Client.Get(ctx, j.key(), object)).To(Succeed())
 					return j.status(ctx).ObservedGeneration == object.GetGeneration()
 				}).Should(BeTrue(), "the job is reconciled")
-				j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // both controllers reconcile
+				j.annotate(ctx, "job-worker-0", "round", fmt.Sprint(round)) // makes both controllers reconcile
 				Consistently(ctx, versions, "1s").Should(Equal(before))
 			}
 		})...)
@@ -308,7 +308,8 @@ func (c cluster) job(ctx context.Context, name string, parts ...string) job {
 	return j
 }
 
-// merge adds a part to a manifest. If both have a value, the value of the part is used.
+// merge adds a part to a manifest. If both have a map for a key, it merges the two maps. Otherwise, the value of the
+// part replaces the value of the manifest.
 func merge(into map[string]any, part string) {
 	GinkgoHelper()
 	var more map[string]any
@@ -333,7 +334,8 @@ func inQueue(queue string) string {
 	return fmt.Sprintf(`spec: {scheduler: {t9kScheduler: {queue: %s}}}`, queue)
 }
 
-// replicaSpecs returns the part of a manifest with the given types and numbers of replicas. Each requests one CPU.
+// replicaSpecs returns the part of a manifest with the given types and numbers of replicas. Each replica requests one
+// CPU.
 func replicaSpecs(typesAndReplicas ...any) string {
 	text := "spec:\n  replicaSpecs:\n"
 	for i := 0; i < len(typesAndReplicas); i += 2 {
@@ -413,7 +415,7 @@ func (j job) annotate(ctx context.Context, pod, key, value string) *corev1.Pod {
 	return object
 }
 
-// end makes a running pod exit. It returns the pod before the exit.
+// end makes a running pod exit with a code. It returns the pod as it was before the exit.
 func (j job) end(ctx context.Context, pod string, code int) *corev1.Pod {
 	GinkgoHelper()
 	return j.annotate(ctx, pod, localcluster.AnnotationExitCode, fmt.Sprint(code))
@@ -436,7 +438,8 @@ func (j job) engineGroup() client.Object {
 	return &schedulingv1beta1.PodGroup{ObjectMeta: named}
 }
 
-// below returns objects with the kinds and names of the groups and queues of a job.
+// below returns the PodGroup and the Queue of a job, and their counterparts in the engine. The keys of the map
+// describe the objects, which have only a kind and a name.
 func (j job) below() map[string]client.Object {
 	objects := map[string]client.Object{
 		"PodGroup": &v1beta1.PodGroup{
@@ -461,7 +464,8 @@ func (j job) expectReleased(ctx context.Context) {
 	}, released).Should(Succeed())
 }
 
-// expectHeld expects that the job has no pods, and that its status and a condition have the reason.
+// expectHeld expects that the job is Pending without pods. Its status and one of its conditions that are False must
+// have the reason.
 func (j job) expectHeld(ctx context.Context, reason string) {
 	GinkgoHelper()
 	Eventually(ctx, j.reason(ctx)).Should(Equal(reason))

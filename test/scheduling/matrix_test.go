@@ -27,17 +27,18 @@ type outcome struct {
 	crash bool
 }
 
-// passes expects a case to pass on an engine.
+// passes returns an entry that expects a case to pass on an engine.
 func passes(kind simulated.Kind) TableEntry {
 	return Entry(string(kind), outcome{kind: kind}, SpecTimeout(timeout))
 }
 
-// fails expects a case to fail on an engine.
+// fails returns an entry that expects a case to fail on an engine.
 func fails(kind simulated.Kind, failure string) TableEntry {
 	return Entry(string(kind), outcome{kind: kind, failure: failure}, SpecTimeout(timeout))
 }
 
-// withoutGangs expects a case to fail on kube-scheduler without gangs. A case that passes there does not test gangs.
+// withoutGangs returns an entry that expects a case to fail on kube-scheduler without gangs. A case that passes there
+// does not test gangs.
 func withoutGangs(failure string) TableEntry { return fails(simulated.Plain, failure) }
 
 // onEngines returns the arguments of a table that runs a case once for each entry, with the expected outcome.
@@ -58,7 +59,7 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 	return arguments
 }
 
-// onBoth expects a case to pass on both engines. Other entries add other outcomes.
+// onBoth returns the arguments of a table that expects a case to pass on both engines. others are additional entries.
 func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
 	return onEngines(body, append([]TableEntry{passes(simulated.Native), passes(simulated.Volcano)}, others...)...)
 }
@@ -297,7 +298,7 @@ var _ = Describe("A Queue", func() {
 	})...)
 })
 
-// succeed writes the phase Succeeded of a pod, as the kubelet does.
+// succeed sets the phase of a pod to Succeeded, as the kubelet does.
 func succeed(ctx context.Context, c cluster, name string) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}

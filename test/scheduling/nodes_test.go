@@ -20,7 +20,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// recovery is the deadline for a job to run again. The second restart begins after 10 s, and the third after 20 s.
+// recovery is the deadline for a job to run again. The controller delays the second restart by 10 s, and the third by
+// 20 s.
 const recovery = 4 * time.Minute
 
 var _ = Describe("A job that loses a node twice", Label("nodes"), func() {
@@ -162,7 +163,8 @@ spec: {spec: {devices: {requests: [{name: device, exactly: {deviceClassName: dev
 		had := c.allocated(ctx)
 		Expect(had).To(HaveLen(1))
 
-		// The pod is on the node until the job has recorded why Kubernetes deletes it.
+		// While kwok is frozen, the deleted pod stays on the node. So the controller can record why Kubernetes deletes the
+		// pod.
 		Expect(c.Freeze(simulated.Kwok)).To(Succeed())
 		c.create(ctx, `
 apiVersion: resource.k8s.io/v1
@@ -208,13 +210,14 @@ func (c cluster) allocated(ctx context.Context) []string {
 	return devices
 }
 
-// oneWorker returns the part of a manifest with one worker that requests one CPU. The field is another one of its pod.
+// oneWorker returns the part of a manifest with one worker that requests one CPU. field is an additional field of the
+// pod spec.
 func oneWorker(field string) string {
 	return fmt.Sprintf(`spec: {replicaSpecs: [{type: worker, restartPolicy: OnFailure, template: {spec: {%s,
   containers: [{name: pytorch, image: image, resources: {requests: {cpu: 1}}}]}}}]}`, field)
 }
 
-// nodesOf adds a node for each quantity of CPU, and returns their names.
+// nodesOf adds a node for each quantity of CPU, and returns the names of the nodes.
 func (c cluster) nodesOf(ctx context.Context, cpus ...string) []string {
 	GinkgoHelper()
 	nodes, err := c.AddNodes(ctx, cpus...)
@@ -231,7 +234,7 @@ func (c cluster) cordon(ctx context.Context, unschedulable bool, nodes ...string
 	}
 }
 
-// loseNode loses a node for a short time, and returns when each of the jobs has recorded a failure.
+// loseNode makes a node unavailable until each of the jobs has recorded a failure because of the lost node.
 func (c cluster) loseNode(ctx context.Context, node string, jobs ...job) {
 	GinkgoHelper()
 	By("losing node " + node)
@@ -251,7 +254,7 @@ func (c cluster) loseNode(ctx context.Context, node string, jobs ...job) {
 	})).To(Succeed())
 }
 
-// ran returns the placement of a job that runs after some failures, with its pods.
+// ran returns the text that placement reports for a running job with the given number of failures and the given pods.
 func ran(failures int, pods ...string) string {
 	return fmt.Sprintf("Running after %d failures: %s", failures, strings.Join(pods, ", "))
 }
@@ -280,6 +283,7 @@ func (j job) unbound(ctx context.Context) func() ([]string, error) {
 }
 
 // list returns a function that describes the pods of the job, sorted. It leaves out pods that are being deleted.
+// describe returns the text for a pod, and reports whether the list must have the pod.
 func (j job) list(ctx context.Context, describe func(corev1.Pod) (string, bool)) func() ([]string, error) {
 	return func() ([]string, error) {
 		var pods corev1.PodList
@@ -309,7 +313,7 @@ func (j job) byName(ctx context.Context) map[string]corev1.Pod {
 	return byName
 }
 
-// isAvoiding expects that the job avoids the node, and that no restart has counted.
+// isAvoiding expects that the job avoids the node, and that no restart has counted towards backoffLimit.
 func (j job) isAvoiding(ctx context.Context, node string) {
 	GinkgoHelper()
 	status := j.status(ctx)
@@ -319,8 +323,8 @@ func (j job) isAvoiding(ctx context.Context, node string) {
 	Expect(status.BackoffCount).To(BeZero())
 }
 
-// hasAllowed expects that the job has avoided the node, and then run on it again because it had to wait, without
-// another restart.
+// hasAllowed expects that the job has avoided the node, and that it has allowed the node again because its replicas
+// waited for a node. The job must have restarted twice in all.
 func (j job) hasAllowed(ctx context.Context, node string) {
 	GinkgoHelper()
 	status := j.status(ctx)

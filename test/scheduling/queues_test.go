@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// amongQueues expects a case to pass on Volcano, with and without a crash of the scheduler-controller. kube-scheduler
-// has no queues, so the outcome on kube-scheduler is an argument.
+// amongQueues returns the arguments of a table that expects a case to pass on Volcano, with and without a crash of
+// the scheduler-controller. kube-scheduler has no queues, so onNative is the entry with the outcome there.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
 	return onEngines(body, onNative, passes(simulated.Volcano),
 		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))
@@ -69,7 +69,7 @@ var _ = Describe("Among queues", func() {
 
 	DescribeTable("without quotas, the queue with the smaller dominant share of the cluster is served first",
 		amongQueues(func(ctx context.Context, c cluster) {
-			c.nodes(ctx, "10") // and 8 GPUs
+			c.nodes(ctx, "10") // the node also has 8 GPUs
 			for _, name := range []string{"held", "ahead", "behind"} {
 				c.queue(ctx, name, v1beta1.QueueSpec{})
 			}
@@ -155,7 +155,7 @@ var _ = Describe("Resources", func() {
 
 	DescribeTable("are reclaimed even if no quota names them, but not for a group that exceeds the quota of its queue",
 		amongQueues(func(ctx context.Context, c cluster) {
-			c.nodes(ctx, "4") // and 8 GPUs
+			c.nodes(ctx, "4") // the node also has 8 GPUs
 			low := c.queue(ctx, "low", v1beta1.QueueSpec{Preemptible: new(false)})
 			high := c.queue(ctx, "high", v1beta1.QueueSpec{Quota: quota("nvidia.com/gpu", "3"), Priority: 1})
 			c.running(ctx, members{name: "high", queue: "high", min: 1, pods: 1, gpu: "2"})
@@ -232,7 +232,8 @@ func (c cluster) nodes(ctx context.Context, cpus ...string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// running creates a gang and waits until all its pods run. Before that, no resources can be reclaimed from it.
+// running creates a gang and waits until all its pods run. Before its pods run, no resources can be reclaimed from
+// the gang.
 func (c cluster) running(ctx context.Context, m members) *v1beta1.PodGroup {
 	GinkgoHelper()
 	group := c.gang(ctx, m)

@@ -24,7 +24,7 @@ const (
 // expectedFailure is the name of report entries for cases that fail as expected on an engine. The value is the failure.
 const expectedFailure = "expected failure"
 
-// After a successful run of the whole suite, the tables of the results are updated.
+// This hook of Ginkgo updates the tables of the results after a successful run of the whole suite.
 var _ = ReportAfterSuite("results", func(report Report) {
 	if !report.SuiteSucceeded || report.PreRunStats.SpecsThatWillRun != report.PreRunStats.TotalSpecs {
 		return
@@ -40,11 +40,13 @@ var _ = ReportAfterSuite("results", func(report Report) {
 	Expect(os.WriteFile(resultsFile, written, 0o600)).To(Succeed())
 })
 
-// resultTables returns a table for each subject. It has a row for each case that runs on several engines.
+// resultTables returns a table for each subject. Each table has a row for each case, and a case has one spec per
+// engine. The function skips specs whose names are not names of engines.
 func resultTables(specs types.SpecReports) string {
 	type row struct {
 		subject, name string
-		// definition is the location of the case in the code. It sorts the reports of parallel processes.
+		// definition is the location of the case in the code. The rows are sorted by it, because parallel processes report
+		// their cases in any order.
 		definition types.CodeLocation
 		cells      map[simulated.Kind]string
 	}

@@ -48,8 +48,8 @@ func build(ctx context.Context) {
 	DeferCleanup(gexec.CleanupBuildArtifacts)
 }
 
-// start starts a control plane with an engine and stops it after the spec or container. If a spec failed, it adds the
-// end of the engine's log to the report.
+// start starts a control plane with an engine, and stops the control plane after the spec. If the spec has failed,
+// start adds the end of the engine's log to the report.
 func start(ctx context.Context, kind simulated.Kind, crds ...string) *simulated.ControlPlane {
 	GinkgoHelper()
 	c, err := simulated.Start(ctx, simulated.Options{Kind: kind, CRDs: crds, Dir: GinkgoT().TempDir(), Programs: programs})

@@ -18,10 +18,10 @@ import (
 
 const retryTimeout = 30 * time.Second
 
-// Retry makes the engine try several times to place the waiting pods of a group. It returns when every attempt has
-// failed. Pods that are bound in the meantime are not tried again. Retry returns an error if no pod waits at the start,
-// or if the engine makes no attempt. The engine makes none if members, the group or its queue are missing, or if the
-// pods do not even fit an empty node.
+// Retry makes the engine try several times to place the waiting pods of a group, and returns after these attempts.
+// Pods that are bound in the meantime are not tried again. Retry returns an error if no pod waits at the start, or if
+// the engine makes no attempt. The engine makes none if members, the group or its queue are missing, or if the pods
+// do not even fit an empty node.
 //
 // With Retry, a test can check that pods stay unbound without waiting for a fixed time.
 func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {
@@ -43,7 +43,8 @@ func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group st
 	return nil
 }
 
-// retry returns when each of the pods has been tried again, is bound, or is deleted.
+// retry makes the engine try again to place the pods. It returns when each pod has been tried again, is bound, or is
+// deleted, and returns an error if this takes longer than retryTimeout.
 func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
 	before := make([]int, len(pods))
 	for i := range pods {
@@ -111,7 +112,8 @@ func logAttempts(file string) attempts {
 		count := 0
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
-			// The second message is for members that are not tried anymore, because too few are left for the group.
+			// kube-scheduler logs the second message for members that it no longer tries, because too few members are left for
+			// the group.
 			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) ||
 				bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
 			if isAttempt && bytes.Contains(line, name) {
@@ -122,8 +124,9 @@ func logAttempts(file string) attempts {
 	}}
 }
 
-// sessionAttempts counts the sessions of Volcano by its metrics. Volcano tries all waiting pods in each session. A pod
-// without the condition PodScheduled has not been tried: Volcano has not seen it yet, or its group or queue is missing.
+// sessionAttempts counts Volcano's sessions, which it reads from the metrics of Volcano. Volcano tries all waiting
+// pods in each session. For a pod whose condition PodScheduled is not False, the count is 0. Volcano has not tried
+// such a pod, because it has not seen the pod yet, or because the group or the queue of the pod is missing.
 func sessionAttempts(metricsURL string) attempts {
 	return attempts{more: 2, count: func(ctx context.Context, pod *corev1.Pod) (int, error) {
 		tried := func(c corev1.PodCondition) bool {

@@ -19,7 +19,7 @@ import (
 //go:embed kube-scheduler.yaml
 var kubeSchedulerConfig string
 
-// kwokConfig is the configuration of kwok. The verb is the number of pods that are processed at the same time.
+// kwokConfig is the configuration of kwok. %d is the number of pods that kwok processes at the same time.
 const kwokConfig = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
@@ -58,8 +58,9 @@ func (c *ControlPlane) Kubeconfig(component, user string, groups ...string) (str
 	return c.file(component+".kubeconfig", content)
 }
 
-// RunControllerManager starts a kube-controller-manager with the given name and returns when it is ready. Without other
-// flags, it runs all controllers of Kubernetes, such as the garbage collector and the namespace controller.
+// RunControllerManager starts a kube-controller-manager with the given name and returns when it is ready. Without
+// other flags, it runs the controllers that Kubernetes runs by default, such as the garbage collector and the
+// namespace controller.
 func (c *ControlPlane) RunControllerManager(ctx context.Context, name string, flags ...string) error {
 	kubeconfig, err := c.Kubeconfig(name, "system:"+name, "system:masters")
 	if err != nil {
@@ -150,7 +151,7 @@ func (c *ControlPlane) kubeScheduler() (*program, error) {
 		"--config="+config,
 		"--bind-address="+address.host, "--secure-port="+address.port, "--cert-dir="+c.certDir(c.Engine),
 		"--feature-gates="+strings.Join(gates, ","),
-		"--v=2", // for logAttempts
+		"--v=2", // logAttempts needs this level
 	), nil
 }
 

@@ -24,7 +24,7 @@ import (
 // kueueNamespace is the namespace of the Secrets and Leases of Kueue.
 const kueueNamespace = "kueue-system"
 
-// kueueConfig is the configuration of Kueue except for the part of the options.
+// kueueConfig is the configuration of Kueue. The last %s is the part from Options.Kueue.
 const kueueConfig = `apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 health: {healthProbeBindAddress: "%s"}
@@ -35,7 +35,7 @@ internalCertManagement: {enable: false}
 clientConnection: {qps: 300, burst: 500}
 %s`
 
-// InstallKueue installs Kueue and returns when it is ready. The configuration is that of Options.Kueue.
+// InstallKueue installs Kueue and returns when it is ready. The configuration has the same form as Options.Kueue.
 func (c *ControlPlane) InstallKueue(ctx context.Context, configuration string) error {
 	if err := c.InstallKueueCRDs(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *ControlPlane) InstallKueueCRDs() error {
 	return err
 }
 
-// RemoveKueue kills Kueue, and deletes its webhooks and the kind Workload.
+// RemoveKueue kills Kueue, and deletes its webhooks and the CRD of Workloads.
 func (c *ControlPlane) RemoveKueue(ctx context.Context) error {
 	errs := []error{c.Kill(Kueue)}
 	for _, object := range []client.Object{
@@ -77,7 +77,8 @@ func (c *ControlPlane) RemoveKueue(ctx context.Context) error {
 	return errors.Join(append(errs, c.Client.Delete(ctx, workloads))...)
 }
 
-// kueueWebhooks returns the webhooks of Kueue. The API server calls them on this machine.
+// kueueWebhooks returns the webhooks of Kueue that the tests use (see isUsed). The API server calls them on this
+// machine.
 func (c *ControlPlane) kueueWebhooks() (*envtest.WebhookInstallOptions, error) {
 	webhooks := &envtest.WebhookInstallOptions{}
 	content, err := os.ReadFile(filepath.Join(c.options.Programs.kueueSource, "config/components/webhook/manifests.yaml"))
@@ -108,7 +109,8 @@ func (c *ControlPlane) kueueWebhooks() (*envtest.WebhookInstallOptions, error) {
 	}
 }
 
-// isUsed reports whether a webhook is for Kueue's own kinds or for the kinds batch/v1 Job and Pod.
+// isUsed reports whether the rules of a webhook are for Kueue's own kinds, for Jobs of the API group batch, or for
+// pods.
 func isUsed(rules []admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, "kueue.x-k8s.io") || slices.Contains(rule.Resources, "jobs") &&
@@ -137,8 +139,8 @@ func (c *ControlPlane) runKueue(
 	if err != nil {
 		return err
 	}
-	// Without cert-manager, Kueue also reads a certificate for its metrics, from a fixed path below /etc. It gets a mount
-	// namespace in which the files exist.
+	// If Kueue does not manage its certificates itself, it also reads a certificate for its metrics from a fixed path
+	// below /etc. So Kueue runs in a mount namespace in which the files of this certificate exist.
 	etc, work := filepath.Join(c.options.Dir, "kueue-etc"), filepath.Join(c.options.Dir, "kueue-work")
 	certs := os.DirFS(webhook.LocalServingCertDir)
 	if err := errors.Join(os.Mkdir(work, 0o755), os.CopyFS(filepath.Join(etc, "kueue/metrics/certs"), certs)); err != nil {
@@ -152,5 +154,6 @@ func (c *ControlPlane) runKueue(
 	return c.Run(ctx, Kueue, argv, Probe("http://"+health.String()+"/readyz", ""))
 }
 
-// kueueScript adds the files of the folder $1 to /etc, with $2 as the work folder, and runs the rest of the arguments.
+// kueueScript adds the files of the folder $1 to /etc with an overlay, whose work folder is $2. Then it runs the
+// command in the other arguments.
 const kueueScript = `mount -t overlay none -o "lowerdir=/etc,upperdir=$1,workdir=$2" /etc && shift 2 && exec "$@"`

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// AddNodes adds a simulated node for each quantity of CPU. It returns the names of the nodes when all are ready. Other
-// resources exceed the needs of tests.
+// AddNodes adds a simulated node for each quantity of CPU. It returns the names of the nodes when all are ready. Each
+// node has more of the other resources than tests need.
 func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, error) {
 	var names []string
 	for _, cpu := range cpus {
@@ -51,8 +51,8 @@ func (c *ControlPlane) AddNodes(ctx context.Context, cpus ...string) ([]string, 
 	return names, nil
 }
 
-// schedulable reports whether pods can be bound to the node. Controllers remove the taints of a new node when it is
-// ready.
+// schedulable reports whether the node is ready and has no taints. Controllers of Kubernetes remove the taints of a
+// new node when the node is ready.
 func schedulable(node *corev1.Node) bool {
 	ready := false
 	for _, condition := range node.Status.Conditions {
@@ -61,14 +61,16 @@ func schedulable(node *corev1.Node) bool {
 	return ready && len(node.Spec.Taints) == 0
 }
 
-// RemoveNode deletes a node, as if its machine was removed. Controllers delete its pods.
+// RemoveNode deletes a node, as if its machine was removed. Controllers of Kubernetes delete the pods of the node.
 func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
 	return c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// LoseNode loses a node for a short time: the taint of a node that an administrator gave up makes Kubernetes evict its
-// pods. It calls seen while the pods are Terminating. When seen returns, the node is available again, and its pods end.
-// So no controller misses why its pods are deleted, and their replacements find the node. It needs the component Kwok.
+// LoseNode makes a node unavailable for a short time. It freezes kwok, adds the taint of a node that is out of
+// service, and calls seen. Kubernetes evicts the pods of the node because of the taint, but the pods stay Terminating
+// while kwok is frozen. So seen can wait until the controllers have recorded why their pods are deleted. When seen
+// returns, LoseNode removes the taint and continues kwok. Then the pods end, and new pods can run on the node.
+// LoseNode needs the component Kwok.
 func (c *ControlPlane) LoseNode(ctx context.Context, name string, seen func()) error {
 	if err := c.Freeze(Kwok); err != nil {
 		return err
@@ -95,7 +97,8 @@ func (c *ControlPlane) taint(ctx context.Context, name string, taints ...corev1.
 	return c.Client.Patch(ctx, node, client.MergeFrom(base))
 }
 
-// Bound returns the names of the pods of a group that are bound to a node, in the order of the list.
+// Bound returns the names of the pods of a group that are bound to a node, in the order in which the API server lists
+// the pods.
 func (c *ControlPlane) Bound(ctx context.Context, namespace, group string) ([]string, error) {
 	pods, err := c.pods(ctx, namespace, group)
 	var bound []string

@@ -133,8 +133,8 @@ func Listen() (Address, error) {
 	return Address{host, port}, err
 }
 
-// Probe returns a function that checks whether a GET of the URL returns 200. If the server uses TLS, the certificate is
-// the path of its certificate.
+// Probe returns a function that checks whether a GET of the URL returns 200. The argument certificate is the path of
+// the certificate of a server that uses TLS. It is empty for other servers.
 func Probe(url, certificate string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := get(ctx, url, certificate)

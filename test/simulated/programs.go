@@ -24,7 +24,7 @@ func (p *Programs) BuildKueue(ctx context.Context, b *localcluster.Builder) (err
 	return p.DownloadKueue(ctx, b)
 }
 
-// DownloadKueue adds only the source of Kueue to the programs, which has its CRDs.
+// DownloadKueue adds only the source of Kueue to the programs. The source has the CRDs of Kueue.
 func (p *Programs) DownloadKueue(ctx context.Context, b *localcluster.Builder) (err error) {
 	p.kueueSource, err = b.SourceDir(ctx, Kueue)
 	return err

@@ -1,6 +1,6 @@
 // Package simulated runs Kubernetes control planes with simulated nodes. API server, etcd, controllers and scheduler
-// are real, including the engines of the scheduler-controller. kwok simulates the nodes. Several control planes can run
-// at the same time, also while the local cluster runs.
+// are real, including the engines of the scheduler-controller. kwok simulates the nodes. Several control planes can
+// run at the same time, and the cluster of the package localcluster can run next to them.
 package simulated
 
 import (
@@ -30,7 +30,8 @@ const (
 	Native Kind = "native"
 	// Volcano is the scheduler of Volcano.
 	Volcano Kind = "volcano"
-	// Plain is kube-scheduler without gang scheduling, as in most clusters. The API server does not support it either.
+	// Plain is kube-scheduler without gang scheduling, as in most clusters. Gang scheduling is disabled in the API
+	// server, too.
 	Plain Kind = "plain"
 	// Mixed is a misconfiguration: the API server supports gang scheduling, but it is disabled in kube-scheduler.
 	Mixed Kind = "mixed"
@@ -41,7 +42,8 @@ const (
 const (
 	// SchedulerName is the schedulerName of pods that the engine schedules.
 	SchedulerName = "t9k-scheduler"
-	// LabelGroup is the label of a pod with the name of its group. This package and the scheduler-controller read it.
+	// LabelGroup is the key of the label that has the name of the group of a pod. This package and the
+	// scheduler-controller read the label.
 	LabelGroup = "scheduler.tensorstack.dev/group-name"
 )
 
@@ -62,16 +64,16 @@ type Options struct {
 	Dir string
 	// Programs are the programs to run.
 	Programs Programs
-	// Kueue is a part of the configuration of Kueue, which runs if it is not empty. The other parts are about addresses
-	// and certificates.
+	// Kueue is the part of Kueue's configuration that is not about addresses and certificates. Kueue runs unless this
+	// part is empty.
 	Kueue string
-	// APIServer holds additional flags of the API server, by name.
+	// APIServer maps the name of each additional flag of the API server to its value.
 	APIServer map[string]string
 	// ControllerManager holds additional flags of the kube-controller-manager.
 	ControllerManager []string
-	// KwokPerNode simulates each node with a separate kwok named kwok-<node>. Like a kubelet, it watches only the pods of
-	// its node. A single kwok for all nodes uses less memory and CPU. But it restarts its watch with all existing pods
-	// every few minutes, and falls behind if there are 10,000 pods or more.
+	// KwokPerNode simulates each node with a separate kwok named kwok-<node>. Like a kubelet, it watches only the pods
+	// of its node. A single kwok for all nodes uses less memory and CPU. But every few minutes, it restarts its watch,
+	// which begins with all existing pods. With 10,000 pods or more, it falls behind.
 	KwokPerNode bool
 }
 
@@ -82,10 +84,10 @@ type ControlPlane struct {
 	Client client.Client
 	// Kind is the kind from the options.
 	Kind Kind
-	// Engine is the name of the component that schedules.
+	// Engine is the name of the component that schedules. It is empty for None.
 	Engine string
-	// ExtenderAddress is the address at which Volcano asks the extender whose pods can be evicted. It is empty for other
-	// engines.
+	// ExtenderAddress is the address of the extender. Volcano asks the extender which pods can be evicted. The address
+	// is empty for other engines.
 	ExtenderAddress string
 	// StartTime is how long the start took.
 	StartTime time.Duration
@@ -189,7 +191,7 @@ func (c *ControlPlane) program(name string) (*program, error) {
 	return nil, fmt.Errorf("the control plane has no component %q", name)
 }
 
-// environment returns the API server of the control plane.
+// environment returns the test environment with the API server of the control plane.
 func (o *Options) environment() *envtest.Environment {
 	environment := &envtest.Environment{
 		BinaryAssetsDirectory: o.Programs.assets,
@@ -237,8 +239,8 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Run starts an additional program, such as a controller, and returns when it is ready. It stops with the control
-// plane.
+// Run starts an additional program, such as a controller, and returns when it is ready. The program stops with the
+// control plane.
 func (c *ControlPlane) Run(ctx context.Context, name string, argv []string, ready func(context.Context) error) error {
 	return c.run(ctx, &program{name: name, argv: argv, log: c.logFile(name), ready: ready})
 }
@@ -251,7 +253,8 @@ func (c *ControlPlane) run(ctx context.Context, p *program) error {
 	return p.start(ctx)
 }
 
-// gates returns the feature gates for gang scheduling. Every component of Kubernetes needs them.
+// gates returns the feature gates that enable gang scheduling in a component of Kubernetes. For kinds whose API
+// server does not support gang scheduling, it returns nil.
 func (k Kind) gates() []string {
 	if k == Native || k == Mixed {
 		return []string{"GenericWorkload=true"}

@@ -45,7 +45,7 @@ func (c *ControlPlane) Usage(component string) (Usage, error) {
 func parseUsage(stat, status string) (Usage, error) {
 	// The name of the program can contain spaces and parentheses.
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const utime, stime = 11, 12 // the fields after the PID and the name
+	const utime, stime = 11, 12 // indexes of the fields, counted after the PID and the name
 	if len(fields) <= stime {
 		return Usage{}, fmt.Errorf("unexpected content of /proc/<pid>/stat: %q", stat)
 	}

@@ -11,16 +11,16 @@ import (
 type Area struct {
 	// Name identifies the area in pending.yaml.
 	Name string `json:"name"`
-	// Paths are files and folders, relative to the root of the repository. A pattern is that of path.Match.
+	// Paths are files and folders, relative to the root of the repository. They can be patterns of path.Match.
 	Paths []string `json:"paths"`
-	// Stages are the names of the stages that test the area. A pattern is that of path.Match.
+	// Stages are the names of the stages that test the area. They can be patterns of path.Match.
 	Stages []string `json:"stages"`
 	// Each is a role of modules in versions.yaml. The area is repeated for each module with this role. $module stands
 	// for the module. If Each is empty, the area is not repeated.
 	Each string `json:"each,omitempty"`
 }
 
-// role and replace let an area be repeated for modules.
+// role and replace implement the interface repeated.
 func (a Area) role() string { return a.Each }
 
 func (a Area) replace(module *strings.Replacer) Area {
@@ -47,7 +47,7 @@ func (a Area) Has(file string) bool {
 // IsTestedBy reports whether a stage tests the area.
 func (a Area) IsTestedBy(stage string) bool { return matches(a.Stages, stage) }
 
-// matches reports whether a name matches a pattern. Read has checked the patterns.
+// matches reports whether a name matches one of the patterns. Read has checked their syntax.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		matched, _ := path.Match(pattern, name)
@@ -85,10 +85,11 @@ func (l List) digestFor(s Stage, tree Tree) string {
 	return tree.digest(l.testedBy(s.Name), s.Run+s.E2E)
 }
 
-// touched returns the stages that take turns and test an area whose digest has changed. A stage comes first if it tests
-// a changed area that few other stages test: the change is probably about this area.
+// touched returns the stages that take turns and test an area whose digest has changed. If only few stages test a
+// changed area, these stages come first, because the change is probably about that area and not about an area that
+// many stages test.
 func (l List) touched(before, now map[string]string) []Stage {
-	narrowest := map[string]int{} // for each stage, the number of stages that test one of its changed areas
+	narrowest := map[string]int{} // for each stage, the lowest number of stages that test one of its changed areas
 	for _, area := range l.Areas {
 		if before[area.Name] == now[area.Name] {
 			continue

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// PendingFile is the path of the file with the pending stages. It is a part of the repository, so that every machine
-// that tests a later change knows them. It is not a part of the trees that are tested.
+// PendingFile is the path of the file with the pending stages. The file is a part of the repository, so that every
+// machine that tests a later change knows these stages. A Tree does not include the file.
 const PendingFile = "test/stages/pending.yaml"
 
 // Pending is the content of PendingFile.
 type Pending struct {
-	// Stages are the names of the stages that have not passed since a change touched what they test, in the order in
-	// which they run.
+	// Stages are the names of the stages that have not passed since a change of the files that they test, in the order
+	// in which they run.
 	Stages []string `json:"pending"`
-	// Areas has a digest of the files of each area at the time when Stages was written. Later changes touch the areas
-	// with another digest.
+	// Areas maps the name of each tested area to the digest that its files had when Stages was written. If the digest is
+	// different now, the area has changed since.
 	Areas map[string]string `json:"since"`
 }
 
-// ReadPending reads the file of a repository. A missing file is one without stages and areas, so everything has
-// changed.
+// ReadPending reads the file of a repository. If the file is missing, it returns neither stages nor digests, so that
+// all areas count as changed.
 func ReadPending(root string) (Pending, error) {
 	var pending Pending
 	content, err := os.ReadFile(filepath.Join(root, PendingFile))
@@ -55,8 +55,9 @@ func (p Pending) Write(root string) error {
 	return os.WriteFile(filepath.Join(root, PendingFile), append([]byte(comment), content...), 0o644)
 }
 
-// Next returns the stages that test what has changed since the file was written, and the stages of the file. A stage
-// can be among both. Stages are left out that have passed on this machine with the same files.
+// Next returns the stages to run. Touched stages test an area that has changed since the file was written. Remembered
+// stages are in the file. A stage can be among both. Stages that have passed on this machine with the same files are
+// left out.
 func (p Pending) Next(list List, tree Tree, records Records) (touched, remembered []Stage) {
 	hasPassed := func(s Stage) bool { return records.Passed(s.Name, list.digestFor(s, tree)) }
 	for _, name := range p.Stages {

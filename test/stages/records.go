@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Records store in a folder of this machine which stages have failed, and with which files each stage passed last. An
-// empty folder is an empty record, so the folder can be deleted at any time.
+// Records has the result of the last run of each stage, in a folder of this machine. The result is that the stage
+// failed, or that it passed with certain files. The folder can be deleted at any time: without it, no stage has a
+// result.
 type Records struct{ Folder string }
 
 // Failed reports whether a stage has failed and has not passed since.
@@ -19,14 +20,14 @@ func (r Records) Failed(stage string) bool {
 	return err == nil
 }
 
-// Passed reports whether a stage passed last with the files of a hash or digest, and has not failed since.
+// Passed reports whether the last run of a stage passed with the files that have the given hash or digest.
 func (r Records) Passed(stage, files string) bool {
 	content, err := os.ReadFile(filepath.Join(r.Folder, "passed", stage))
 	return err == nil && slices.Contains(strings.Fields(string(content)), files)
 }
 
-// Pass records that a stage passed with files. They have several names: the hash of the tree, and the digest of the
-// files that the stage tests.
+// Pass records that a stage passed. Each of the other arguments stands for the files with which the stage passed: the
+// hash of the tree, and the digest of the files that the stage tests.
 func (r Records) Pass(stage string, files ...string) error {
 	return r.move(stage, "failed", "passed", strings.Join(files, "\n")+"\n")
 }
@@ -34,7 +35,7 @@ func (r Records) Pass(stage string, files ...string) error {
 // Fail records that a stage failed.
 func (r Records) Fail(stage string) error { return r.move(stage, "passed", "failed", "") }
 
-// move replaces the record of a stage in one folder with one in another folder.
+// move deletes the record of a stage in one folder and writes a record in another folder.
 func (r Records) move(stage, from, to, content string) error {
 	if err := os.Remove(filepath.Join(r.Folder, from, stage)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,7 +21,7 @@ type Runner struct {
 	Output  io.Writer
 }
 
-// Due returns the stages of a run with the current files.
+// Due returns the stages of a run with the current files, and the tree of these files.
 func (r *Runner) Due(ctx context.Context) ([]Due, Tree, error) {
 	tree, err := ReadTree(ctx, r.Root)
 	if err != nil {
@@ -59,7 +59,8 @@ func (r *Runner) Once(ctx context.Context) error {
 	return err
 }
 
-// WritePending updates the file with the pending stages, after runs on this machine.
+// WritePending updates PendingFile. It adds the stages that test a changed area, and removes the stages that have
+// passed on this machine with the current files.
 func (r *Runner) WritePending(ctx context.Context) error {
 	tree, err := ReadTree(ctx, r.Root)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Runner) WritePending(ctx context.Context) error {
 	return pending.Write(r.Root)
 }
 
-// pending returns the stages that are pending with a tree, after runs on this machine.
+// pending returns the pending stages for a tree. It takes the runs on this machine into account.
 func (r *Runner) pending(tree Tree) (Pending, error) {
 	pending, err := ReadPending(r.Root)
 	if err != nil {
@@ -108,9 +109,9 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 	return r.run(ctx, tree, groups(left), nil, true)
 }
 
-// groups collects the stages that one command runs. All stages with end-to-end specs form one group, at the position
-// of the first. They share the installation, and more specs can wait at the same time. Every other stage has a separate
-// command.
+// groups divides stages into groups. One command runs each group. All stages with end-to-end specs form one group, at
+// the position of the first of them. In one group, these stages share the installation, and more specs can wait at the
+// same time. Every other stage is a separate group.
 func groups(stages []Stage) [][]Stage {
 	var groups [][]Stage
 	specs := -1

@@ -15,19 +15,19 @@ import (
 type result struct {
 	Stage
 	passed bool
-	// specs and duration are the number of end-to-end specs, and the sum of their durations. Several run at a time.
+	// specs is the number of end-to-end specs, and duration is the sum of their durations. Several specs run at a time.
 	specs    int
 	duration time.Duration
 }
 
-// String returns the name of the stage, with the number of its specs.
+// String returns the name of the stage, with the number and the total duration of its specs.
 func (r result) String() string {
 	return fmt.Sprintf("%s (%d specs, %.0f s one after the other)", r.Name, r.specs, r.duration.Seconds())
 }
 
-// results returns the result of each stage of a group after its command has ended. If the command of several stages
-// with end-to-end specs has failed, Ginkgo's report shows which of them have failed. All have failed if it shows none,
-// or if there is no report.
+// results returns the result of each stage of a group after the command of the group has ended. If Ginkgo has written
+// a report, a stage with end-to-end specs has the result that the report shows. Otherwise, a stage has the result of
+// the command. If the command has failed but no stage would have failed by these rules, all stages have failed.
 func results(group []Stage, commandFailed bool, report string) []result {
 	results := make([]result, 0, len(group))
 	specs, err := readReport(report)
@@ -63,8 +63,9 @@ func readReport(file string) (types.SpecReports, error) {
 	return specs, nil
 }
 
-// resultOf returns the result of a stage: it has passed if there are specs, and each of them has passed or has skipped
-// itself. After a failure, Ginkgo skips specs without a message, or with one of its own.
+// resultOf returns the result of a stage. The stage has passed if it has specs, and each of them has passed or has
+// skipped itself with a message. If Ginkgo skips a spec after a failure, the spec has no message or a message from
+// Ginkgo. Such a spec has not passed.
 func resultOf(s Stage, specs types.SpecReports) result {
 	result := result{Stage: s}
 	matches, err := types.ParseLabelFilter(s.E2E)

@@ -169,10 +169,10 @@ const (
 )
 
 // Due returns the stages of a run: the stages of Always, stages of Pending.Next, and stages that have failed and not
-// passed since. Of the touched stages and of the remembered stages, the first is always due, and the others are due if
-// there is time for them. If time is left, the hash of all files selects more stages. The hash also selects which
-// remembered stage is the first. So the same files get the same stages when they are committed again. Commands come
-// before end-to-end specs.
+// passed since. The first touched stage and the first remembered stage are always due. The other touched and
+// remembered stages are due if there is time for them. If time is left, the hash of all files selects more stages.
+// The hash also selects which remembered stage is the first. So the same files get the same stages when they are
+// committed again. Commands come before end-to-end specs.
 func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	hash, err := hex.DecodeString(tree.Hash)
 	if err != nil || len(hash) < 8 {

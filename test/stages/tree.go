@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Tree is the files of a working tree, including uncommitted changes, except files that git ignores and PendingFile.
+// Tree has the files of a working tree, including uncommitted changes, except files that git ignores and PendingFile.
 type Tree struct {
 	// Hash is git's hash of the files.
 	Hash string
-	// Files has the mode and the hash of each file, by its path.
+	// Files maps the path of each file to its mode and hash, as git prints them.
 	Files map[string]string
 }
 

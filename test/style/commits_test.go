@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lastUnchecked is the last commit whose subject is not checked: the rule is younger.
+// lastUnchecked is the last commit from before the rule about subjects. Only later commits are checked.
 const lastUnchecked = "ec35dff20735bac461cdd0112a64aa44ef846bf4"
 
-// maxSubject is the length of the subject of a commit, in characters.
+// maxSubject is the maximum length of the subject of a commit, in characters.
 const maxSubject = 72
 
 func TestSubjectsOfCommitsAreShortImperatives(t *testing.T) {
@@ -45,10 +45,11 @@ var subjectForm = regexp.MustCompile(`^[a-z][a-z0-9 /,._-]*: ([a-z-]+) .*[^.]$`)
 // notImperative matches verbs in other forms, such as "adds", "added" and "adding".
 var notImperative = regexp.MustCompile(`^(?:.+ing|.+[^e]ed|.*[^s]s)$`)
 
-// imperatives are imperatives that notImperative matches.
+// imperatives are the imperatives that notImperative matches by mistake.
 var imperatives = map[string]bool{"bring": true, "embed": true, "focus": true, "shed": true, "bypass": true}
 
-// checkSubject returns how the subject of a commit breaks the rule of docs/style.md, or "" if it follows the rule.
+// checkSubject returns a message about how the subject of a commit breaks the rule of docs/style.md, or "" if it
+// follows the rule.
 func checkSubject(subject string) string {
 	if length := utf8.RuneCountInString(subject); length > maxSubject {
 		return fmt.Sprintf("the subject has %d characters, and %d are allowed", length, maxSubject)

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is the length of a line of Go, in characters.
+// maxLine is the maximum length of a line of Go, in characters.
 const maxLine = 120
 
-// marker begins a comment for controller-gen, which must be on one line.
+// marker begins a comment for controller-gen. Such a comment must be on one line, which can be longer than maxLine.
 const marker = "// +"
 
 func TestLinesOfGoAreShort(t *testing.T) {
@@ -34,7 +34,8 @@ func TestLinesOfGoAreShort(t *testing.T) {
 	checkNone(t, found)
 }
 
-// linesOfRawStrings returns the numbers of the lines that a raw string is on. A line break would change the string.
+// linesOfRawStrings returns the numbers of the lines of raw strings. They can be long: a line break would change the
+// string.
 func linesOfRawStrings(source []byte) map[int]bool {
 	lines := map[int]bool{}
 	for _, literal := range tokens(source, token.STRING) {
@@ -51,7 +52,7 @@ func linesOfRawStrings(source []byte) map[int]bool {
 // goToken is a token of a Go file.
 type goToken struct {
 	text string
-	// line on which the token begins, from 1.
+	// line is the line on which the token begins, from 1.
 	line int
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withComments are patterns of files, besides those of Go, whose comments begin with #.
+// withComments are the patterns of files whose comments begin with #.
 var withComments = []string{"*.yaml", "*.sh", "*.py", "*.tpl", "*Makefile", "*Dockerfile", "*.ini", ".ci/run"}
 
 // TestProseIsPlain checks all documents, comments, and strings of Go with Vale. The strings are messages, usages of
@@ -45,7 +45,8 @@ func TestProseIsPlain(t *testing.T) {
 	checkNone(t, alerts(t, folder))
 }
 
-// alerts returns what Vale finds in the files of a folder, by file of the repository.
+// alerts runs Vale on a folder. It maps the path of each file, as it is in the repository, to the findings in that
+// file.
 func alerts(t *testing.T, folder string) map[string][]string {
 	t.Helper()
 	vale, err := filepath.Abs(filepath.Join(root, "bin/vale"))
@@ -79,8 +80,8 @@ func alerts(t *testing.T, folder string) map[string][]string {
 	return byFile
 }
 
-// proseOfGo returns the comments and strings of Go source, each on the line where it is in the source. Comments of
-// tools, such as //go:embed, are left out.
+// proseOfGo returns the comments and strings of Go source, each on the line where it is in the source. Comments that
+// only tools read, such as //go:embed, are left out.
 func proseOfGo(source []byte) string {
 	lines := make([]string, 1+strings.Count(string(source), "\n"))
 	for _, found := range tokens(source, token.COMMENT, token.STRING) {
@@ -100,7 +101,7 @@ var ofTool = regexp.MustCompile(`^//(go:|nolint:\S+$)`)
 // comment matches a comment from its # to the end of the line.
 var comment = regexp.MustCompile(`(?:^|\s)#+!?\s(.*)$`)
 
-// comments returns the comments that begin with #, each on its line.
+// comments returns the comments that begin with #, each on the line where it is in the content.
 func comments(content string) string {
 	lines := strings.Split(content, "\n")
 	for i, line := range lines {

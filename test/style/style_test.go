@@ -15,8 +15,8 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// files returns the files of the repository that match a pattern and that people write. The keys are paths from root,
-// the values are the contents.
+// files returns the files of the repository that match a pattern, except generated files. The keys are paths from
+// root, the values are the contents.
 func files(t *testing.T, patterns ...string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -32,8 +32,8 @@ func files(t *testing.T, patterns ...string) map[string][]byte {
 	return found
 }
 
-// isGenerated reports whether a program wrote the file, or recorded it from one. The texts of generated references are
-// checked where they are written: in the comments of the API types and in the usages of flags.
+// isGenerated reports whether a program writes the file, or the file is test data. The texts of generated references
+// are checked at their source: in the comments of the API types and in the usages of flags.
 func isGenerated(file string, content []byte) bool {
 	return bytes.Contains(content, []byte("Code generated ")) ||
 		bytes.HasPrefix(content, []byte("<!-- Written by `make generate`")) ||

@@ -13,7 +13,8 @@ import (
 )
 
 var _ = Describe("A TensorBoard with thousands of sources of the same name", Label("tensorboard"), func() {
-	// most is the CPU time that the controller may use for twenty such TensorBoards. It uses about 3 s on 2 cores.
+	// most is the CPU time that the controller may use for the TensorBoards of createColliding. It uses about 3 s on 2
+	// cores.
 	const most = 20 * time.Second
 
 	It("does not occupy the controller", func(ctx context.Context) {
@@ -35,11 +36,12 @@ var _ = Describe("A TensorBoard with thousands of sources of the same name", Lab
 	})
 })
 
-// createColliding creates twenty TensorBoards of the attacker with 4,096 sources each. The runs of all sources of a
-// TensorBoard would have the same name.
+// createColliding creates twenty TensorBoards of the attacker with 4,096 sources each. All sources of a TensorBoard
+// have the same name for their runs, so the controller must add numbers to the names.
 func (c *cluster) createColliding(ctx context.Context) {
 	GinkgoHelper()
-	// Claim i has i+1 parts, which hyphens separate. The paths have the other parts, with all kinds of separators.
+	// The name of claim i consists of i+1 of 72 parts, with hyphens between them. Each path in the claim consists of the
+	// remaining parts. Each path has a different combination of hyphens and slashes between its first seven parts.
 	const parts = 72
 	var claims []any
 	for i := range 64 {
@@ -63,7 +65,8 @@ func (c *cluster) createColliding(ctx context.Context) {
 	}
 }
 
-// withoutPhase returns a function that returns the TensorBoards of the attacker that were not reconciled yet.
+// withoutPhase returns a function that returns the names of the TensorBoards of the attacker that have no phase. The
+// controller has not reconciled these TensorBoards yet.
 func (c *cluster) withoutPhase(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
 		boards := &unstructured.UnstructuredList{}

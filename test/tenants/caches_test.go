@@ -74,7 +74,7 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c := start(ctx, tensorboard.module)
 		controller := c.run(ctx, tensorboard.with("the cache keeps large objects"))
 		c.createLarge(ctx, tensorboard, 400)
-		c.restart(ctx, controller) // lists all objects
+		c.restart(ctx, controller) // the controller lists all objects again
 		c.expectHarmed(ctx)
 	})
 
@@ -87,8 +87,8 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 	})
 })
 
-// worksAlsoAfterRestart checks that a controller works for the victim before and after a restart. After the restart, it
-// lists all objects.
+// worksAlsoAfterRestart checks that a controller works for the victim before and after a restart. After the restart,
+// the controller lists all objects.
 func (c *cluster) worksAlsoAfterRestart(ctx context.Context, s service, controller *controller) {
 	GinkgoHelper()
 	c.works(ctx, s, "during")
@@ -111,8 +111,9 @@ func (c *cluster) createLabelled(ctx context.Context, s service) {
 	})
 }
 
-// createOwned creates 400 PodGroups of the attacker with the labels of a controller, whose owner has a kind of 1.4 MB.
-// If it is a job controller, a job of the attacker needs a PodGroup, so that the controller caches them.
+// createOwned creates 400 PodGroups of the attacker with the labels of a controller. The kind in the owner reference
+// of each PodGroup is a text of 1.4 MB. For a job controller, createOwned also creates a job that needs a PodGroup,
+// so that the controller caches PodGroups.
 func (c *cluster) createOwned(ctx context.Context, s service) {
 	GinkgoHelper()
 	c.kubectl(ctx, "apply", "-k", "../../scheduler/config/users")
@@ -135,8 +136,8 @@ func (c *cluster) createOwned(ctx context.Context, s service) {
 	})
 }
 
-// createCrowded creates 300 pods of the attacker with 5,000 containers each, of a job that another controller manages.
-// As a kubelet does, it reports the status of each container.
+// createCrowded creates a job of the attacker that another controller manages, and 300 pods of this job with 5,000
+// containers each. As a kubelet does, it reports the status of each container.
 func (c *cluster) createCrowded(ctx context.Context, s service) {
 	GinkgoHelper()
 	job := s.job("of-another", 1, plain())
@@ -167,8 +168,8 @@ func (c *cluster) createCrowded(ctx context.Context, s service) {
 	})
 }
 
-// createLarge creates objects of the attacker that need no work of the controller. Jobs and TensorBoards have 1 MB
-// each, and other objects have 250 KB.
+// createLarge creates objects of the attacker that need no work of the controller. Jobs have 1 MB each, TensorBoards
+// have 1.5 MB, and other objects have 250 KB.
 func (c *cluster) createLarge(ctx context.Context, s service, n int) {
 	GinkgoHelper()
 	template := largest()

@@ -37,9 +37,9 @@ type cluster struct {
 	kubeconfig  string
 }
 
-// start starts a control plane, installs the manifests of the controllers of some modules, and creates the tenants. It
-// starts no controller. The control plane stops after the spec. The engine of the scheduler-controller is
-// kube-scheduler.
+// start starts a control plane, installs the manifests of the controllers of some modules, and creates the tenants.
+// It starts no controller. The control plane stops after the spec. If the modules include the scheduler-controller,
+// kube-scheduler runs as its engine. Otherwise, no engine runs.
 func start(ctx context.Context, modules ...string) *cluster {
 	GinkgoHelper()
 	kind := simulated.None
@@ -59,7 +59,7 @@ func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *clust
 		ControllerManager: []string{
 			// The deployment-controller would create pods for the controllers, which run as processes here.
 			"--controllers=*,-deployment-controller",
-			// Nodes without a kubelet are not lost.
+			// The nodes have no kubelet, but must not count as lost.
 			"--node-startup-grace-period=10h", "--node-monitor-grace-period=10h",
 		},
 	}
@@ -140,7 +140,8 @@ func (c *cluster) as(kubeconfig string) client.Client {
 	return must(client.New(config, client.Options{Scheme: c.Client.Scheme()}))
 }
 
-// inParallel calls do for each number below n, 20 at a time. It makes no more calls once a controller is harmed.
+// inParallel calls do for each number below n, 20 at a time. It makes no more calls after a controller is harmed (see
+// cluster.harmed).
 func (c *cluster) inParallel(n int, do func(i int) error) {
 	GinkgoHelper()
 	var group errgroup.Group

@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// controller is a process that runs as the container of a Deployment would.
+// controller is a process that runs like the container of a controller's Deployment.
 type controller struct {
 	name string
 	// limit is the memory limit of the container, in bytes.
@@ -38,10 +38,11 @@ type controller struct {
 // memory. A container would be killed at its limit.
 const farAbove = 4
 
-// built holds the paths of the binaries of controllers, by module and bug.
+// built maps the module and the bug of a controller to the path of its binary.
 var built = map[string]string{}
 
-// build returns the path of the binary of a controller. A bug replaces the line of code that prevents an attack.
+// build returns the path of the binary of a controller. If the service has a bug, the binary is compiled with the bug
+// in place of the line of code that prevents an attack.
 func build(s service) string {
 	GinkgoHelper()
 	key := s.module + " with " + s.bug
@@ -57,7 +58,8 @@ func build(s service) string {
 	return built[key]
 }
 
-// overlay returns the overlay file with which go build compiles the bug of a service.
+// overlay returns the path of an overlay file. With this file, go build compiles the bug of a service into the
+// controller.
 func overlay(s service) string {
 	GinkgoHelper()
 	var overlays []string
@@ -115,7 +117,8 @@ func (c *cluster) kubeconfigOf(s service) string {
 		"system:serviceaccounts", "system:serviceaccounts:"+namespace))
 }
 
-// runLimited starts a program and returns when it is ready. The program counts as harmed when it exceeds its limit.
+// runLimited starts a program and returns when it is ready. The program counts as harmed if it ends or exceeds its
+// memory limit.
 func (c *cluster) runLimited(
 	ctx context.Context, started *controller, argv []string, ready func(context.Context) error,
 ) {
@@ -154,7 +157,8 @@ func environment(pod *corev1.Pod, container corev1.Container) []string {
 	return set
 }
 
-// watch records the memory of a controller and its end.
+// watch records the memory of a controller, and the error with which the controller ends. It kills a controller that
+// uses more than farAbove times its memory limit.
 func (c *cluster) watch(ctx context.Context, watched *controller) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// underWay is the number of pods that an attack must have before the victim creates its job.
+// underWay is the number of pods that the attacker must have before the victim creates its job.
 const underWay = 100
 
 var _ = Describe("A large job of one tenant", Label("jobs"), func() {
@@ -109,8 +109,8 @@ func manyParts() corev1.PodTemplateSpec {
 	return template
 }
 
-// largest returns a template with 1 MiB of environment variables. The job is almost as large as the API server and etcd
-// allow.
+// largest returns a template with 1 MiB of environment variables. A job with this template is almost as large as the
+// API server and etcd allow.
 func largest() corev1.PodTemplateSpec {
 	template := plain()
 	main := &template.Spec.Containers[0]

@@ -87,7 +87,8 @@ func (c *cluster) token(ctx context.Context, as client.Client, namespace string)
 	return request.Status.Token
 }
 
-// mayReadMetrics binds the ClusterRole that the component provides for Prometheus.
+// mayReadMetrics gives the ServiceAccount in the namespace the ClusterRole that the component securemetrics provides
+// for Prometheus.
 func (c *cluster) mayReadMetrics(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -99,8 +100,8 @@ func (c *cluster) mayReadMetrics(ctx context.Context, namespace string) {
 	})).To(Succeed())
 }
 
-// floodWithTokens sends requests with unknown tokens until the spec ends. It sends more at the same time than the
-// controller keeps connections. It returns a counter of the requests that ended.
+// floodWithTokens sends requests with unknown tokens until the spec ends. It keeps 100 requests open, which is more
+// than the maximum number of connections of the controller. The result counts the requests that have ended.
 func floodWithTokens(ctx context.Context, url string) *atomic.Int32 {
 	ctx, cancel := context.WithCancel(ctx)
 	DeferCleanup(cancel)

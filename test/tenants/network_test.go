@@ -19,7 +19,8 @@ import (
 // No network enforces the NetworkPolicies here. Instead, cyclonus, a conformance test for NetworkPolicies, computes
 // from the objects in the API server whether a connection is allowed.
 var _ = Describe("The ports", Label("network"), func() {
-	// trainingPorts are the ports of TensorFlow, of DeepSpeed's ssh and of PyTorch, and a port that was chosen at random.
+	// 2222 is the port of TensorFlow and of DeepSpeed's ssh, and 29500 is the port of PyTorch. 40000 was chosen at
+	// random.
 	trainingPorts := []int{2222, 29500, 40000}
 
 	forEachJob("of a job are closed to another tenant:", func(ctx context.Context, s service) {
@@ -79,7 +80,8 @@ func (c *cluster) intrudeIntoJob(ctx context.Context, s service) (members []core
 	return members, c.intrude(ctx, members[0].Labels)
 }
 
-// intrudeIntoBoard is like intrudeIntoJob, with a TensorBoard.
+// intrudeIntoBoard runs the victim's TensorBoard "board". It returns the pod of the TensorBoard and a pod of the
+// attacker with the same labels. The attacker's NetworkPolicies allow all traffic.
 func (c *cluster) intrudeIntoBoard(ctx context.Context) (board, intruder *corev1.Pod) {
 	GinkgoHelper()
 	boardRuns(ctx, c, tensorboard, "board")
@@ -137,7 +139,7 @@ func (c *cluster) lets(ctx context.Context, from, to *corev1.Pod, port int) (boo
 			return false, err
 		}
 		peers = append(peers, &matcher.TrafficPeer{
-			IP: fmt.Sprintf("10.244.0.%d", i+1), // no policy contains an ipBlock
+			IP: fmt.Sprintf("10.244.0.%d", i+1), // any address, because no policy has an ipBlock
 			Internal: &matcher.InternalPeer{
 				PodLabels: pod.Labels, NamespaceLabels: namespace.Labels, Namespace: namespace.Name,
 			},

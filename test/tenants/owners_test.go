@@ -31,10 +31,11 @@ var _ = Describe("A pod whose owner has a path for a name", Label("time"), func(
 	})
 })
 
-// outside is the name of an owner. In a URL it leads to another path.
+// outside is the name of an owner. In the path of a URL, it leads to another path of the API server.
 const outside = "../../../../../../openapi/v2"
 
-// createOutside creates pods of the attacker that the controller holds, with and without the name of a job.
+// createOutside creates pods of the attacker with the finalizer of leaders and an owner whose name is the constant
+// outside. Every second pod has the label with the name of a job.
 func (c *cluster) createOutside(ctx context.Context, s service) {
 	GinkgoHelper()
 	c.inParallel(20, func(i int) error {

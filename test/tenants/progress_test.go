@@ -33,7 +33,7 @@ var _ = Describe("The progress of a job", Label("progress", "pytorch"), func() {
 	) {
 		c := runController(ctx, pytorch)
 		asked := serve(ctx, progressAt(imitated), answer)
-		// With this backend, each replica might have rank 0, and so has a sidecar.
+		// With the rendezvous backend etcd-v2, any replica might get rank 0, so each replica has a sidecar.
 		job := reporting(pytorch.job("imitating", 1000, plain()))
 		Expect(unstructured.SetNestedField(job.Object, map[string]any{
 			"enabled": true, "rdzvBackend": "etcd-v2", "extraOptions": []any{"--rdzv_endpoint=etcd:2379"},
@@ -65,7 +65,7 @@ var _ = Describe("The progress of a job", Label("progress", "pytorch"), func() {
 				leaks.Add(1)
 			}
 			body, _ := json.Marshal(half)
-			for name := range r.Header { // a signature of the request is none of the response
+			for name := range r.Header { // a copied signature of the request must not be valid
 				w.Header().Set("X-Progress-Signature", strings.TrimPrefix(r.Header.Get(name), "HMAC "))
 			}
 			_, _ = w.Write(body)
@@ -85,8 +85,8 @@ func reporting(job *unstructured.Unstructured) *unstructured.Unstructured {
 	return job
 }
 
-// leaderAt starts the victim's job "job", which reports progress, and marks its pods as running. The leader has the
-// given address. leaderAt returns the token of the leader.
+// leaderAt starts the victim's job "job", which reports progress, and marks its pods as running with the given
+// address. It returns the token for the leader's progress.
 func (c *cluster) leaderAt(ctx context.Context, address string) string {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, reporting(pytorch.job("job", 2, plain())))).To(Succeed())
@@ -124,7 +124,7 @@ func (c *cluster) summary(ctx context.Context) func() (string, error) {
 	}
 }
 
-// progressAt returns the port for progress of an address.
+// progressAt returns an IP address with the port for progress.
 func progressAt(address string) string {
 	return net.JoinHostPort(address, strconv.Itoa(framework.ProgressPort))
 }

@@ -177,9 +177,9 @@ var _ = Describe("On Volcano, one tenant", Label("queues", "volcano"), func() {
 // foreignGroups is the number of groups of the attacker that name a queue of the victim.
 const foreignGroups = 3000
 
-// releasedAfter creates groups of the attacker that name the queue of the victim. It returns the number of those whose
-// status was written before a pod of the victim was released. The groups and the pod exist when the controller starts
-// again.
+// releasedAfter creates groups of the attacker that name the queue of the victim, and a pod of the victim in that
+// queue. Then it restarts the controller. It returns the number of these groups whose status the controller wrote
+// before it released the pod.
 func (c *cluster) releasedAfter(ctx context.Context, s service) int {
 	GinkgoHelper()
 	c.admit(ctx, c.victim, victim, "lab", "lab")
@@ -210,7 +210,8 @@ func (c *cluster) releasedAfter(ctx context.Context, s service) int {
 	return written
 }
 
-// versionOf returns the resource version of an object as a number. Later writes of any objects have larger ones.
+// versionOf returns the resource version of an object as a number. Each later write of any object results in a larger
+// version.
 func versionOf(object client.Object) int {
 	GinkgoHelper()
 	return must(strconv.Atoi(object.GetResourceVersion()))
@@ -281,15 +282,16 @@ func (s service) groupIn(namespace, name string) *unstructured.Unstructured {
 	return group
 }
 
-// createGroup creates a group of the victim with a pod of 2 CPUs. The group has the name of its queue. The pod comes
-// first: a pod that is created just when its group is admitted can lack the PriorityClass of the group.
+// createGroup creates a group of the victim with a pod of 2 CPUs. The group has the name of its queue. createGroup
+// creates the pod first, because a pod that is created just when its group is admitted can lack the PriorityClass of
+// the group.
 func (c *cluster) createGroup(ctx context.Context, queue string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, podOf(queue, "2"))).To(Succeed())
 	Expect(create(ctx, c.victim, victim, scheduler.group(queue, queue))).To(Succeed())
 }
 
-// isPlaced checks that a pod of the victim in a queue is placed on a node.
+// isPlaced creates a group and a pod of the victim in a queue, and expects the pod to be bound to a node.
 func (c *cluster) isPlaced(ctx context.Context, queue string) {
 	GinkgoHelper()
 	c.admit(ctx, c.victim, victim, queue, queue)
@@ -298,7 +300,8 @@ func (c *cluster) isPlaced(ctx context.Context, queue string) {
 	c.expectUnharmed()
 }
 
-// admit creates a group of a tenant in a queue. It returns when new pods of the group get its PriorityClass.
+// admit creates a group of a tenant in a queue. It returns when new pods of the group get the PriorityClass of the
+// group.
 func (c *cluster) admit(ctx context.Context, as client.Client, namespace, name, queue string) {
 	GinkgoHelper()
 	Expect(create(ctx, as, namespace, scheduler.group(name, queue))).To(Succeed())
@@ -334,8 +337,9 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// withoutPolicies calls do without the policies for members of groups and for PriorityClasses, and without the policy
-// that completes pods of tenants. Kubernetes before 1.36 does not have the last one.
+// withoutPolicies calls do without three policies: the one for members of groups, the one for PriorityClasses, and
+// the one that completes pods of tenants. Kubernetes before 1.36 does not support the last one. Afterwards,
+// withoutPolicies installs the policies again.
 func (c *cluster) withoutPolicies(ctx context.Context, do func()) {
 	GinkgoHelper()
 	c.unbind(ctx, "members")
@@ -359,7 +363,7 @@ func (c *cluster) leaveIncomplete(ctx context.Context) {
 	Eventually(ctx, func() (int, error) {
 		gates, err := c.gatesOf(ctx, byItself(podOf("probe", "1")))
 		if apierrors.IsForbidden(err) {
-			err = nil // another policy requires the gate
+			err = nil // another policy rejects pods without the gate
 		}
 		return gates, err
 	}).Should(BeZero())
@@ -407,9 +411,9 @@ func (c *cluster) hoard(ctx context.Context) error {
 	return create(ctx, c.attacker, attacker, pod)
 }
 
-// keepSilent runs a pod of the attacker that names its node, without the policies that reject it. The pod is in a
-// PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when this blocks the
-// group.
+// keepSilent runs a pod of the attacker that names its node, without the policies that reject such a pod. The pod is
+// in a PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when this blocks
+// the attacker's PodGroup "silent".
 func (c *cluster) keepSilent(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("silent", "open"))).To(Succeed())
@@ -424,7 +428,8 @@ func (c *cluster) keepSilent(ctx context.Context) {
 		Should(Equal(schedulerv1beta1.ReasonEngineNotReady))
 }
 
-// createOnNode creates a pod of the attacker that names its node. As a kubelet does, it reports the pod as scheduled.
+// createOnNode creates a pod of the attacker that names its node. As a kubelet does, it reports the pod as scheduled
+// and running.
 func (c *cluster) createOnNode(ctx context.Context, pod *corev1.Pod) error {
 	GinkgoHelper()
 	var nodes corev1.NodeList
@@ -458,7 +463,8 @@ func (c *cluster) claimPriority(ctx context.Context) {
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("urgent", "shared"))).To(Succeed())
 }
 
-// requestMuch creates pods of the attacker in the queue "open". They request 6,000 resources of different names.
+// requestMuch creates pods of the attacker in the queue "open". Together, the pods request 6,000 resources with
+// different names.
 func (c *cluster) requestMuch(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("much", "open"))).To(Succeed())
@@ -475,8 +481,9 @@ func (c *cluster) requestMuch(ctx context.Context) {
 	})
 }
 
-// askBesideSlow sends requests to the extender while slow requests are open. It returns the number of slow requests
-// that the extender had ended when it answered.
+// askBesideSlow sends complete requests to the extender while slow requests stay incomplete. It returns the number of
+// slow requests that the extender ended before it answered the last complete request. If the extender does not answer
+// a complete request, askBesideSlow adds 1 to the number.
 func (c *cluster) askBesideSlow(ctx context.Context) int32 {
 	GinkgoHelper()
 	var given atomic.Int32
@@ -491,7 +498,7 @@ func (c *cluster) askBesideSlow(ctx context.Context) int32 {
 			given.Add(1)
 		}()
 	}
-	// The first request can arrive before the slow requests are read.
+	// The extender can answer the first request before it reads the slow requests, so the loop sends several requests.
 	for range 3 {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.ExtenderAddress+"/reclaimable",
 			strings.NewReader(`{"evictor":{},"evictees":[]}`))

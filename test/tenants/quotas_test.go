@@ -24,7 +24,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// The attacks that the admission policies of the scheduler-controller prevent are repeated without the policies.
+// If an admission policy of the scheduler-controller prevents an attack, another spec repeats the attack without the
+// policy.
 var _ = Describe("On kube-scheduler, one tenant", Label("queues"), func() {
 	It("cannot use up a quota with devices that the node of its pod does not have", func(ctx context.Context) {
 		c := startQueues(ctx, simulated.Native, scheduler)
@@ -235,8 +236,9 @@ func (c *cluster) claimDevices(ctx context.Context) error {
 	return c.createOnNode(ctx, withDevices(byItself(podOf("phantom", "1")), "8"))
 }
 
-// abandon creates a pod of the attacker that uses the quota of the queue "shared" and has a gate of its own. When its
-// queue has released the pod, abandon deletes its group, and creates another group with such a pod without a gate.
+// abandon creates a pod of the attacker that uses the quota of the queue "shared" and has an additional scheduling
+// gate. When the queue has released the pod, abandon deletes the group of the pod. Then it creates another group with
+// a pod that requests as much and has no additional gate.
 func (c *cluster) abandon(ctx context.Context) {
 	GinkgoHelper()
 	c.admit(ctx, c.attacker, attacker, "first", "shared")
@@ -267,8 +269,8 @@ func (c *cluster) createUrgentClass(ctx context.Context) {
 	}).Should(Succeed()) // the API server takes a moment to see the class
 }
 
-// createUngated creates a pod of the attacker without the gate. It has the PriorityClass of another queue, and names a
-// group that does not exist.
+// createUngated creates a pod of the attacker without the scheduling gate of queues. The pod has the PriorityClass of
+// another queue, and names a group that does not exist.
 func (c *cluster) createUngated(ctx context.Context) (*corev1.Pod, error) {
 	pod := byItself(podOf("ghost", "1"))
 	pod.Name, pod.GenerateName = "", "ghost-"
@@ -276,8 +278,9 @@ func (c *cluster) createUngated(ctx context.Context) (*corev1.Pod, error) {
 	return pod, create(ctx, c.attacker, attacker, pod)
 }
 
-// forgeGroup creates a group of kube-scheduler with the PriorityClass of another queue, and then makes it look like the
-// group of the controller for a group of the attacker.
+// forgeGroup creates a PodGroup of kube-scheduler with the PriorityClass of another queue. Then it creates a PodGroup
+// of the scheduler-controller, and makes it the owner of the first PodGroup, as if the controller had created the
+// first one.
 func (c *cluster) forgeGroup(ctx context.Context) error {
 	forged := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "forged"},
@@ -347,7 +350,7 @@ func (c *cluster) claim(ctx context.Context, as client.Client, namespace string,
 	Expect(create(ctx, as, namespace, scheduler.group("claims", "claims"))).To(Succeed())
 }
 
-// leaveGroup runs a pod of the attacker in the queue "shared", which uses its whole quota. Then it takes the pod out of
+// leaveGroup runs a pod of the attacker that uses the whole quota of the queue "shared". Then it removes the pod from
 // its group in Volcano.
 func (c *cluster) leaveGroup(ctx context.Context) error {
 	pod := podOf("first", "2")
@@ -365,8 +368,8 @@ func (c *cluster) leaveGroup(ctx context.Context) error {
 		[]byte(`{"metadata":{"annotations":{"scheduling.k8s.io/group-name":"none"}}}`)))
 }
 
-// useDirectly creates a PodGroup of Volcano in the victim's queue. The attacker gets the permission to create PodGroups
-// of Volcano, which the users of Volcano have.
+// useDirectly creates a PodGroup of Volcano in the victim's queue, as the attacker. Before that, it gives the
+// attacker the permission to create PodGroups of Volcano, which all users of Volcano have.
 func (c *cluster) useDirectly(ctx context.Context) error {
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "volcano"}
 	for _, object := range []client.Object{
@@ -392,8 +395,8 @@ func (c *cluster) useDirectly(ctx context.Context) error {
 	return err
 }
 
-// outlive runs a pod in the queue "shared", without a gate, like the pods of jobs. It deletes the group of the pod, and
-// creates another group with such a pod.
+// outlive runs a pod in the queue "shared". Like the pods of jobs, the pod has no gate. Then outlive deletes the
+// group of the pod, and creates another group with a pod of the same size.
 func (c *cluster) outlive(ctx context.Context) {
 	GinkgoHelper()
 	c.admit(ctx, c.attacker, attacker, "first", "shared")
@@ -405,8 +408,9 @@ func (c *cluster) outlive(ctx context.Context) {
 	c.createSecond(ctx)
 }
 
-// createSecond creates another group of the attacker in the queue "shared", with a pod that has no gate, like the pods
-// of jobs: Volcano enforces the quota. The administrator has the permissions of a job controller.
+// createSecond creates another group of the attacker in the queue "shared", with a pod. Like the pods of jobs, the
+// pod has no gate, because Volcano enforces the quota. The administrator creates the pod in place of a job
+// controller.
 func (c *cluster) createSecond(ctx context.Context) {
 	GinkgoHelper()
 	c.admit(ctx, c.attacker, attacker, "second", "shared")

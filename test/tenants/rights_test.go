@@ -54,7 +54,7 @@ var _ = Describe("The permissions of a controller", Label("rights"), func() {
 			}
 		})
 
-	// RBAC grants a permission for all objects of a resource. The policies are what limits it.
+	// RBAC grants a permission for all objects of a resource. Admission policies limit the permission to some objects.
 	forEach("cannot be used for objects that the controller does not need:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
 		if s.module != scheduler.module {
@@ -81,12 +81,12 @@ var _ = Describe("The permissions of a controller", Label("rights"), func() {
 	})
 })
 
-// unconfined are parts of the permissions that no policy limits: a stolen token can be used to show false information
-// about objects of the controller.
+// unconfined are parts of the names of permissions. No policy limits the permissions whose names have one of these
+// parts. With them, a stolen token can show false information about objects of the controller.
 var unconfined = []string{"/status.", "/finalizers.", " events."}
 
-// writesOf returns the permissions of a controller in all namespaces that are not only for reading. An example is
-// "create podgroups.scheduler.tensorstack.dev".
+// writesOf returns the permissions that a controller has in all namespaces, except those that only read. An example
+// of a permission is "create podgroups.scheduler.tensorstack.dev".
 func (c *cluster) writesOf(ctx context.Context, s service) []string {
 	GinkgoHelper()
 	var bindings rbacv1.ClusterRoleBindingList
@@ -115,8 +115,9 @@ func (c *cluster) writesOf(ctx context.Context, s service) []string {
 	return rights
 }
 
-// use tries to use a permission, in dry runs: for a copy of the object of the victim, or for the object itself. A
-// resource without an object is an error.
+// use tries to use a permission on the victim's object of the resource. If the verb is create, use creates a copy of
+// the object with another name. The client must make only dry runs. If objects has no object of the resource, use
+// returns an error that stops Eventually.
 func use(ctx context.Context, as client.Client, right string, objects map[string]client.Object) error {
 	verb, resource, _ := strings.Cut(right, " ")
 	object := objects[resource]
@@ -137,7 +138,8 @@ func use(ctx context.Context, as client.Client, right string, objects map[string
 	return StopTrying("cannot try to " + right)
 }
 
-// createOfVictim creates an object of the victim of each kind that a controller writes. It returns them by resource.
+// createOfVictim creates one object of the victim for each kind that a controller writes. It returns the objects by
+// resource.
 func (c *cluster) createOfVictim(ctx context.Context) map[string]client.Object {
 	GinkgoHelper()
 	meta := metav1.ObjectMeta{Namespace: victim, Name: "precious"}

@@ -70,7 +70,7 @@ func attackBySidecars(ctx context.Context, s service, answer func(net.Conn)) *cl
 	return c
 }
 
-// serve answers requests to the attacker's pods, which have the given address, until the spec ends. It returns a
+// serve listens on an address of the attacker's pods and answers each request until the spec ends. It returns a
 // counter of the requests.
 func serve(ctx context.Context, address string, answer func(net.Conn)) *atomic.Int32 {
 	GinkgoHelper()

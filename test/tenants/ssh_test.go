@@ -72,7 +72,7 @@ func (c *cluster) sendLargePackets(ctx context.Context, w worker) {
 			return err
 		}
 		DeferCleanup(conn.Close)
-		_, _ = conn.Write(packet) // the server can close the connection of a stranger
+		_, _ = conn.Write(packet) // fails if the server has closed the connection
 		return nil
 	})
 }

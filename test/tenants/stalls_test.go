@@ -98,8 +98,8 @@ type webhook struct {
 	asked, givenUp atomic.Int32
 }
 
-// slowWebhook installs a webhook that delays the creation of each pod of the attacker until its timeout. Only an
-// administrator can install webhooks, but the attacker can exploit this one.
+// slowWebhook installs a webhook that delays the creation of each pod of the attacker until the request to the
+// webhook times out. Only an administrator can install webhooks, but the attacker can exploit this one.
 func (c *cluster) slowWebhook(ctx context.Context, seconds int32) *webhook {
 	GinkgoHelper()
 	slow := &webhook{}

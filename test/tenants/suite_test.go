@@ -21,8 +21,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// bound is the maximum time by which an attack can delay the work of a tenant. It is generous because test machines are
-// slow.
+// bound is the maximum time by which an attack may delay the work of a tenant. It is generous because test machines
+// are slow.
 const bound = time.Minute
 
 var kubernetes = flag.String("kubernetes", localcluster.DefaultKubernetes,

@@ -40,7 +40,8 @@ var _ = Describe("The output of a program in a terminal", Label("rights", "pytor
 	})
 })
 
-// runWith runs a job of one replica of the attacker, whose kubelet reports the given output.
+// runWith runs a job of the attacker with one replica. A server of the test imitates the kubelet, and returns the
+// given output as the log of the pod.
 func (c *cluster) runWith(ctx context.Context, output string) {
 	GinkgoHelper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,7 +52,7 @@ func (c *cluster) runWith(ctx context.Context, output string) {
 	Expect(err).NotTo(HaveOccurred())
 	port, err := strconv.ParseInt(text, 10, 32)
 	Expect(err).NotTo(HaveOccurred())
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: host}} // the API server prefers the name to addresses
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: host}} // the API server connects to a node by its name
 	Expect(c.Client.Create(ctx, node)).To(Succeed())
 	created := node.DeepCopy()
 	node.Status = corev1.NodeStatus{
@@ -85,7 +86,7 @@ func (c *cluster) inTerminal(ctx context.Context, args ...string) string {
 	Expect(err).NotTo(HaveOccurred())
 	defer terminal.Close()
 	written, err := io.ReadAll(terminal)
-	if !errors.Is(err, syscall.EIO) { // the last process of the terminal has ended
+	if !errors.Is(err, syscall.EIO) { // EIO means that no process uses the terminal anymore
 		Expect(err).NotTo(HaveOccurred())
 	}
 	Expect(command.Wait()).To(Succeed(), "%s", written)

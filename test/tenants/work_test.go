@@ -25,13 +25,13 @@ type service struct {
 	kind   schema.GroupVersionKind
 	// labels are the labels by which the controller finds its pods and Services.
 	labels map[string]string
-	// object returns an object of the kind that needs no work of the controller. The pod template is ignored if the kind
-	// has none.
+	// object returns an object of the kind above. The controller has no work for this object. A kind without pod
+	// template ignores the template.
 	object func(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured
 	// works creates an object of the victim and waits until the controller has done its work for the object.
 	works func(ctx context.Context, c *cluster, s service, name string)
-	// bug is the name of a bug that is compiled into the controller. It is an attack in a list of mutants. Empty means no
-	// bug.
+	// bug is the name of a bug that go build compiles into the controller. The name is in the list attacks of a file
+	// testdata/mutants.yaml. Empty means no bug.
 	bug string
 }
 
@@ -151,7 +151,7 @@ func (s service) board(name string, suspended bool) *unstructured.Unstructured {
 	})
 }
 
-// largeBoard returns a suspended TensorBoard with as many and as long sources as the CRD allows.
+// largeBoard returns a suspended TensorBoard with 1.3 MB of sources.
 func largeBoard(s service, name string) *unstructured.Unstructured {
 	var claims []any
 	for i := range 64 {
@@ -169,7 +169,7 @@ func (s service) group(name, queue string) *unstructured.Unstructured {
 	return s.new(name, map[string]any{"queue": queue, "minMember": int64(1)})
 }
 
-// create creates an object in the namespace of a tenant, as that tenant.
+// create creates an object in the namespace of a tenant, with the permissions of the client.
 func create(ctx context.Context, as client.Client, namespace string, object client.Object) error {
 	object.SetNamespace(namespace)
 	return as.Create(ctx, object)
@@ -183,7 +183,7 @@ func (c *cluster) works(ctx context.Context, s service, name string) {
 	s.works(ctx, c, s, name)
 }
 
-// unless returns err, unless a controller is harmed. Then it returns an error that stops an Eventually.
+// unless returns err if no controller is harmed. Otherwise, it returns an error that stops Eventually.
 func (c *cluster) unless(err error) error {
 	if harmed := c.harmed(); harmed != nil {
 		return StopTrying("a controller is harmed").Wrap(harmed)
@@ -199,7 +199,8 @@ func (c *cluster) podsOf(ctx context.Context, s service, namespace, job string) 
 	return list.Items, c.unless(err)
 }
 
-// jobEnds creates a job of two replicas for the victim and lets it run and succeed.
+// jobEnds creates a job of two replicas for the victim, makes its pods succeed, and waits until the job has
+// succeeded.
 func jobEnds(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, s.job(name, 2, plain()))).To(Succeed())
@@ -214,7 +215,7 @@ func (c *cluster) jobHasPods(ctx context.Context, s service, name string) {
 	Eventually(ctx, pods).WithTimeout(5 * bound).Should(HaveLen(2))
 }
 
-// jobSucceeds lets the pods of the victim's job succeed, and waits until the job has succeeded.
+// jobSucceeds marks the pods of the victim's job as succeeded, and waits until the job has succeeded.
 func (c *cluster) jobSucceeds(ctx context.Context, s service, name string) {
 	GinkgoHelper()
 	pods, err := c.podsOf(ctx, s, victim, name)
@@ -235,7 +236,8 @@ func (c *cluster) phase(ctx context.Context, s service, name string) func() (str
 	}
 }
 
-// boardRuns creates a TensorBoard for the victim and lets it run. Its sidecar does not answer, and does not have to.
+// boardRuns creates a TensorBoard for the victim and marks its pod as running. The sidecar does not answer, but the
+// TensorBoard gets the phase Running without an answer.
 func boardRuns(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	Expect(create(ctx, c.victim, victim, s.board(name, false))).To(Succeed())
@@ -261,14 +263,16 @@ func (c *cluster) answerAt(ctx context.Context, pod *corev1.Pod, address string)
 	})
 }
 
-// report changes the status of a pod, as a kubelet does. Others, such as kube-scheduler, can change it meanwhile.
+// report changes the status of a pod, as a kubelet does. It sends a patch, so that others, such as kube-scheduler,
+// can change the status at the same time.
 func (c *cluster) report(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
 	before := pod.DeepCopy()
 	change(pod)
 	return c.Client.Status().Patch(ctx, pod, client.MergeFrom(before))
 }
 
-// groupIsAdmitted creates a Queue for all namespaces and a PodGroup of the victim, and waits until it is admitted.
+// groupIsAdmitted creates a Queue for all namespaces and a PodGroup of the victim, and waits until the PodGroup is
+// admitted.
 func groupIsAdmitted(ctx context.Context, c *cluster, s service, name string) {
 	GinkgoHelper()
 	c.createQueue(ctx, name, map[string]any{"namespaceSelector": map[string]any{}})

@@ -17,10 +17,11 @@ import (
 	"tensorstack.dev/jobs/cli/command"
 )
 
-// isProgram is the variable of the environment that makes the test binary run kubectl train.
+// isProgram is the name of the environment variable that makes the test binary run kubectl train.
 const isProgram = "TEST_RUNS_KUBECTL_TRAIN"
 
-// TestMain runs the specs, or kubectl train. So the specs start a process of kubectl train without building it.
+// TestMain runs the specs, or kubectl train if the variable isProgram is set. So the specs can start kubectl train as
+// a process without building it.
 func TestMain(m *testing.M) {
 	if os.Getenv(isProgram) != "" {
 		command.Main()
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns a process of kubectl train that is not started yet.
+// program returns a command that runs this test binary as kubectl train. The command is not started yet.
 func program(ctx context.Context, args ...string) *exec.Cmd {
 	GinkgoHelper()
 	file, err := os.Executable()
@@ -38,7 +39,7 @@ func program(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// call is a command of kubectl train that runs.
+// call is a running command of kubectl train.
 type call struct {
 	out, errOut *gbytes.Buffer
 	// ended receives the error of the command.
@@ -64,10 +65,11 @@ func (n namespace) start(ctx context.Context, args ...string) *call {
 	return c
 }
 
-// messages returns what the command has printed to stderr.
+// messages returns the output of the command on stderr so far.
 func (c *call) messages() string { return string(c.errOut.Contents()) }
 
-// typed returns a job as commands name it that the user types next.
+// typed returns the reference to a job with the flags for the cluster and the namespace, as in the commands that
+// kubectl train suggests to the user.
 func (n namespace) typed(ref string) string {
 	return fmt.Sprintf("%s --kubeconfig %s -n %s", ref, kubeconfig, n)
 }
@@ -77,7 +79,8 @@ func (n namespace) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: string(n), Name: name}
 }
 
-// hold gives a pod a finalizer, so that it stays when it is deleted. The returned function removes the finalizer.
+// hold gives a pod a finalizer, so that the API server keeps the pod after a deletion. The returned function removes
+// the finalizer.
 func (n namespace) hold(ctx context.Context, pod string) (release func(context.Context)) {
 	GinkgoHelper()
 	finalizers := func(ctx context.Context, list string) func() error {
@@ -111,13 +114,13 @@ func debugging(name string) string {
 const workers = `replicaSpecs: [{type: worker, replicas: 2, template: {spec: {containers: [{name: main, image: training,
 	command: [python3, train.py], args: [--epochs=10]}]}}}]`
 
-// elastic returns the manifest of an elastic job with 1 to 3 replicas, which has 2.
+// elastic returns the manifest of an elastic job with minReplicas 1, maxReplicas 3 and expectedReplicas 2.
 func elastic(name string) string {
 	return withSpec("PyTorchTrainingJob", name, `torchrunConfig: {enabled: true, maxRestarts: 3},
 		elastic: {enabled: true, minReplicas: 1, maxReplicas: 3, expectedReplicas: 2}, `+workers)
 }
 
-// withSpec returns the manifest of a job with the fields of a spec.
+// withSpec returns the manifest of a job whose spec has the given fields.
 func withSpec(kind, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: batch.tensorstack.dev/v1beta1, kind: %s, metadata: {name: %s}, spec: {%s}}",
 		kind, name, spec)

@@ -100,7 +100,7 @@ var _ = Describe("kubectl train convert", func() {
 	)
 })
 
-// manifests returns the manifests in folders, without the results of conversions.
+// manifests returns the paths of the manifests in folders, without the results of conversions.
 func manifests(folders ...string) []string {
 	var files []string
 	for _, folder := range folders {
@@ -117,7 +117,7 @@ func manifests(folders ...string) []string {
 	return files
 }
 
-// isRefused reports whether none of the jobs in a manifest has a counterpart.
+// isRefused reports whether kubectl train convert can convert none of the jobs in a manifest.
 func isRefused(file string) bool {
 	return strings.Contains(file, "/mpi-operator/") || strings.Contains(file, "/training-operator/mpi/") ||
 		strings.HasSuffix(file, "/others.yaml")

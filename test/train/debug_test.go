@@ -8,7 +8,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 )
 
-// A shell needs a kubelet. test/e2e has one.
+// These specs do not open a shell, because that needs a kubelet. test/e2e has a kubelet.
 var _ = Describe("kubectl train debug", func() {
 	It("refuses a job that is not in debug mode", func(ctx context.Context) {
 		n := newNamespace(ctx)

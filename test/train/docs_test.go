@@ -47,8 +47,8 @@ var _ = Describe("The documents", func() {
 		Expect(string(page)).To(ContainSubstring(strings.TrimSpace(command.Question) + "\n"))
 	})
 
-	// Here is no kubelet, so the output of trainings, logs -f and debug is not compared. The end-to-end specs type the
-	// same sections on a cluster that trains, but not with every change.
+	// There is no kubelet here, so the output of trainings, logs -f and debug is not compared. The end-to-end specs run
+	// the commands of the same sections on a cluster that trains, but they do not run for every change.
 	DescribeTable("show what kubectl train prints about jobs",
 		func(ctx context.Context, file, section string) {
 			n := newNamespace(ctx)
@@ -90,7 +90,7 @@ var _ = Describe("The documents", func() {
 var (
 	// waits matches commands that end when the training ends.
 	waits = regexp.MustCompile(`^kubectl (train run|train logs \S+ -f|wait) ?`)
-	// readsLogs and opensShell match commands that a kubelet serves.
+	// readsLogs and opensShell match commands that need a kubelet.
 	readsLogs  = regexp.MustCompile(`^kubectl train logs \S+ -f`)
 	opensShell = regexp.MustCompile(`^kubectl train debug `)
 	// ofTraining matches the output of the example trainings.
@@ -145,11 +145,13 @@ func (n namespace) kubeconfig() string {
 // kubelet simulates the scheduler, the kubelet and the garbage collector of a namespace.
 type kubelet struct {
 	namespace namespace
-	// endsTraining is whether trainings end. Until then, they run.
+	// endsTraining is true if the trainings must succeed. If it is false, they continue to run. It does not affect the
+	// job named failing: in this job, all pods except the leader fail.
 	endsTraining atomic.Bool
 }
 
-// startKubelet starts and ends the pods of the examples until the end of the spec.
+// startKubelet simulates the scheduler, the kubelet and the garbage collector in the namespace until the end of the
+// spec.
 func (n namespace) startKubelet(ctx context.Context) *kubelet {
 	k := &kubelet{namespace: n}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -165,7 +167,8 @@ func (n namespace) startKubelet(ctx context.Context) *kubelet {
 	return k
 }
 
-// sync does what can be done next for each object. If a write fails, the next call repeats it.
+// sync deletes the orphans, and does the next step of each pod: to delete it, bind it to a node, start it or end it.
+// If a write fails, the next call of sync repeats the write.
 func (k *kubelet) sync(ctx context.Context) {
 	var pods corev1.PodList
 	for _, list := range []client.ObjectList{&pods, &corev1.ConfigMapList{}, &corev1.ServiceList{}} {
@@ -206,7 +209,7 @@ func (k *kubelet) sync(ctx context.Context) {
 	}
 }
 
-// isOrphan reports whether a job owned an object and does not exist anymore.
+// isOrphan reports whether an object has an owner reference to a job that no longer exists.
 func (k *kubelet) isOrphan(ctx context.Context, object client.Object) bool {
 	for _, owner := range object.GetOwnerReferences() {
 		kind := jobs.KindNamed(owner.Kind)
@@ -222,7 +225,8 @@ func (k *kubelet) isOrphan(ctx context.Context, object client.Object) bool {
 	return false
 }
 
-// mounts reports whether the ConfigMaps exist that a pod mounts. If one does not, it creates the event of a kubelet.
+// mounts reports whether the ConfigMaps that a pod mounts exist and can be read. If one is missing, mounts creates
+// the event that a kubelet would create.
 func (k *kubelet) mounts(ctx context.Context, pod *corev1.Pod) bool {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.ConfigMap == nil {

@@ -12,7 +12,8 @@ import (
 	"tensorstack.dev/jobs/cli/command"
 )
 
-// The API server gets logs from the kubelet, so these specs cover only replicas without pods. test/e2e covers the rest.
+// The API server gets the output of pods from the kubelet, which does not exist here. So these specs do not read the
+// output of pods. The specs of test/e2e read it.
 var _ = Describe("kubectl train logs", func() {
 	// failed creates a job that has failed and whose pods are gone.
 	failed := func(ctx context.Context, n namespace) {

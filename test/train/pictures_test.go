@@ -52,7 +52,7 @@ func TestPicturesShowTheScreens(t *testing.T) {
 	}
 }
 
-// The size of a cell of a picture, in pixels.
+// The size of a cell and the margin of a picture, in pixels.
 const (
 	cellWidth  = 8.4
 	cellHeight = 19
@@ -71,8 +71,8 @@ rect { fill: #0d1117; stroke: #3d444d } text { fill: #f0f6fc } .faint { fill: #9
 </style>
 `
 
-// picture returns a screen as an SVG image. Each run of cells with the same style is a text that begins at its cell, so
-// that the columns are aligned in any font.
+// picture returns a screen as an SVG image. Each sequence of cells with the same style is a text element that begins
+// at the position of its first cell, so that the columns are aligned in any font.
 func picture(drawn string, size screen.View) string {
 	cells := uv.NewScreenBuffer(size.Width, size.Height)
 	uv.NewStyledString(drawn).Draw(cells, cells.Bounds())

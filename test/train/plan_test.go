@@ -72,7 +72,7 @@ func workloadCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// examplesOfJobs returns the manifests of all examples with a job, by their names.
+// examplesOfJobs maps the name of each example with a job to its manifest.
 func examplesOfJobs() map[string]string {
 	manifests := map[string]string{}
 	for _, framework := range []string{"pytorch", "tensorflow", "deepspeed"} {
@@ -90,7 +90,8 @@ func examplesOfJobs() map[string]string {
 	return manifests
 }
 
-// changed returns an example after texts were replaced, such as "old", "new".
+// changed returns an example with changes. texts are pairs: a text of the example, whose first occurrence is
+// replaced, and its replacement.
 func changed(example string, texts ...string) string {
 	content, err := os.ReadFile(filepath.Join("../../examples", example))
 	if err != nil {
@@ -106,7 +107,8 @@ func changed(example string, texts ...string) string {
 }
 
 var _ = Describe("kubectl train plan", func() {
-	// The controllers delay the first status of a job. So all jobs are created before the first one is compared.
+	// The controllers delay the first status of a job. All jobs are created before the first one is compared, so that
+	// the specs wait only once for the delay.
 	Context("for the objects that the controllers create", Ordered, ContinueOnFailure, func() {
 		manifests := examplesOfJobs()
 		maps.Copy(manifests, map[string]string{
@@ -174,7 +176,8 @@ var _ = Describe("kubectl train plan", func() {
 			Body([]byte(manifest)).Do(ctx).Error()
 		Expect(rejected).To(HaveOccurred())
 		_, _, err = n.planOffline(ctx, manifest)
-		// The API server writes this before the message about rules that it has not checked, which are about no field.
+		// If a job is invalid, the API server adds a message about rules that it did not check. This message belongs to no
+		// field, so the API server writes this prefix before it. kubectl train plan leaves out the prefix.
 		unchecked := strings.ReplaceAll(rejected.Error(), "<nil>: Invalid value: null: ", "")
 		Expect(err).To(MatchError("standard input: " + unchecked))
 	},
@@ -209,7 +212,8 @@ var _ = Describe("kubectl train plan", func() {
 	)
 })
 
-// createJob creates the job in a manifest, which can contain other objects, and returns it as created.
+// createJob creates the job of a manifest, and returns it as the API server has stored it. createJob skips other
+// objects of the manifest.
 func (n namespace) createJob(ctx context.Context, manifest string) jobs.Job {
 	GinkgoHelper()
 	documents, err := preview.Read([]string{"-"}, false, strings.NewReader(manifest))
@@ -230,8 +234,8 @@ func (n namespace) createJob(ctx context.Context, manifest string) jobs.Job {
 	return jobs.Job{}
 }
 
-// planOffline runs kubectl train plan -o yaml for the installation of this suite, with a manifest as the standard
-// input. It cannot read the kubeconfig of the suite.
+// planOffline runs kubectl train plan -o yaml without a cluster. The manifest is the standard input. The flags name
+// the controller image of this suite.
 func (n namespace) planOffline(ctx context.Context, manifest string) (out, errOut string, err error) {
 	GinkgoHelper()
 	GinkgoT().Setenv("KUBECONFIG", filepath.Join(GinkgoT().TempDir(), "nowhere"))
@@ -311,7 +315,8 @@ func (n namespace) expectPlanned(ctx context.Context, job jobs.Job, planned []*u
 			To(Succeed(), "%s %s", want.GetKind(), want.GetName())
 		Expect(cmp.Diff(withoutServer(got, unknown), withoutServer(defaulted, unknown))).To(BeEmpty(),
 			"%s %s (-created +planned)", want.GetKind(), want.GetName())
-		// Pods are created in parallel. The status of an object that admits them was written later.
+		// Resource versions do not show the order in two cases: the controller creates pods in parallel, and the status of
+		// a PodGroup or Workload was written after the creation of the object.
 		if before != nil && before.GetKind() != got.GetKind() && before.GetKind() != "PodGroup" &&
 			before.GetKind() != "Workload" {
 			order, err := resourceversion.CompareResourceVersion(before.GetResourceVersion(), got.GetResourceVersion())
@@ -322,7 +327,8 @@ func (n namespace) expectPlanned(ctx context.Context, job jobs.Job, planned []*u
 	}
 }
 
-// withoutServer returns the content of an object without what the API server chooses, and with fixed random values.
+// withoutServer returns the content of an object without the fields that the API server sets, and with fixed texts in
+// place of random values.
 func withoutServer(object *unstructured.Unstructured, unknown *strings.Replacer) map[string]any {
 	GinkgoHelper()
 	object = object.DeepCopy()
@@ -382,7 +388,7 @@ func (n namespace) admitPodGroup(ctx context.Context, name string) {
 	}).Should(Succeed())
 }
 
-// admitWorkload admits a Workload as Kueue does for flavors without nodes, and returns its UID.
+// admitWorkload admits a Workload as Kueue does for flavors without node labels, and returns its UID.
 func (n namespace) admitWorkload(ctx context.Context, name string) types.UID {
 	GinkgoHelper()
 	workload := &unstructured.Unstructured{}

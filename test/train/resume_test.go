@@ -113,7 +113,7 @@ var _ = Describe("kubectl train resume", func() {
 	})
 })
 
-// paused creates a job, runs it once and pauses it.
+// paused creates a job, waits until it is Pending, and then pauses it.
 func (n namespace) paused(ctx context.Context, manifest string) {
 	GinkgoHelper()
 	name := n.create(ctx, manifest)
@@ -122,18 +122,19 @@ func (n namespace) paused(ctx context.Context, manifest string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// masterAndWorkers is the field replicaSpecs with a master and a worker of the same command line, and another type.
+// masterAndWorkers is the field replicaSpecs with a master and a worker that have the same command line, and a type
+// with another command line.
 const masterAndWorkers = `replicaSpecs: [
 	{type: data, template: {spec: {containers: [{name: main, image: training, args: [--serve]}]}}},
 	{type: master, template: {spec: {containers: [{name: log, image: log}, {name: pytorch, image: training, args: [a]}]}}},
 	{type: worker, template: {spec: {containers: [{name: main, image: training, args: [a]}]}}}]`
 
-// chiefAndWorkers is the field replicaSpecs with a chief and a worker of the same command line.
+// chiefAndWorkers is the field replicaSpecs with a chief and a worker that have the same command line.
 const chiefAndWorkers = `replicaSpecs: [
 	{type: chief, template: {spec: {containers: [{name: tensorflow, image: training, args: [a]}]}}},
 	{type: worker, template: {spec: {containers: [{name: tensorflow, image: training, args: [a]}]}}}]`
 
-// now calls a function that reads a state that no longer changes.
+// now calls read once, expects it to succeed and returns the value. Use it for a state that no longer changes.
 func now[T any](read func() (T, error)) T {
 	GinkgoHelper()
 	value, err := read()

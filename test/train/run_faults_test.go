@@ -12,7 +12,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/faults"
 )
 
-// The writes of kubectl train run with small code: it creates the job, creates the ConfigMap, and starts the job.
+// writesOfRun is the number of writes of kubectl train run with small code: it creates the job, creates the
+// ConfigMap, and starts the job.
 const writesOfRun = 3
 
 var _ = Describe("kubectl train run, at each write", func() {
@@ -21,7 +22,7 @@ var _ = Describe("kubectl train run, at each write", func() {
 			n := newNamespace(ctx)
 			_, _, err := n.train(ctx, n.through(at(write, faults.Fail), n.digits("--detach"))...)
 			Expect(err).To(MatchError(ContainSubstring("the proxy has a fault")))
-			if write == 1 { // the API server could still handle the request
+			if write == 1 { // the command must expect that the API server still creates the job
 				Expect(err).To(MatchError(ContainSubstring(
 					"ptjob/digits in namespace " + string(n) + " does not exist now. If the API server")))
 			}
@@ -123,7 +124,7 @@ func at(write int, fault faults.Fault) *faults.Proxy {
 	}}
 }
 
-// through starts a proxy, and returns the arguments of a command that goes through it.
+// through starts a proxy, and returns the arguments of a command that sends its requests through the proxy.
 func (namespace) through(proxy *faults.Proxy, args []string) []string {
 	GinkgoHelper()
 	proxy.Start(GinkgoTB(), config)

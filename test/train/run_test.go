@@ -260,7 +260,7 @@ var _ = Describe("kubectl train run", func() {
 		It("leaves nothing if the upload fails", func(ctx context.Context) {
 			n := newNamespace(ctx)
 			uploading := n.start(ctx, n.large()...)
-			n.run(ctx, "digits-upload") // on no node, so nobody can run commands in it
+			n.run(ctx, "digits-upload") // the pod has no node, so no command can run in it
 			Eventually(uploading.ended).Should(Receive(MatchError(And(HavePrefix("the upload has failed: "),
 				HaveSuffix("Nothing is left: the job is deleted with everything that it owns")))))
 			n.collectGarbage(ctx)
@@ -283,7 +283,7 @@ func (n namespace) digits(flags ...string) []string {
 	return n.code(map[string]string{"train.py": "print()\n", "models/net.py": "pass\n"}, flags...)
 }
 
-// requireGroup makes the API server refuse pods of the namespace whose volumes have another group.
+// requireGroup makes the API server reject new pods of the namespace whose fsGroup is not the given group.
 func (n namespace) requireGroup(ctx context.Context, group int64) {
 	GinkgoHelper()
 	name := metav1.ObjectMeta{Name: "group-of-" + string(n)}
@@ -358,7 +358,7 @@ func kindsOfObjects() []client.ObjectList {
 	return lists
 }
 
-// each calls a function with each object of the namespace that a command can have created.
+// each calls see with each object of the namespace that a command can have created.
 func (n namespace) each(ctx context.Context, see func(kind string, object client.Object)) {
 	GinkgoHelper()
 	for _, list := range kindsOfObjects() {
@@ -392,7 +392,8 @@ func (n namespace) collectGarbage(ctx context.Context) {
 				continue
 			}
 			Expect(client.IgnoreNotFound(api.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
-			// No controller removes the finalizer of claims that are in use.
+			// A claim has a finalizer that protects it while it is in use. The tests do not run the controller that removes
+			// this finalizer, so this patch removes it.
 			noFinalizers := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"finalizers": null}}`))
 			Expect(client.IgnoreNotFound(api.Patch(ctx, object, noFinalizers))).To(Succeed())
 		}

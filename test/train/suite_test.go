@@ -111,14 +111,14 @@ func newNamespace(ctx context.Context) namespace {
 	return namespace(object.Name)
 }
 
-// train runs kubectl train in the namespace and returns what it prints to stdout and to stderr.
+// train runs kubectl train in the namespace, and returns the output on stdout and the output on stderr.
 func (n namespace) train(ctx context.Context, args ...string) (out, errOut string, err error) {
 	var stdout, stderr bytes.Buffer
 	err = n.trainWith(ctx, &stdout, &stderr, args...)
 	return stdout.String(), stderr.String(), err
 }
 
-// trainWith is train with streams.
+// trainWith is like train, and writes the output to the given streams.
 func (n namespace) trainWith(ctx context.Context, out, errOut io.Writer, args ...string) error {
 	cmd := command.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
 	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--namespace", string(n)}, args...))
@@ -146,7 +146,7 @@ func (n namespace) object(manifest string) client.Object {
 	return object
 }
 
-// run gives every pod a node and runs its containers, until the pods with the given names run.
+// run waits until each of the pods exists, and marks it as running.
 func (n namespace) run(ctx context.Context, pods ...string) {
 	GinkgoHelper()
 	for _, name := range pods {
@@ -154,7 +154,7 @@ func (n namespace) run(ctx context.Context, pods ...string) {
 	}
 }
 
-// startContainers writes into the status of a pod that its containers run.
+// startContainers marks a pod and its containers as running in the status of the pod.
 func startContainers(status *corev1.PodStatus, containers []corev1.Container) {
 	status.Phase = corev1.PodRunning
 	status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -176,7 +176,7 @@ func (n namespace) exit(ctx context.Context, pod string, code int32, message str
 	})
 }
 
-// endContainers writes into the status of a pod that its containers have ended.
+// endContainers marks a pod and its containers as ended in the status of the pod.
 func endContainers(status *corev1.PodStatus, containers []corev1.Container, code int32, message string) {
 	status.Phase = corev1.PodSucceeded
 	reason := "Completed"
@@ -193,7 +193,7 @@ func endContainers(status *corev1.PodStatus, containers []corev1.Container, code
 	}
 }
 
-// changePod changes the status of a pod as the kubelet can, once the pod exists.
+// changePod waits until a pod exists, and then changes its status as the kubelet would.
 func (n namespace) changePod(
 	ctx context.Context, name string, change func(*corev1.PodStatus, []corev1.Container),
 ) {

@@ -241,7 +241,7 @@ func (n namespace) terminal(ctx context.Context, width, height int, args ...stri
 		emulator: vt.NewSafeEmulator(width, height), width: width, height: height,
 		used: func() time.Duration { return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() },
 	}
-	go func() { _, _ = io.Copy(file, t.emulator) }() // the answers to queries of the program
+	go func() { _, _ = io.Copy(file, t.emulator) }() // the emulator answers queries of the program
 	go func() {
 		_, _ = io.Copy(t, file) // fails when the program has closed the terminal
 		_ = cmd.Wait()
@@ -290,7 +290,7 @@ func (t *terminal) Screen() string {
 	return masked(strings.Join(lines, "\n"), string(t.namespace))
 }
 
-// masked replaces what differs in each run.
+// masked replaces the parts of a text that differ in each run: the namespace, durations and the clock.
 func masked(text, namespace string) string {
 	text = strings.ReplaceAll(text, namespace, "NAMESPACE")
 	text = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `).ReplaceAllString(text, "CLOCK ")
@@ -316,7 +316,7 @@ func (t *terminal) Resize(width, height int) {
 	Expect(pty.Setsize(t.file, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})).To(Succeed())
 }
 
-// connection passes connections to the API server, and can break.
+// connection is a proxy for TCP connections to the API server. Tests can break and repair it.
 type connection struct {
 	address, server string
 
@@ -325,7 +325,7 @@ type connection struct {
 	open     []net.Conn
 }
 
-// newConnection returns a connection that works.
+// newConnection returns a connection that is not broken.
 func newConnection(ctx context.Context) *connection {
 	GinkgoHelper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -342,7 +342,7 @@ func newConnection(ctx context.Context) *connection {
 // Addr returns the address that a client connects to.
 func (c *connection) Addr() string { return c.address }
 
-// Repair makes the connection work.
+// Repair makes the proxy accept connections.
 func (c *connection) Repair() {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", c.address)

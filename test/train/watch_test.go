@@ -254,7 +254,8 @@ var _ = Describe("kubectl train watch", func() {
 	)
 })
 
-// restarts returns the manifest of a PyTorchTrainingJob with two replicas that restart after a failure.
+// restarts returns the manifest of a PyTorchTrainingJob with two replicas that restart after a failure. limit is its
+// backoffLimit.
 func restarts(name string, limit int) string {
 	return fmt.Sprintf(`{apiVersion: batch.tensorstack.dev/v1beta1, kind: PyTorchTrainingJob, metadata: {name: %s}, spec: {
   runPolicy: {backoffLimit: %d},
@@ -279,7 +280,7 @@ func (n namespace) podGroup(ctx context.Context, name string) *schedulerv1beta1.
 	return group
 }
 
-// watched is a command that runs, and what it has printed so far.
+// watched is a running command and its output so far.
 type watched struct {
 	// Ended receives the error of the command.
 	Ended chan error
@@ -295,7 +296,7 @@ func (w *watched) Write(text []byte) (int, error) {
 	return w.text.Write(text)
 }
 
-// Text returns what the command has printed to stdout.
+// Text returns the output of the command on stdout so far.
 func (w *watched) Text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +312,7 @@ func (n namespace) watch(ctx context.Context, args ...string) *watched {
 	return w
 }
 
-// runNew runs pods of an attempt, once they exist.
+// runNew waits until the label of each pod has the number of the attempt, and then marks the pods as running.
 func (n namespace) runNew(ctx context.Context, attempt string, pods ...string) {
 	GinkgoHelper()
 	for _, name := range pods {

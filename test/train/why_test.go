@@ -93,7 +93,7 @@ Read more: docs/troubleshooting.md#pending
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "gpus", Namespace: string(n)}}
 		quota.Spec.Hard = corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("8")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
-		// The controller-manager, which is not part of this test, counts what is in use.
+		// In a cluster, the kube-controller-manager would write the usage into the status.
 		quota.Status.Hard = quota.Spec.Hard
 		quota.Status.Used = corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("6")}
 		Expect(api.Status().Update(ctx, quota)).To(Succeed())
@@ -402,7 +402,8 @@ Read more: docs/troubleshooting.md#a-job-in-a-queue
 	})
 })
 
-// job returns the manifest of a PyTorchTrainingJob with two replicas, and with more fields of its spec.
+// job returns the manifest of a PyTorchTrainingJob with two replicas. spec has additional fields of its spec, and
+// container is the container of the template.
 func job(name, spec, container string) string {
 	return fmt.Sprintf("{apiVersion: batch.tensorstack.dev/v1beta1, kind: PyTorchTrainingJob, metadata: {name: %s}, "+
 		"spec: {%s replicaSpecs: [{type: worker, replicas: 2, restartPolicy: OnFailure, template: {spec: {containers: "+
@@ -410,12 +411,12 @@ func job(name, spec, container string) string {
 		name, spec, container)
 }
 
-// container returns the container of a training, with more fields.
+// container returns the container of a training, with additional fields.
 func container(fields string) string {
 	return "{name: main, image: 'ghcr.io/vision/training:2'" + fields + "}"
 }
 
-// waits makes the main container of a pod wait for a reason.
+// waits marks the main container of a pod as waiting, with a reason and a message.
 func (n namespace) waits(ctx context.Context, pod, reason, message string) {
 	GinkgoHelper()
 	n.changePod(ctx, pod, func(status *corev1.PodStatus, containers []corev1.Container) {
@@ -427,7 +428,7 @@ func (n namespace) waits(ctx context.Context, pod, reason, message string) {
 	})
 }
 
-// changeRunning changes the status of a job once the job runs.
+// changeRunning waits until a job runs, and then changes its status.
 func (n namespace) changeRunning(ctx context.Context, name string, change func(*batchv1beta1.JobStatus)) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
@@ -451,15 +452,15 @@ func (n namespace) allow(ctx context.Context, user string, rules ...rbacv1.Polic
 	})).To(Succeed())
 }
 
-// explains expects kubectl train why to print a text about a job within some time. The text has the paragraph in one
-// line, 0s for all ages, and no flags that select the cluster and the namespace.
+// explains waits until kubectl train why prints a text about a job. In this text, the first paragraph is one line,
+// all ages are 0s, the namespace is NAMESPACE, and commands have no flags that select the cluster and the namespace.
 func (n namespace) explains(ctx context.Context, name, text string, flags ...string) {
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) { return n.why(ctx, append([]string{name}, flags...)...) }).
 		Should(Equal(strings.TrimPrefix(text, "\n")))
 }
 
-// fitNowhere sets the condition of pods that a scheduler cannot place.
+// fitNowhere marks pods as unschedulable with a message, as a scheduler does.
 func (n namespace) fitNowhere(ctx context.Context, message string, pods ...string) {
 	GinkgoHelper()
 	for _, pod := range pods {
@@ -475,7 +476,7 @@ func (n namespace) fitNowhere(ctx context.Context, message string, pods ...strin
 // ages matches durations as kubectl prints them.
 var ages = regexp.MustCompile(`\b(\d+[smhd])+\b`)
 
-// why runs kubectl train why, and returns the text as explains compares it.
+// why runs kubectl train why, and returns the text in the form that explains describes.
 func (n namespace) why(ctx context.Context, args ...string) (string, error) {
 	out, errOut, err := n.train(ctx, append([]string{"why"}, args...)...)
 	if errOut != "" {

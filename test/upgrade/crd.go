@@ -12,8 +12,8 @@ import (
 )
 
 // Broken lists the changes of a CRD that break users of the previous version: names and versions that are gone, and
-// fields whose values the new version rejects, drops or defaults differently. CEL rules are not compared, because their
-// text does not show which objects they reject. The tests with stored objects cover them.
+// fields whose values the new version rejects, drops or defaults differently. CEL rules are not compared, because
+// their text does not show which objects they reject. The tests with stored objects cover these rules.
 func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var broken []string
 	changed := func(what string, before, after any) {
@@ -60,8 +60,8 @@ func subresources(version apiextensionsv1.CustomResourceDefinitionVersion) strin
 	return strings.Join(found, ", ")
 }
 
-// brokenSchema lists the values that the previous schema accepts and the new one rejects or drops, and the defaults
-// that differ.
+// brokenSchema lists the differences between two schemas that break users: values that the previous schema accepts
+// and the new schema rejects or drops, and defaults that differ.
 func brokenSchema(path string, before, after *apiextensionsv1.JSONSchemaProps) []string {
 	var broken []string
 	report := func(format string, args ...any) {
@@ -173,8 +173,8 @@ func values(schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchema
 	return schema.AdditionalProperties.Schema
 }
 
-// tightened reports a limit that is new or tighter than before. The direction is 1 for a lower limit and -1 for an
-// upper limit. It returns "" if the limit is not tighter.
+// tightened returns a text about a limit that is new or tighter than before, or "" if the limit is not tighter. The
+// direction is 1 for a lower limit and -1 for an upper limit.
 func tightened[N int64 | float64](name string, before, after *N, direction N) string {
 	switch {
 	case after == nil:
@@ -202,7 +202,7 @@ func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return schema.Type
 }
 
-// missing reports the names that are in the list before and not in the list after.
+// missing returns a text about each name that is in the list before and not in the list after.
 func missing(what string, before, after []string) []string {
 	var lost []string
 	for _, name := range before {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// valid is a CRD. Each case changes one line of it.
+// valid is a CRD. Each case replaces one text in it.
 const valid = `
 spec:
   group: tests.tensorstack.dev
@@ -140,9 +140,10 @@ func TestBrokenFindsIncompatibleChanges(t *testing.T) {
 	}
 }
 
-// accepted matches the findings that are allowed, by previous version. No release had lists, maps and strings without
-// limits, or let a container restart its whole pod. If a new default equals the value that Go writes for an unset
-// field, it changes no pod.
+// accepted maps the revision of the previous version to a pattern. The test ignores the findings that match the
+// pattern, because these changes break no user. No release had lists, maps or strings without limits, and no release
+// let a container restart its whole pod. Each new default equals the value that Go writes for an unset field, so it
+// changes no pod.
 var accepted = map[string]*regexp.Regexp{
 	"907c086c3fee1baa560830c993ef5245989ad060": regexp.MustCompile(
 		` has a new max(Items|Length|Properties)$|\.restartPolicyRules\[\]\.action accepts only some values now$` +

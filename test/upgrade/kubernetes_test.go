@@ -45,14 +45,16 @@ func TestInstallsOnThisKubernetes(t *testing.T) {
 		})
 	}
 
-	// The installations have created their namespaces and APIs. Users create the remaining namespaces.
+	// The installations above have created their namespaces and APIs. The folders below also need namespaces that users
+	// create.
 	for _, namespace := range []string{"team-a", "monitoring", "volcano-system"} {
 		s.kubectl(t, "create", "namespace", namespace)
 	}
 	for _, tc := range []struct {
 		folder        string
 		needsPolicies bool
-		// without is the kind of the Prometheus operator in the folder. Its API is not installed.
+		// without is a kind of the Prometheus operator. The folder has an object of this kind, but the API of the kind is
+		// not installed. Empty means that the APIs of all kinds are installed.
 		without string
 	}{
 		{folder: "deploy/all", needsPolicies: true},

@@ -16,9 +16,9 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved installs and removes the CRDs and the controller, which
-// includes the policies, in several orders. After each step, a tenant can create and change pods of a PodGroup. Before
-// Kubernetes 1.36, no policy reads a PodGroup.
+// TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved installs and removes the CRDs and the controller,
+// which includes the policies, in several orders. After each step, a tenant can create and change pods of a PodGroup.
+// The test skips versions of Kubernetes before 1.36: the policies for these versions do not read PodGroups.
 func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T) {
 	t.Parallel()
 	type step struct{ command, part string }
@@ -91,7 +91,7 @@ func podOfGroup() *corev1.Pod {
 	}
 }
 
-// awaitGate waits until a new pod of a PodGroup gets a scheduling gate, or no longer gets one.
+// awaitGate waits until new pods of a PodGroup get a scheduling gate if want is true, or get none if want is false.
 func awaitGate(t *testing.T, tenant client.Client, want bool) {
 	t.Helper()
 	var lastErr error

@@ -18,9 +18,9 @@ import (
 // $WITHOUT_HISTORY allows this.
 var ErrSkipped = errors.New("skipped because of $WITHOUT_HISTORY")
 
-// WritePrevious writes the source of the previous version into a folder and returns its name, upgradesFrom in
-// versions.yaml. If the repository is a shallow clone without this version, WritePrevious fetches it from the origin.
-// If the fetch fails and $WITHOUT_HISTORY is set, it returns an ErrSkipped.
+// WritePrevious writes the source of the previous version into a folder. It returns the name of this version, which
+// is upgradesFrom in versions.yaml. If the repository is a shallow clone without this version, WritePrevious fetches
+// the version from the origin. If the fetch fails and $WITHOUT_HISTORY is set, the error is an ErrSkipped.
 func WritePrevious(ctx context.Context, repo, folder string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(repo, "versions.yaml"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestWithoutThePreviousVersion writes the previous version from a repository without history. The user must not
-// mistake tests that have not run for tests that have passed.
+// TestWithoutThePreviousVersion calls WritePrevious in a repository without history. The error must show the problem,
+// so that users do not mistake tests that have not run for tests that have passed.
 func TestWithoutThePreviousVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		withoutHistory string

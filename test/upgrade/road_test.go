@@ -99,8 +99,8 @@ kubectl get crd -o name | grep tensorstack.dev | xargs -I CRD kubectl patch CRD 
 	r.checkObjects(t, newVersion)
 	r.checkStoredVersions(t, newVersion)
 
-	// A manager removes a field by applying a manifest without it. This fails if the object has fields of a manager in a
-	// version that is removed.
+	// A manager removes a field by applying a manifest without the field. The API server rejects this if the
+	// metadata.managedFields of the object name a version that the CRD no longer has.
 	for _, name := range []string{"moved", "left"} {
 		r.applyFields(t, name, newVersion, "cleanUpPolicy: All")
 		if got := r.backoffLimit(t, name); got != batchv1beta1.DefaultBackoffLimit {
@@ -117,12 +117,12 @@ kubectl get crd -o name | grep tensorstack.dev | xargs -I CRD kubectl patch CRD 
 type road struct {
 	*apiServer
 	crds []*apiextensionsv1.CustomResourceDefinition
-	// want are the objects by their kind in v1beta1.
+	// want maps each kind in v1beta1 to its objects.
 	want map[schema.GroupVersionKind][]unstructured.Unstructured
 }
 
-// newRoad starts an API server with the CRDs, the examples and an object that a job owns. The objects have all fields
-// of the status.
+// newRoad starts an API server with the CRDs, the examples and an object that a job owns. The status of each object
+// has all fields.
 func newRoad(t *testing.T) *road {
 	t.Helper()
 	r := &road{apiServer: startAPIServer(t), want: map[schema.GroupVersionKind][]unstructured.Unstructured{}}
@@ -161,8 +161,9 @@ func jobKind(version string) schema.GroupVersionKind {
 
 type crdVersion = apiextensionsv1.CustomResourceDefinitionVersion
 
-// storing returns the versions of a CRD that serves both versions and stores the given one. v1beta1 has no
-// descriptions, because the CRD would be too large for kubectl apply with all of them.
+// storing returns a function that turns the only version of a CRD into two: v1 and v1beta1. The CRD serves both
+// versions and stores the given one. v1beta1 has no descriptions: with the descriptions of both versions, the CRD
+// would be too large for kubectl apply.
 func storing(version string) func(crdVersion) []crdVersion {
 	return func(v crdVersion) []crdVersion {
 		old, next := *v.DeepCopy(), *v.DeepCopy()
@@ -180,7 +181,7 @@ func withdrawn(v crdVersion) []crdVersion {
 	return versions
 }
 
-// only returns the versions of a CRD that has only the given one.
+// only returns a function that renames the only version of a CRD to the given version.
 func only(version string) func(crdVersion) []crdVersion {
 	return func(v crdVersion) []crdVersion {
 		v.Name = version
@@ -202,7 +203,8 @@ func withoutDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// step applies the CRDs with other versions, and waits until the API server serves and stores them.
+// step applies the CRDs with the versions that the function returns. It waits until the API server serves these
+// versions and uses the new storage version.
 func (r *road) step(t *testing.T, what string, versions func(crdVersion) []crdVersion) {
 	t.Helper()
 	t.Log(what)
@@ -231,7 +233,7 @@ func (r *road) step(t *testing.T, what string, versions func(crdVersion) []crdVe
 	}
 }
 
-// served returns the storage version hashes of the served resources, by their version and name.
+// served maps the version and the name of each served resource to the hash of its storage version.
 func (r *road) served(t *testing.T) map[string]string {
 	t.Helper()
 	api, err := discovery.NewDiscoveryClientForConfig(r.config)
@@ -255,7 +257,8 @@ func (r *road) served(t *testing.T) map[string]string {
 	return served
 }
 
-// apply applies the CRDs with the given versions, as kubectl apply does with the manifests of a release.
+// apply applies the CRDs with the versions that the function returns. It uses kubectl apply, as users do with the
+// manifests of a release.
 func (r *road) apply(t *testing.T, versions func(crdVersion) []crdVersion) error {
 	t.Helper()
 	var manifests []byte
@@ -276,7 +279,7 @@ func (r *road) apply(t *testing.T, versions func(crdVersion) []crdVersion) error
 	return r.try(t, "apply", "-f", file)
 }
 
-// eachObject calls a function with each object, as it is read in a version.
+// eachObject reads each object in a version, and calls visit with the result and with the object that r.want has.
 func (r *road) eachObject(t *testing.T, version string, visit func(got, want *unstructured.Unstructured)) {
 	t.Helper()
 	for gvk, objects := range r.want {
@@ -291,7 +294,7 @@ func (r *road) eachObject(t *testing.T, version string, visit func(got, want *un
 	}
 }
 
-// checkObjects checks that the objects are the same in each of the versions.
+// checkObjects checks that the spec and the status of all objects of r.want are unchanged in each of the versions.
 func (r *road) checkObjects(t *testing.T, versions ...string) {
 	t.Helper()
 	for _, version := range versions {
@@ -303,8 +306,8 @@ func (r *road) checkObjects(t *testing.T, versions ...string) {
 	}
 }
 
-// writeObjects writes the metadata and the status of each object, as it is read in a version. Validation is strict, so
-// that a field that the API server would drop is an error.
+// writeObjects reads each object in a version, and writes its metadata and its status in the same version. Validation
+// is strict, so that a field that the API server would drop is an error.
 func (r *road) writeObjects(t *testing.T, version string) {
 	t.Helper()
 	r.eachObject(t, version, func(got, _ *unstructured.Unstructured) {
@@ -318,7 +321,7 @@ func (r *road) writeObjects(t *testing.T, version string) {
 	})
 }
 
-// rewrite writes each object again, and moves its field managers and its owners to v1.
+// rewrite writes each object again, and changes the version of its field managers and its owners to v1.
 func (r *road) rewrite(t *testing.T) {
 	t.Helper()
 	r.shell(t, `
@@ -338,7 +341,7 @@ func (r *road) resourceVersions(t *testing.T) map[string]string {
 	return versions
 }
 
-// checkStoredVersions checks in which versions objects might be stored, as each CRD reports it.
+// checkStoredVersions checks the versions in which objects might be stored, as the status of each CRD lists them.
 func (r *road) checkStoredVersions(t *testing.T, want ...string) {
 	t.Helper()
 	for _, crd := range r.crds {
@@ -352,7 +355,7 @@ func (r *road) checkStoredVersions(t *testing.T, want ...string) {
 	}
 }
 
-// applyFields applies a job with server-side apply, as the field manager of the same name.
+// applyFields applies a job with server-side apply, as a field manager that has the name of the job.
 func (r *road) applyFields(t *testing.T, name, version, runPolicy string) {
 	t.Helper()
 	if err := r.tryApplyFields(t, name, version, runPolicy); err != nil {
@@ -391,7 +394,7 @@ func (r *road) backoffLimit(t *testing.T, name string) int32 {
 	return int32(limit)
 }
 
-// shell runs commands of the document and returns their output.
+// shell runs commands of docs/upgrading.md and returns their output.
 func (r *road) shell(t *testing.T, commands string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", commands)

@@ -49,8 +49,8 @@ func previous(t *testing.T) (folder, revision string) {
 }
 
 // TestStoredObjectsSurvive checks that the objects of the previous version are unchanged after an upgrade and can be
-// written again, with untyped clients and with the types of this version. The objects are the examples of the previous
-// version with all fields of the status.
+// written again, with untyped clients and with the types of this version. The objects are the examples of the
+// previous version and objects of testdata. Their status has all fields.
 func TestStoredObjectsSurvive(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -148,7 +148,7 @@ kubectl get training -A -o yaml | sed '/^ *resourceVersion:/d' |
 	}
 }
 
-// apiServer is an API server on which both versions are installed.
+// apiServer is an API server on which the tests install CRDs.
 type apiServer struct {
 	config     *rest.Config
 	client     client.Client
@@ -309,8 +309,8 @@ func value(schema *apiextensionsv1.JSONSchemaProps, variant int) any {
 	}
 }
 
-// content returns the spec and the status of an object without empty values. For all fields of this API, an empty value
-// means the same as an unset field.
+// content returns the spec and the status of an object without nulls and empty maps. For all fields of this API, a
+// null or an empty map means the same as an unset field.
 func content(object *unstructured.Unstructured) map[string]any {
 	return map[string]any{"spec": pruned(object.Object["spec"]), "status": pruned(object.Object["status"])}
 }

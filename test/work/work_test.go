@@ -37,7 +37,8 @@ func TestTheWorkForAListGrowsWithItsLength(t *testing.T) {
 	}
 }
 
-// The controllers do all their work for the objects whose lists grow, and not only until they find an error.
+// TestTheSmallObjectsAreValid checks that the controllers find no error in the objects whose lists grow. After an
+// error, they would skip a part of their work.
 func TestTheSmallObjectsAreValid(t *testing.T) {
 	t.Parallel()
 	subjects, err := work.Subjects(root)
@@ -51,10 +52,12 @@ func TestTheSmallObjectsAreValid(t *testing.T) {
 	}
 }
 
-// The first test finds work that grows with the square of the length.
+// TestASearchForEachItemGrowsFaster adds a bug to the tensorboard-controller, with which its work grows with the
+// square of the length of a list. The measured growth must then exceed the limit of
+// TestTheWorkForAListGrowsWithItsLength.
 func TestASearchForEachItemGrowsFaster(t *testing.T) {
 	isAskedFor(t)
-	folder := t.TempDir() // go build -cover ignores overlays
+	folder := t.TempDir() // for a copy of the source, because go build -cover ignores overlays
 	tree.Copy(t, root, folder)
 	for _, m := range mutant.Below(t, filepath.Join(folder, "tensorboard")).Attacks {
 		if m.Bug == "the number of a run is searched from the start" {
@@ -70,7 +73,8 @@ func TestASearchForEachItemGrowsFaster(t *testing.T) {
 	}
 }
 
-// isAskedFor skips a test unless it was asked for, because it takes about a minute.
+// isAskedFor skips the test unless $WORK is set, as make work does. The tests that call isAskedFor take about a
+// minute.
 func isAskedFor(t *testing.T) {
 	t.Helper()
 	if os.Getenv("WORK") == "" {
@@ -84,12 +88,13 @@ type count struct {
 	operations float64
 }
 
-// growthOf returns the growth of the counts of a series.
+// growthOf returns the growth of the operations in the three cases of a series (see work.Growth).
 func growthOf(series []count) float64 {
 	return work.Growth([3]float64{series[0].operations, series[1].operations, series[2].operations})
 }
 
-// build builds the command work of a repository, which counts the operations in the code of the controllers.
+// build builds the command test/cmd/work of a repository. The binary counts the operations in the code of the
+// controllers.
 func build(t *testing.T, repository string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "work")
@@ -102,7 +107,7 @@ func build(t *testing.T, repository string) string {
 	return binary
 }
 
-// measure returns the counts of the cases that begin with the given text.
+// measure returns the counts of the cases whose description begins with the given text.
 func measure(t *testing.T, binary, only string) []count {
 	t.Helper()
 	folder, covdata := t.TempDir(), filepath.Join(t.TempDir(), "covdata")
@@ -124,7 +129,8 @@ func measure(t *testing.T, binary, only string) []count {
 	return counts
 }
 
-// sum returns the sum of the counters in a folder, and deletes the folder: the profiles of all cases take 600 MB.
+// sum returns the number of operations that the counters in a folder show. It deletes the folder, because the
+// profiles of all cases take 600 MB.
 func sum(covdata, folder string) (float64, error) {
 	profile := filepath.Join(folder, "profile")
 	if message, err := exec.Command(covdata, "textfmt", "-i="+folder, "-o="+profile).CombinedOutput(); err != nil {
@@ -140,7 +146,8 @@ func sum(covdata, folder string) (float64, error) {
 	total := 0.0
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
 		fields := strings.Fields(lines.Text()) // position, number of statements, count
-		// The size of an object is measured once more if the object is large, so the work has a step there.
+		// Controllers measure the size of a large object one more time than the size of a small object. This additional
+		// work does not grow with the length of a list, so the operations of memsize do not count.
 		if len(fields) != 3 || strings.HasPrefix(fields[0], "tensorstack.dev/jobs/common/memsize/") {
 			continue
 		}

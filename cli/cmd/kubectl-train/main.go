@@ -1,4 +1,4 @@
-// Kubectl-train is a kubectl plugin for the people who train.
+// Kubectl-train is a kubectl plugin for people who train models.
 package main
 
 import "tensorstack.dev/jobs/cli/command"

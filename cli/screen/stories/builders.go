@@ -15,7 +15,7 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// before returns a time before Now.
+// before returns the time that was the given duration before Now.
 func before(d time.Duration) *metav1.Time { return new(metav1.NewTime(Now.Add(-d))) }
 
 // job returns a snapshot of a PyTorchTrainingJob with replicas of one type.
@@ -47,12 +47,12 @@ func pytorch(s *screen.Snapshot) *pytorchv1beta1.PyTorchTrainingJob {
 	return s.Job.Job.(*pytorchv1beta1.PyTorchTrainingJob) //nolint:forcetypeassert // job makes the snapshot
 }
 
-// schedule makes a job one that a Queue schedules.
+// schedule puts the job into a Queue.
 func schedule(s *screen.Snapshot, queue string) {
 	pytorch(s).Spec.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: queue}}
 }
 
-// condition sets a condition of the job.
+// condition adds a condition to the status of the job.
 func condition(s *screen.Snapshot, conditionType string, status metav1.ConditionStatus, reason, message string,
 	since time.Duration,
 ) {
@@ -61,8 +61,8 @@ func condition(s *screen.Snapshot, conditionType string, status metav1.Condition
 	})
 }
 
-// replicas adds replicas of a type, with a pod for each replica that is not being created. phase returns the phase of
-// the replica with an index. Replicas that have started are on nodes of eight.
+// replicas adds n replicas of a type. The function phase returns the phase of the replica with the given index. Each
+// replica has a pod on a node of its own, unless its phase is Creating or Deleted.
 func replicas(s *screen.Snapshot, replicaType string, n int, phase func(index int) batchv1beta1.ReplicaPhase) {
 	task := batchv1beta1.TaskStatus{Type: replicaType}
 	for i := range n {
@@ -94,7 +94,7 @@ func replicas(s *screen.Snapshot, replicaType string, n int, phase func(index in
 	s.Job.JobStatus().Ready = fmt.Sprintf("%d/%d", ready, n)
 }
 
-// all returns the same phase for all replicas.
+// all returns a function that returns the same phase for each index.
 func all(phase batchv1beta1.ReplicaPhase) func(int) batchv1beta1.ReplicaPhase {
 	return func(int) batchv1beta1.ReplicaPhase { return phase }
 }

@@ -13,9 +13,9 @@ var Now = time.Date(2026, time.November, 26, 17, 24, 5, 0, time.UTC)
 
 // Story is a job in a typical situation.
 type Story struct {
-	// Name is the name of the files of the story.
+	// Name is the beginning of the names of the story's files.
 	Name string
-	// Snapshot is what is known of the job.
+	// Snapshot is the snapshot of the job.
 	Snapshot screen.Snapshot
 }
 
@@ -41,7 +41,7 @@ func All() []Story {
 	}
 }
 
-// Jobs returns the jobs of a namespace.
+// Jobs returns the jobs of some stories, as the jobs of one namespace.
 func Jobs() screen.Jobs {
 	names := []struct {
 		name  string

@@ -34,12 +34,12 @@ const (
 	AllowedTTL = time.Minute
 	// RefusedTTL is how long the filter remembers that a token was refused.
 	RefusedTTL = 10 * time.Second
-	// MaxAnswers is how many allowed tokens a filter remembers. It remembers the same number of refused tokens.
+	// MaxAnswers is the maximum number of allowed tokens that a filter remembers. Refused tokens have the same maximum.
 	MaxAnswers = 256
-	// Timeout is how long a request may wait for its turn and for the review of its token.
+	// Timeout is the maximum time for a request to wait for its turn and for the review of its token.
 	Timeout = 5 * time.Second
-	// Rate is the average number of reviews per second. A review is one request to the API server, and a second one if
-	// the token is valid.
+	// Rate is the average number of reviews per second. A review sends one request to the API server, and a second one
+	// if the token is valid.
 	Rate = 5
 	// Burst is how many reviews can follow each other without delay after a time without reviews.
 	Burst = 5
@@ -93,9 +93,9 @@ func newFilter(
 	}
 }
 
-// Protect returns a handler that calls the given handler only for peers that are allowed. Other peers get status 401 if
-// the token is missing or not valid, 403 if the user of the token has no access to the path, and 503 if the API server
-// did not answer in time.
+// Protect returns a handler that calls the given handler only for peers that are allowed. Other peers get status 401
+// if the token is missing or not valid, 403 if the user of the token has no access to the path, and 503 if the API
+// server did not review the token in time or returned an error.
 func (f *Filter) Protect(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		status := f.statusOf(request)
@@ -131,12 +131,12 @@ func (f *Filter) statusOf(request *http.Request) int {
 	case <-ctx.Done():
 		return http.StatusServiceUnavailable
 	}
-	if status, ok := f.remembered(hash); ok { // another request reviewed the same token
+	if status, ok := f.remembered(hash); ok { // while this request waited, another one reviewed the same token
 		return status
 	}
 	status, err := f.review(ctx, token)
 	if err != nil {
-		if request.Context().Err() == nil { // the peer still waits for an answer
+		if request.Context().Err() == nil { // the peer still waits for the response
 			f.report(err, token)
 		}
 		return http.StatusServiceUnavailable
@@ -193,8 +193,8 @@ func (f *Filter) review(ctx context.Context, token string) (int, error) {
 	return http.StatusOK, nil
 }
 
-// report logs an error, unless the previous error was the same, because peers can cause any number of errors. It
-// removes the token, which an error of the API server can contain.
+// report logs an error without the token, which an error of the API server can contain. If consecutive reviews fail
+// with the same error, it logs the error only once, because peers can cause any number of errors.
 func (f *Filter) report(err error, token string) {
 	text := strings.ReplaceAll(err.Error(), token, "(token)")
 	if text == f.reported {
@@ -204,7 +204,8 @@ func (f *Filter) report(err error, token string) {
 	f.logger.Error(errors.New(text), "Failed to review a token; the peer is refused")
 }
 
-// remembered returns the answer to a token, if it was reviewed recently.
+// remembered returns the status for the token with the given hash. If ok is false, the filter does not remember the
+// token.
 func (f *Filter) remembered(hash key) (status int, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -256,7 +257,7 @@ func (a *answers) add(hash key, status int, now time.Time) {
 	a.of[hash] = answer{status, now.Add(a.ttl)}
 }
 
-// oldest returns the token whose answer expires first.
+// oldest returns the hash of the token whose answer expires first.
 func (a *answers) oldest() key {
 	var first key
 	var expires time.Time

@@ -66,10 +66,11 @@ func ForeignGroup(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
 // DeletingGroup sets the deletion timestamp of the group.
 func DeletingGroup(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
-// ElasticGroup makes the group the group of an elastic job.
+// ElasticGroup changes the role of the group as for an elastic job: the role needs only the leader.
 func ElasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
 
-// Gated marks a pod as held back by a scheduling gate.
+// Gated marks a pod as gated. It must be applied after Unschedulable, because it changes the reason of the last
+// condition of the pod.
 func Gated(p *corev1.Pod) {
 	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonSchedulingGated
 }
@@ -106,7 +107,7 @@ func FailedBoard(t *tensorboardv1beta1.TensorBoard) {
 	t.Status.Phase = tensorboardv1beta1.TensorBoardFailed
 }
 
-// WithReady sets the conditions of the TensorBoard, including the given condition Ready.
+// WithReady replaces the conditions of the TensorBoard. Ready has the given values, and Idle is Unknown.
 func WithReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
 	return func(t *tensorboardv1beta1.TensorBoard) {
 		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{
@@ -120,7 +121,7 @@ func WithReady(status metav1.ConditionStatus, reason, message string) func(*tens
 	}
 }
 
-// Reported returns the dependent status of an existing TensorBoard after a change.
+// Reported returns the DependentStatus of an existing, pending TensorBoard after the given change.
 func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.DependentStatus {
 	status := &batchv1beta1.DependentStatus{
 		Name:   "tensorboard",
@@ -139,15 +140,15 @@ func Reported(change func(*batchv1beta1.DependentStatus)) *batchv1beta1.Dependen
 	return status
 }
 
-// Unchanged does not change a status.
+// Unchanged is a change for Reported that changes nothing.
 func Unchanged(*batchv1beta1.DependentStatus) {}
 
-// Warning returns the dependent status of a TensorBoard that cannot be created, changed or read.
+// Warning returns the DependentStatus of a TensorBoard that cannot be created, changed or read.
 func Warning(action, reason, note string) *batchv1beta1.DependentStatus {
 	return &batchv1beta1.DependentStatus{Name: "tensorboard", Reason: reason, Action: action, Note: note, Type: "Warning"}
 }
 
-// Workload returns the Workload of a job with two workers, which waits in the queue lab.
+// Workload returns a Workload for the two workers of a job. The Workload waits in the queue lab.
 func Workload(options ...func(*kueuev1beta2.Workload)) *kueuev1beta2.Workload {
 	w := &kueuev1beta2.Workload{
 		ObjectMeta: metav1.ObjectMeta{
@@ -172,7 +173,7 @@ func Having(conditionType string, status metav1.ConditionStatus, reason, message
 	}
 }
 
-// AdmittedFor makes a Workload admitted for the number of workers.
+// AdmittedFor admits a Workload for the given number of workers.
 func AdmittedFor(count int32) func(*kueuev1beta2.Workload) {
 	return func(w *kueuev1beta2.Workload) {
 		Having("QuotaReserved", metav1.ConditionTrue, "QuotaReserved", "")(w)

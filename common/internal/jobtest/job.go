@@ -52,7 +52,7 @@ func Role(roleType string, replicas int32) framework.Role {
 	}
 }
 
-// Restarting returns the role with another restart policy.
+// Restarting returns the role with the given restart policy.
 func Restarting(r framework.Role, restartPolicy batchv1beta1.RestartPolicy) framework.Role {
 	r.RestartPolicy = restartPolicy
 	return r
@@ -137,7 +137,7 @@ func (b *Builder) LoseNodesAfter(delay time.Duration) *Builder {
 }
 
 // AvoidingNodes makes new pods avoid bad nodes for the given time. A pod that avoids nodes can be unschedulable for 5
-// minutes before the job stops avoiding one of them.
+// minutes before the job stops avoiding one of these nodes.
 func (b *Builder) AvoidingNodes(period time.Duration) *Builder {
 	b.AvoidNodesFor, b.AvoidNodesPatience = period, 5*time.Minute
 	return b
@@ -239,7 +239,8 @@ type Summary struct {
 	Reason string
 	// Backoff is status.backoffCount, Attempt is status.attempt.
 	Backoff, Attempt int32
-	// Failures are the failures in the status: the replica, the exit code, and whether the failure counted.
+	// Failures are the failures in the status: the replica, the exit code, and whether the failure counted towards the
+	// backoff limit.
 	Failures []string
 	// Deletes are the names of the pods to delete.
 	Deletes []string

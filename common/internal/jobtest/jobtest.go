@@ -58,7 +58,7 @@ func AgainAlone(times int32) PodOption {
 	return Of("0." + strconv.Itoa(int(times)))
 }
 
-// Of sets the attempt label of the pod and its UID.
+// Of sets the attempt label and the UID of the pod.
 func Of(attempt string) PodOption {
 	return func(p *corev1.Pod) {
 		p.Labels[batchv1beta1.LabelAttempt] = attempt
@@ -69,18 +69,18 @@ func Of(attempt string) PodOption {
 // OnNode assigns the pod to a node.
 func OnNode(node string) PodOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 
-// Running makes the main container running and ready.
+// Running makes the pod run and become ready, with all its containers. They started an hour before Now.
 func Running(p *corev1.Pod) { kubelet.Run(p, p.Spec.NodeName, Now.Add(-time.Hour)) }
 
-// Exited terminates the main container and the pod at Now.
+// Exited ends the main container at Now with an exit code. The pod ends if it has no other running container.
 func Exited(code int32) PodOption { return ExitedAgo(code, 0) }
 
-// ExitedAgo terminates the main container and the pod at a time before Now.
+// ExitedAgo is like Exited, but the main container ends at a time before Now.
 func ExitedAgo(code int32, before time.Duration) PodOption {
 	return func(p *corev1.Pod) { kubelet.Exit(p, code, "", Now.Add(-before)) }
 }
 
-// Printed sets the termination message of the main container.
+// Printed sets the termination message of every container that has ended.
 func Printed(output string) PodOption {
 	return func(p *corev1.Pod) {
 		for i := range p.Status.ContainerStatuses {
@@ -128,7 +128,8 @@ func WithUnhealthyDevice(id string) PodOption {
 	return func(p *corev1.Pod) { kubelet.BreakDevice(p, "test/device", corev1.ResourceID(id)) }
 }
 
-// Avoiding marks the pod as one that avoids nodes. It has avoided the given one for the longest time.
+// Avoiding marks the pod as one that avoids nodes. The given node is the one that the job has avoided for the longest
+// time.
 func Avoiding(node string) PodOption {
 	return func(p *corev1.Pod) {
 		p.Annotations = map[string]string{batchv1beta1.AnnotationAvoidsNode: node}
@@ -150,8 +151,9 @@ func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// AllocatesLinearly reports whether the allocations of a function grow at most linearly with the number of replicas. It
-// also returns the measured values for a message.
+// AllocatesLinearly measures the allocations of two functions: run returns one for a small and one for a large number
+// of replicas. AllocatesLinearly reports whether the allocations grow at most linearly with the number of replicas.
+// The result measured describes the measurements, for the message of a failed test.
 func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
 	// The margin allows for longer names of replicas with a higher index, and for sizes of maps, which are powers of 2.
 	const few, many, margin = 100, 1000, 1.5

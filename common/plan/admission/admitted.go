@@ -10,9 +10,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// Admitted returns the snapshot of a job after the given object, which the job has created with the given UID, was
-// admitted: its PodGroup to a queue without a quota and without a priority, or its Workload to flavors without nodes.
-// It returns the snapshot before if the object is of another kind.
+// Admitted returns a snapshot in which the created object has the given UID and is admitted. A PodGroup is admitted
+// to a queue without a quota and without a priority. A Workload is admitted without assigned flavors. For an object
+// of another kind, Admitted returns the snapshot in the parameter before.
 func Admitted(before view.Admission, created view.Object, uid types.UID) view.Admission {
 	switch object := created.(type) {
 	case *schedulerv1beta1.PodGroup:

@@ -26,8 +26,8 @@ type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
 var _ view.Admission = PodGroup{}
 
 // Request returns how to create or update the PodGroup as the job needs it. Pods wait until the queue has admitted
-// the current spec of the PodGroup. While each replica that has not ended has a node, the number of pods that the
-// group needs does not matter. So the end of such a replica causes no update of the PodGroup.
+// the current spec of the PodGroup. When a replica ends while all others that have not ended have nodes, the PodGroup
+// is not updated, because the number of pods that it needs no longer matters.
 func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,

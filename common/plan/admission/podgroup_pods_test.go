@@ -36,7 +36,8 @@ func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
 	}
 }
 
-// As many pods of an elastic job as its gang needs join the group of kube-scheduler. Extra pods must not delay them.
+// Only as many pods of an elastic job as its gang needs join the group of kube-scheduler. The other pods are extra,
+// and must not delay the group.
 func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
 	t.Parallel()
 	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }

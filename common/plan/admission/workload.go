@@ -84,11 +84,11 @@ func WorkloadOf(job metav1.Object, spec *view.Job, now time.Time) Workload {
 // MaxAnnotation limits the length of an annotation that the job controller reads, in bytes.
 const MaxAnnotation = 1 << 10
 
-// Gates has the key of the annotation that gatesOf returns.
+// Gates has the key of the annotation with the names of the controllers that must allow the admission of a Workload.
 var Gates = []string{kueuev1beta2.AnnotationAdmissionGatedBy}
 
-// gatesOf returns the annotation of a job or a Workload with the names of the controllers that must allow the
-// admission. It returns nil if there is no such annotation.
+// gatesOf returns the annotation of the key in Gates from a job or a Workload. It returns nil if there is no such
+// annotation.
 func gatesOf(object metav1.Object) map[string]string {
 	return bounded.Pick(object.GetAnnotations(), Gates, MaxAnnotation)
 }
@@ -98,7 +98,8 @@ func (w Workload) IsOwn(job types.UID) bool {
 	return w.Object != nil && view.IsControlledBy(w.Object, job)
 }
 
-// isAdmitted reports whether the pods of the job may run.
+// isAdmitted reports whether the job controls the Workload, and Kueue has admitted the Workload and neither evicted
+// nor finished it since.
 func (w Workload) isAdmitted(job types.UID) bool {
 	return w.IsOwn(job) && w.Object.DeletionTimestamp == nil && w.Is(kueuev1beta2.ConditionAdmitted) &&
 		!w.Is(kueuev1beta2.ConditionEvicted) && !w.Is(kueuev1beta2.ConditionFinished)
@@ -201,8 +202,9 @@ func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 	return answer
 }
 
-// finishedElsewhere returns the answer if Kueue has finished the Workload of a job that runs in another cluster.
-// Kueue copies the final status of the job before it finishes the Workload.
+// finishedElsewhere returns the answer about a finished Workload of a job that runs in another cluster. Kueue copies
+// the final status of the job before it finishes the Workload, so the answer is to wait for that status. If the job
+// has not even started, the wait needs help.
 func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answer {
 	if job.Status.StartTime != nil {
 		return view.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet

@@ -53,8 +53,8 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Spec.Roles[0].Replicas = 0
 		return j
 	}
-	// without changes the status of a job, so that its copy has no pods after two restarts and an eviction in the other
-	// cluster. It returns the job.
+	// without changes the status of a job, and returns the job. The status then shows a copy without pods, after two
+	// restarts and an eviction in the other cluster.
 	without := func(j *jobBuilder) *jobBuilder {
 		j.Status.StartTime, j.Status.Replicas, j.Status.Evictions, j.Status.BackoffCount = nil, 0, 1, 2
 		return j

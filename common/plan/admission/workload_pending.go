@@ -17,8 +17,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// copyPatience is how long an evicted job keeps its quota at most, while its copy in another cluster has pods. The
-// cluster might be lost.
+// copyPatience limits how long an evicted job keeps its quota because its copy in another cluster has pods. After
+// that, the other cluster is assumed to be lost.
 const copyPatience = 5 * time.Minute
 
 // pending returns the answer about a Workload that is not admitted.
@@ -29,7 +29,7 @@ func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view
 	isReserved := w.Is(kueuev1beta2.ConditionQuotaReserved)
 	if isEvicted && isReserved && need.Elsewhere && need.Pods > 0 {
 		if left := copyPatience - w.now.Sub(evicted.LastTransitionTime.Time); left > 0 {
-			return view.Answer{RetryAfter: left} // Kueue evicts the copy
+			return view.Answer{RetryAfter: left} // Kueue is evicting the copy
 		}
 		need.Pods = 0
 	}
@@ -61,7 +61,8 @@ func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view
 	return waits
 }
 
-// opensGate reports whether the job waits for fewer controllers than its Workload. Kueue refuses to add one.
+// opensGate reports whether the annotation of the job names only some of the controllers that its Workload waits for.
+// Kueue rejects an update that adds a controller.
 func (w Workload) opensGate() bool {
 	names := func(of map[string]string) []string {
 		return strings.FieldsFunc(of[kueuev1beta2.AnnotationAdmissionGatedBy], func(r rune) bool { return r == ',' })
@@ -71,7 +72,8 @@ func (w Workload) opensGate() bool {
 		!slices.ContainsFunc(now, func(gate string) bool { return !slices.Contains(before, gate) })
 }
 
-// gated returns the Workload with the annotation of the job about the controllers that must allow the admission.
+// gated returns the Workload with the gates of the job: the controllers that must allow the admission of the
+// Workload.
 func (w Workload) gated() *kueuev1beta2.Workload {
 	gated := w.Object.DeepCopy()
 	delete(gated.Annotations, kueuev1beta2.AnnotationAdmissionGatedBy)
@@ -79,8 +81,9 @@ func (w Workload) gated() *kueuev1beta2.Workload {
 	return gated
 }
 
-// replaced returns the answer about a Workload that is deleted, so that the job gets another one. Only the creator of a
-// prebuilt Workload can replace it.
+// replaced returns the answer about a Workload that must be replaced: it is deleted once the job has no pods in this
+// cluster, and the job then creates another one. Only the creator of a prebuilt Workload can replace it, so it is not
+// deleted.
 func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.Answer {
 	if w.Prebuilt != "" {
 		waits.Wait.Message = fmt.Sprintf("workload %s, which was created for the job, %s", w.Object.Name, why)
@@ -94,8 +97,9 @@ func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.A
 	return waits
 }
 
-// HasOtherPriority reports whether the job names another WorkloadPriorityClass than its Workload has. As for the jobs
-// of Kueue, a Workload keeps the priority of a PriorityClass, and one that has quota gets no class if it has none.
+// HasOtherPriority reports whether the priority class of the Workload must change, because the job names another
+// WorkloadPriorityClass. In two cases it does not change, as for jobs that Kueue itself supports: a Workload with a
+// PriorityClass keeps it, and a Workload without a class gets none while it has quota.
 func (w Workload) HasOtherPriority() bool {
 	if w.Object == nil || w.Prebuilt != "" || w.PriorityClass == "" {
 		return false
@@ -107,15 +111,16 @@ func (w Workload) HasOtherPriority() bool {
 	return ref.Kind == kueue.PriorityClassKind && ref.Name != w.PriorityClass
 }
 
-// withPriority returns the change that gives the Workload the priority class of the job. It keeps its place among the
-// Workloads of that priority.
+// withPriority returns the change that gives the Workload the priority class of the job. The position of the Workload
+// among the Workloads of that priority does not depend on when the class changed.
 func (w Workload) withPriority() view.Change {
 	changed := w.Object.DeepCopy()
 	changed.Spec.Priority, changed.Spec.PriorityClassRef = new(w.Priority.Value), w.Priority.Ref
 	return view.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: changed}
 }
 
-// follow returns the change after which the Workload shows the state and the priority of the job.
+// follow returns the change that reports the state of the job in its admitted Workload or, if there is nothing to
+// report, gives the Workload the priority class of the job.
 func (w Workload) follow(need view.Need) view.Change {
 	if change := w.report(need); change.Action != "" || !w.HasOtherPriority() {
 		return change
@@ -123,7 +128,8 @@ func (w Workload) follow(need view.Need) view.Change {
 	return w.withPriority()
 }
 
-// report returns the change that tells Kueue whether the pods are ready, and how many replicas never run again.
+// report returns the change of the status that reports to Kueue whether the pods are ready, and how many replicas no
+// longer need their resources.
 func (w Workload) report(need view.Need) view.Change {
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
 		kueue.SetPodsReady(status, w.areReady(need), w.Object.Generation, w.now)
@@ -139,7 +145,7 @@ func (w Workload) areReady(need view.Need) bool {
 	})
 }
 
-// clearAdmission returns the change that returns the quota of an evicted Workload.
+// clearAdmission returns the change that releases the quota of an evicted Workload.
 func (w Workload) clearAdmission() view.Change {
 	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
 	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {

@@ -18,7 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// byWorkload makes a pod one that the Workload has admitted.
+// byWorkload labels a pod as admitted by the Workload.
 func byWorkload(p *corev1.Pod) { p.Labels[batchv1beta1.LabelAdmittedBy] = "workload-uid" }
 
 func seenWorkload(w *kueuev1beta2.Workload) admission.Workload {
@@ -40,7 +40,7 @@ func prebuilt(w *kueuev1beta2.Workload) admission.Workload {
 	return view
 }
 
-// gaveBack makes a Workload one that has given back the quota of a worker.
+// gaveBack changes the status of a Workload, so that it has given back the quota of one worker.
 func gaveBack(w *kueuev1beta2.Workload) {
 	w.Status.ReclaimablePods = []kueuev1beta2.ReclaimablePod{{Name: "worker", Count: 1}}
 }
@@ -60,7 +60,7 @@ func ofClass(name string) func(*kueuev1beta2.Workload) {
 	}
 }
 
-// withClass returns a Workload whose job names a WorkloadPriorityClass with the priority 7.
+// withClass returns the snapshot of a Workload whose job names a WorkloadPriorityClass with the priority 7.
 func withClass(name string, w *kueuev1beta2.Workload) admission.Workload {
 	seen := seenWorkload(w)
 	class := &kueuev1beta2.Workload{}
@@ -70,7 +70,7 @@ func withClass(name string, w *kueuev1beta2.Workload) admission.Workload {
 	return seen
 }
 
-// ready makes a Workload one whose pods are reported as ready.
+// ready changes the status of a Workload, so that it reports that the pods are ready.
 func ready(w *kueuev1beta2.Workload) {
 	has("PodsReady", metav1.ConditionTrue, "Started", "all replicas run")(w)
 	w.Status.Conditions[len(w.Status.Conditions)-1].ObservedGeneration = 1
@@ -106,12 +106,12 @@ func TestPlanWorkload(t *testing.T) {
 		view admission.Workload
 		pods []*corev1.Pod
 
-		// wantChange is the change of the Workload, and what a change of its status sets.
+		// wantChange is the text of describeChange for the change of the Workload.
 		wantChange  string
 		wantCreates []string
 		wantDeletes []string
 		wantMessage string
-		// wantCounts are the evictions and the backoffCount.
+		// wantCounts are the numbers of evictions and of counted restarts.
 		wantCounts  string
 		wantStarted bool
 	}{
@@ -362,7 +362,8 @@ func withWorkload(w *kueuev1beta2.Workload, pods ...*corev1.Pod) view.Observatio
 	return seen
 }
 
-// describeChange returns the action of a change, and the conditions that a change of the status sets.
+// describeChange returns a text about a change of a Workload: its action, and the conditions, counts, labels or
+// priority that it sets.
 func describeChange(c view.Change) string {
 	text := c.Action
 	if after, ok := c.Wanted.(*kueuev1beta2.Workload); ok && c.Action == batchv1beta1.ActionUpdate && !c.OfStatus {

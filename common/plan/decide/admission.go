@@ -60,7 +60,7 @@ func (s *steps) endAdmission() {
 	s.follow(s.Seen.Admission.Withdraw(&s.Job, rest))
 }
 
-// follow adds an answer to the decision.
+// follow adds the change, the wait, the problem and the retry of an answer of the admission to the facts.
 func (s *steps) follow(answer view.Answer) {
 	s.Admission = answer.Change
 	s.Wait = answer.Wait
@@ -92,7 +92,7 @@ func (s *steps) readyByRole() map[string]int32 {
 	})
 }
 
-// countByRole counts the replicas of each type that match.
+// countByRole counts the replicas that match, by type.
 func (s *steps) countByRole(matches func(*view.Replica) bool) map[string]int32 {
 	count := map[string]int32{}
 	for _, r := range s.Replicas {

@@ -82,9 +82,10 @@ func (s *steps) allowOldestNode(why string) {
 // allowNodes removes the nodes that the job no longer avoids. If a pod without a node avoids a removed node, the pod
 // is replaced.
 //
-// If a pod that avoids nodes cannot be scheduled, the job stops avoiding the oldest node earlier. This earlier time
-// holds until all replicas have nodes. Otherwise, Kueue could postpone it forever: whenever Kueue evicts a job whose
-// pods do not start, the wait would begin again with the next pods.
+// If a pod that avoids nodes cannot be scheduled, the job brings forward the time Until of the oldest node. The
+// earlier time holds until all replicas have nodes, even if the pods are replaced. Otherwise, the job might never
+// stop avoiding the node: whenever Kueue evicts a job whose pods do not start, the wait would begin again with the
+// next pods.
 func (s *steps) allowNodes() {
 	if why := s.whyAvoidsNone(); why != "" {
 		for len(s.AvoidedNodes) > 0 {
@@ -119,7 +120,8 @@ func (s *steps) allowOverdueNodes() {
 	}
 }
 
-// avoidedUntil returns when the job stops avoiding a node, unless that time is brought forward.
+// avoidedUntil returns when the job stops avoiding a node, unless allowNodes brings the time Until of the node
+// forward.
 func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
 	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor))
 }

@@ -10,14 +10,14 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// hasRestartLeft reports whether a failure can restart replicas: its restart does not count towards backoffLimit, or
-// the limit allows another one.
+// hasRestartLeft reports whether backoffLimit allows another restart after the failure. If the failure does not count
+// towards backoffLimit, the result is true.
 func (s *steps) hasRestartLeft(failure policy.Failure) bool {
 	return failure.Ignored || policy.BackoffLeft(s.Job.Spec.RunPolicy, s.Counts.Backoff)
 }
 
-// countBackoff counts a failure that restarts replicas. A failure that does not count towards backoffLimit is a
-// disruption.
+// countBackoff counts a failure that restarts replicas. A failure that does not count towards backoffLimit counts as
+// a disruption.
 func (s *steps) countBackoff(failure policy.Failure) {
 	if failure.Ignored {
 		s.Counts.Disruptions++
@@ -26,7 +26,7 @@ func (s *steps) countBackoff(failure policy.Failure) {
 	}
 }
 
-// limitExceeded returns the end of the job if the failure needs a counted restart and none is left, and nil otherwise.
+// limitExceeded returns the end of the job if backoffLimit allows no restart after the failure, and nil otherwise.
 func (s *steps) limitExceeded(cause view.ReplicaFailure) *ending {
 	if s.hasRestartLeft(cause.Failure) {
 		return nil

@@ -16,10 +16,12 @@ const (
 	Leave Action = iota
 	// Expire: the time to live of the finished job is over, so the job is deleted.
 	Expire
-	// Dispatch: the job runs in another cluster. Only its admission is requested here, and its status stays as Kueue
-	// has copied it. If the steps find that there is no copy, they change the action to Queue, Pause, Hold or End.
+	// Dispatch: another cluster runs the job. This controller only requests its admission, and keeps the status that
+	// Kueue has copied. The steps can change the action to Queue, Pause, Hold or End: for example to Queue if the job is
+	// not admitted yet.
 	Dispatch
-	// Queue: the job waits for its admission to another cluster. choose returns Dispatch instead.
+	// Queue: the job waits for its admission to another cluster. choose never returns Queue. It returns Dispatch, which
+	// the steps change to Queue.
 	Queue
 	// CleanUp: the job has finished. Its pods are deleted according to its clean-up policy.
 	CleanUp
@@ -27,11 +29,13 @@ const (
 	Hold
 	// Pause: the user has requested a pause and no attempt runs. Remaining pods are deleted.
 	Pause
-	// End: the end of the job is decided. The job finishes when none of its pods runs any more.
+	// End: the end of the job is decided. The job finishes when none of its pods can still run, or immediately if its
+	// clean-up policy is None.
 	End
 	// DecideEnd: the job ends now. The status records how.
 	DecideEnd
-	// AwaitReports: a failure restarts all replicas. The reports of the peers show its root cause.
+	// AwaitReports: a failure restarts all replicas. The controller waits for the reports of the peers, which can show
+	// the root cause.
 	AwaitReports
 	// Stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
 	// is deleted.
@@ -39,8 +43,8 @@ const (
 	// Withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
 	// first pod is deleted.
 	Withdraw
-	// GiveBack: a ResourceQuota has no room for replicas that the job needs, and the others only wait for them. The end
-	// of the attempt is recorded before the first pod is deleted.
+	// GiveBack: a ResourceQuota has no room for replicas that the job needs, so the existing pods only wait and are
+	// deleted. The end of the attempt is recorded before the first pod is deleted.
 	GiveBack
 	// Run: replicas are restarted and created as needed.
 	Run
@@ -51,9 +55,9 @@ type choice struct {
 	action Action
 	// ending is how the job ends, if the action is DecideEnd.
 	ending *ending
-	// reportsDue is when the controller stops waiting for reports, if the action is AwaitReports.
+	// reportsDue is when the controller stops waiting for the reports of peers, if the action is AwaitReports.
 	reportsDue time.Time
-	// why is why the admission is withdrawn, if the action is Withdraw.
+	// why is the reason of the withdrawal, if the action is Withdraw.
 	why string
 }
 
@@ -103,8 +107,8 @@ func (s *steps) isExpired() bool {
 	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) && !s.HasLostPods() && !s.hasHeldPods()
 }
 
-// expiry returns when the job expires that has finished at the given time. It returns false if it does not expire. A
-// copy of a job of another cluster is deleted by MultiKueue, after it has copied the status back.
+// expiry returns when the job expires if it finished at the given time, and whether it expires. A copy of a job of
+// another cluster never expires: MultiKueue deletes it after it has copied the status back.
 func (s *steps) expiry(completion *metav1.Time) (time.Time, bool) {
 	if s.Job.IsCopy {
 		return time.Time{}, false

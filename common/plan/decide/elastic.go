@@ -26,13 +26,17 @@ func observe(job view.Job, seen view.Observation, now time.Time) (v view.View, r
 }
 
 // presentRoles returns the roles with the current replicas of the job. grows reports whether an elastic job gets new
-// replicas. A job that is not elastic has the replicas of its spec until its end is decided. From then on its replicas
-// stay the same. The replicas of an elastic job also stay the same while a pause deletes its pods.
+// replicas. The first case that applies determines the replicas:
 //
-// A running elastic job has the replicas that the status records, and new ones as needed. The status is written before
-// the pod of a new replica is created, and before the pod of a removed replica is deleted. A new replica gets the
-// lowest index whose former pod is gone, so that pods of different replicas are never confused. An elastic job that is
-// new, or paused without pods, has the replicas of its spec.
+//   - If the status has no replicas, the spec determines them.
+//   - If the end of the job is decided, the status determines them.
+//   - If the job is not elastic, or if it is paused without pods, the spec determines them.
+//   - While a pause deletes the pods, the status determines them.
+//   - Otherwise, an elastic job has the replicas that the status records, and new ones as needed.
+//
+// The status is written before the pod of a new replica is created, and before the pod of a removed replica is
+// deleted. A new replica gets the lowest index whose former pod is gone, so that pods of different replicas are never
+// confused.
 func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, grows bool) {
 	roles = slices.Clone(job.Spec.Roles)
 	status, elastic := job.Status, job.Spec.Elastic
@@ -104,7 +108,8 @@ func scaledDown(v view.View) view.View {
 	return v
 }
 
-// withoutAdded returns the view of a job that ends. It leaves out replicas that an elastic job would add now.
+// withoutAdded returns the view of a job that ends, without the new replicas of an elastic job that the status does
+// not record yet.
 func withoutAdded(v view.View) view.View {
 	if v.Job.Spec.Elastic != nil && len(v.Job.Status.Tasks) > 0 {
 		v.Replicas = slices.DeleteFunc(slices.Clone(v.Replicas), func(r *view.Replica) bool { return r.Recorded.Phase == "" })
@@ -112,7 +117,8 @@ func withoutAdded(v view.View) view.View {
 	return v
 }
 
-// trainsWithLess reports whether enough replicas of an elastic job run, including the leader.
+// trainsWithLess reports whether enough replicas of an elastic job run or have succeeded, and its leader does not
+// wait.
 func (s *steps) trainsWithLess() bool {
 	if !s.isElastic() || len(s.Replicas) == 0 {
 		return false
@@ -137,7 +143,7 @@ func (s *steps) trains(waiting int) bool {
 	return waiting == 0 && !s.isElastic() || s.trainsWithLess()
 }
 
-// lackingToTrain returns how many of the missing replicas the training needs, besides those that are present.
+// lackingToTrain returns how many of the missing replicas the training needs in addition to those that are present.
 func (s *steps) lackingToTrain(missing, present int) int {
 	if elastic := s.Job.Spec.Elastic; elastic != nil {
 		return max(0, min(missing, int(elastic.Least())-present))
@@ -145,11 +151,11 @@ func (s *steps) lackingToTrain(missing, present int) int {
 	return missing
 }
 
-// isElastic reports whether the job needs only a minimum of its replicas, and can replace those that have ended.
+// isElastic reports whether the job is elastic: it needs only a minimum of its replicas to train.
 func (s *steps) isElastic() bool { return s.Job.Spec.Elastic != nil }
 
-// mayHaveBeenRemoved reports whether a replica might have been removed and added again, so that its pod might be of the
-// removed one.
+// mayHaveBeenRemoved reports whether an elastic job might have removed a replica and added it again. The pod of the
+// replica might then be the one that it had before it was removed.
 func mayHaveBeenRemoved(v view.View, r *view.Replica) bool {
 	return v.Job.Spec.Elastic != nil && r.Outcome.Phase != batchv1beta1.ReplicaPhasePending
 }

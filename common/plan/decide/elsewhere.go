@@ -5,9 +5,10 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// dispatch requests the admission of a job that another cluster runs. Once it is admitted, Kueue creates a copy of the
-// job in the other cluster, and copies its status here, also while it evicts the copy. The controller changes the
-// status only while the job waits for its admission.
+// dispatch requests the admission of a job that another cluster runs. Once the job is admitted, Kueue creates a copy
+// of it in the other cluster, and copies the status of the copy to this job, even while it evicts the copy. This
+// controller changes the status only if the user pauses the job, if the job has no replicas, or while the job waits
+// for its admission.
 func (s *steps) dispatch() {
 	switch {
 	case s.Job.Status.Finished():
@@ -42,7 +43,8 @@ func (s *steps) dispatch() {
 	s.Action, s.Running = Queue, false
 }
 
-// readyElsewhere counts the replicas of each type that are ready or have ended, as far as the status shows it.
+// readyElsewhere counts the replicas of each type that are ready or have ended, as far as the status shows. If the
+// job runs, these are all replicas. Otherwise, there are none.
 func (s *steps) readyElsewhere() map[string]int32 {
 	ready := map[string]int32{}
 	for _, role := range s.Roles {

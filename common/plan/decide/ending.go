@@ -23,7 +23,7 @@ type ending struct {
 }
 
 // ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
-// failure. While the controller waits for reports of a failure, no failure ends the job.
+// failure. While the controller waits for the reports of peers, no failure of a replica ends the job.
 func (s *steps) ending(awaitsReports bool) *ending {
 	if len(s.Replicas) > 0 && s.Replicas[0].Succeeded() {
 		return &ending{
@@ -59,8 +59,8 @@ func (s *steps) ending(awaitsReports bool) *ending {
 	return s.limitExceeded(*cause)
 }
 
-// deadlineMessage returns why the job fails at its deadline. The end replaces the message of Running, so a job that
-// waits then keeps what it waited for.
+// deadlineMessage returns why the job fails at its deadline. This message replaces the message of the condition
+// Running. So if Running is not True, the result ends with the old message, which explains why the job did not run.
 func (s *steps) deadlineMessage() string {
 	message := fmt.Sprintf("the job was active for longer than runPolicy.activeDeadlineSeconds (%d s)",
 		*s.Job.Spec.RunPolicy.ActiveDeadlineSeconds)
@@ -71,7 +71,7 @@ func (s *steps) deadlineMessage() string {
 	return fmt.Sprintf("%s, and did not run at the end: %s", message, running.Message)
 }
 
-// decisiveFailure returns the failure that can end the job. It is the root cause of a failure that restarts all
+// decisiveFailure returns the failure that can end the job. It is the root cause of the failures that restart all
 // replicas. If there is none, it is the failure of the leader. Nil means that neither exists.
 func (s *steps) decisiveFailure() *view.ReplicaFailure {
 	if root := s.RootCause(); root != nil {
@@ -85,8 +85,8 @@ func (s *steps) decisiveFailure() *view.ReplicaFailure {
 }
 
 // permanentFailure returns the end of the job if the restart policy of the replica does not restart it after its
-// failure, and nil otherwise. A deletion is not a failure of the program, and a stall restarts replicas with any
-// policy.
+// failure, and nil otherwise. A deletion or a stall never ends the job here: a deletion is not a failure of the
+// program, and a stall restarts replicas with any policy.
 func (s *steps) permanentFailure(cause view.ReplicaFailure) *ending {
 	failure := cause.Replica.Failure()
 	restartPolicy := cause.Replica.Member.Role.RestartPolicy
@@ -102,7 +102,7 @@ func (s *steps) permanentFailure(cause view.ReplicaFailure) *ending {
 	}
 }
 
-// withOutput appends the message of the kubelet and the last complete lines of the replica's output.
+// withOutput returns the message, followed by the message and the output of the failure, if it has them.
 func withOutput(message string, failure policy.Failure) string {
 	if failure.Message != "" {
 		message += ": " + failure.Message

@@ -7,7 +7,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// WithOutput is withOutput. The tests are in package decide_test, because package jobtest, whose helpers they use,
+// WithOutput is exported for the tests. The tests are in package decide_test, because they use package jobtest, which
 // imports this package.
 var WithOutput = withOutput
 
@@ -19,8 +19,8 @@ func BuildPod(
 	return s.buildPod(gang.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template)
 }
 
-// Start changes a template as the run mode requires for the replicas of a type, before and after the framework wires
-// it.
+// Start changes a template as the run mode requires for the replicas of a type. It calls wire where the framework
+// would wire the template.
 func Start(
 	spec framework.JobSpec, pauses int32, roleType, mainContainer string, template *corev1.PodTemplateSpec, wire func(),
 ) {

@@ -130,7 +130,8 @@ func (c *Changes) ChangesObjects() bool {
 
 // Restart is a restart of a replica or of the whole job.
 type Restart struct {
-	// Cause is the reason of the failure, or ReasonCompleted.
+	// Cause is the reason of the failure. It is ReasonCompleted if the replica succeeded and its restart policy restarts
+	// it.
 	Cause string
 	// Counted reports whether the restart counts towards backoffLimit.
 	Counted bool
@@ -153,7 +154,7 @@ type RestartsOne struct{ Failure view.ReplicaFailure }
 // StaysFailed means that a replica failed and is not restarted.
 type StaysFailed struct{ Failure view.ReplicaFailure }
 
-// Evicts means that all replicas are stopped for the given reason, and not because of a failure or a pause.
+// Evicts means that all replicas are stopped for the reason Why, which is neither a failure nor a pause.
 type Evicts struct{ Why string }
 
 // AvoidsNode means that new pods avoid a node.

@@ -12,7 +12,7 @@ import (
 // anything is deleted, and the decision is never changed. Then the pods end, or are cleaned up. The job finishes when
 // none of them can still run, or immediately if the clean-up policy is None.
 
-// end finishes a job whose end is decided if none of its pods can still run. It also cleans up.
+// end runs once the end of the job is decided. It finishes the job if none of its pods can still run, and cleans up.
 func (s *steps) end() {
 	s.Running = false
 	if s.mayRun() {
@@ -35,9 +35,9 @@ func (s *steps) mayRun() bool {
 		case policy.MayRun(pod):
 			mayRun = true
 		case pod.DeletionTimestamp != nil && s.Now.Before(pod.DeletionTimestamp.Time):
-			// The containers of the pod have ended, and the kubelet removes the pod within a second. The job waits for
-			// that, so that one write can report both the end of the job and the end of the pod. If a finalizer keeps
-			// the pod, the job waits only until the grace period is over.
+			// The containers of the pod have ended, and the kubelet removes the pod within a second. The job waits for the
+			// removal, so that one write can report both the end of the job and the end of the pod. If a finalizer keeps the
+			// pod, the job waits only until the grace period is over.
 			mayRun = true
 			s.requeueAt(pod.DeletionTimestamp.Time)
 		}

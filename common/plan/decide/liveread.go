@@ -7,9 +7,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// needsLiveRead reports whether a decision is irrevocable and must not rely on a cache, which can be stale. The
-// controller then decides again on a live read. before is the view before restarts, and s.View is the view after them.
-// resized reports whether an elastic job adds or removes replicas.
+// needsLiveRead reports whether a decision is irrevocable, so that it must not rely on a cache, which can be stale.
+// The controller then reads the objects from the API server and decides again. before is the view before restarts,
+// and s.View is the view after them. resized reports whether an elastic job adds or removes replicas.
 func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	status := before.Job.Status
 	isMissing := func(r *view.Replica) bool { return r.Pod == nil && view.IsAlive(r.Recorded) }
@@ -28,7 +28,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
 		return true
 	case status.RunningTime != nil && !view.IsRunning(status) && s.Running:
-		// The job runs again. A cache might show a pod as it was before it had to be replaced.
+		// The job runs again. A cache might still show a pod as running that has failed or was deleted since.
 		return true
 	case resized: // scaling depends on which pods are gone and which replicas run
 		return true
@@ -45,13 +45,14 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	case len(s.Creates) > 0 && s.Gang.Attempt > 0: // all pods of the earlier attempt must be gone
 		return true
 	case len(s.Creates) > 0 && before.Seen.Admission != nil:
-		// A cache might have the admission of an earlier run or of fewer pods. It also lacks the field schedulingGroup
-		// of pods.
+		// A cache might have the admission of an earlier run or of fewer pods. Cached pods always lack the field
+		// schedulingGroup.
 		return true
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
 	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):
-		// The object is already deleted, unless the controller stopped in between. A cache might not show that.
+		// Usually the PodGroup or Workload is already deleted, and a cache might not show that yet. It still exists if the
+		// controller stopped between the status write and the deletion.
 		return true
 	case s.CleanedUp && keepsPods(before.Job):
 		// From now on the status reports missing pods as deleted.
@@ -61,8 +62,8 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	}
 }
 
-// mayHavePastPod reports whether the pod of a replica is not the recorded one and might belong to the past. While a job
-// runs, its current pods are recorded.
+// mayHavePastPod reports whether a replica has a pod that the status does not record and that might be an earlier pod
+// of the replica. While a job runs, the status records its current pods.
 func mayHavePastPod(v view.View, r *view.Replica) bool {
 	if r.Pod == nil || r.Pod.UID == r.Recorded.UID {
 		return false

@@ -3,7 +3,7 @@ package decide
 import "tensorstack.dev/jobs/common/plan/view"
 
 // isPausedBeforeStart reports whether the user has requested a pause and the job has not started, or has not started
-// again after a pause.
+// again after its pods were stopped.
 func isPausedBeforeStart(v view.View) bool {
 	hasStarted := v.Job.Status.StartTime != nil || v.HasUnreportedPods()
 	return v.Job.Spec.RunMode.Pausing() && !hasStarted

@@ -24,8 +24,8 @@ const (
 	waitTimeout = 10 * time.Minute
 )
 
-// buildPod returns the pod of a member, built from its wired template. Fields that the job sets override those of the
-// template. The pod waits until the awaited names resolve.
+// buildPod returns the pod of a member, built from its wired template. Fields that the controller sets override those
+// of the template. The pod waits until the awaited names resolve.
 func (s *steps) buildPod(
 	member framework.Member, awaited []string, current view.Attempt, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {

@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// neededTogether returns how many of the missing replicas the job needs before it can train. They are of use only
-// together, and without them the other replicas only wait. The result is 0 if the existing replicas might be of use
+// neededTogether returns how many of the missing replicas the job needs before it can train. Until the job has all of
+// these, neither they nor the existing replicas are of use. The result is 0 if the existing replicas might be of use
 // without the missing ones:
 //
 //   - an elastic job has its minimum;
@@ -42,8 +42,8 @@ func (s *steps) neededTogether() int {
 }
 
 // giveBackDue returns when the job must give back the quota of its pods, because a ResourceQuota rejects other pods
-// that the job needs. It also returns whether the job has such pods. If jobs kept these pods, two jobs could wait for
-// each other forever.
+// that the job needs. If jobs kept such pods, two jobs could wait for each other forever. The second result is false
+// if the job need not give back any quota.
 func (s *steps) giveBackDue() (time.Time, bool) {
 	c := view.Initialized(s.Job.Status)
 	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded || s.neededTogether() == 0 {

@@ -8,7 +8,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// hasHeldPods reports whether a pod of the job is held.
+// hasHeldPods reports whether a pod of the job has the finalizer of leaders.
 func (s *steps) hasHeldPods() bool {
 	for _, pod := range s.Seen.Pods {
 		if view.IsHeld(pod) {
@@ -18,8 +18,9 @@ func (s *steps) hasHeldPods() bool {
 	return false
 }
 
-// release releases the held pods whose end no longer matters. It follows the steps of the action, because it needs to
-// know whether they end or pause the job, and which pods they delete by force.
+// release selects the pods that lose the finalizer of leaders, because their end no longer matters or because they
+// are deleted by force. It runs after the steps of the action, because these steps can end or pause the job, and
+// select the pods to delete by force.
 func (s *steps) release() {
 	for _, pod := range s.Seen.Pods {
 		if view.IsHeld(pod) && (!s.awaitsEnd(pod) || slices.Contains(s.ForceDeletes, pod)) {
@@ -29,14 +30,14 @@ func (s *steps) release() {
 	sortByName(s.Releases)
 }
 
-// awaitsEnd reports whether the job still depends on how a pod ends. It depends on the pod of the leader until the end
-// is accounted for. A failure in the tasks of the status is not always accounted for: the job can still be waiting for
-// the reports of peers.
+// awaitsEnd reports whether the job still depends on how a pod ends. It depends on the pod of the leader until the
+// job has reacted to the end of that pod. The tasks of the status can show a failure of the leader to which the job
+// has not reacted yet, because the job can still be waiting for the reports of peers.
 func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	switch {
 	case s.Job.Deleting || s.hasStopped() || s.isDecided():
 		return false
-	case len(s.Replicas) == 0: // the job is held, and its pods stay as they are
+	case len(s.Replicas) == 0: // the action is Hold, and the pods stay as they are
 		return pod.DeletionTimestamp == nil
 	}
 	leader := s.Replicas[0]

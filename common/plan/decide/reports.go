@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// lostPeerWindows is for how many failure windows the controller waits if all reported failures are lost connections
-// to a peer. Then the failure of that peer is not reported yet.
+// lostPeerWindows is the number of failure windows that the controller waits if all reported failures are lost
+// connections to a peer, because the kubelet of that peer has not reported its failure yet.
 const lostPeerWindows = 5
 
 // reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not

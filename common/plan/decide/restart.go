@@ -8,9 +8,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// restart restarts the replicas that ended and must run again. It counts the restarts and raises the attempts, so that
-// the pods become obsolete. It also records failures that are not restarted. choose has already decided that the job
-// goes on.
+// restart restarts the replicas that have ended and must run again. It counts the restarts and raises the attempts,
+// so that the present pods become obsolete. It also records failures that cause no restart. When restart is called,
+// choose has already decided that the job does not end.
 func (s *steps) restart() {
 	if root := s.RootCause(); root != nil {
 		s.restartAll(*root)
@@ -32,7 +32,7 @@ func (s *steps) restartAll(root view.ReplicaFailure) {
 	s.happens(RestartsAll{Cause: root})
 }
 
-// restartEach restarts the replicas that ended, without their peers.
+// restartEach restarts each replica that has ended and must run again, without its peers.
 func (s *steps) restartEach() {
 	restarted := map[int]view.Replica{}
 	raiseAttempt := func(i int, r *view.Replica, end policy.Failure) {
@@ -100,7 +100,8 @@ func (s *steps) countReplica(r *view.Replica) {
 	s.RestartCounts[r.Member.Role.Type]++
 }
 
-// restartDue returns when the n-th restart is due, after the given end. Nil means immediately.
+// restartDue returns when to restart a replica for the n-th time, if its pod ended with the given end. Nil means
+// immediately.
 func (s *steps) restartDue(end policy.Failure, n int32) *metav1.Time {
 	ended := end.Time
 	if ended.IsZero() || ended.After(s.Now) { // the clock of a node can be ahead

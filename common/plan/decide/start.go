@@ -49,10 +49,10 @@ func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 	return start{}
 }
 
-// prepare changes the template before the framework builds the command line from it.
+// prepare applies the overrides that the framework must see, because it builds its command line from the template.
 func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec) {
 	if s.skipInitContainers {
-		ends := func(c corev1.Container) bool { // not a sidecar
+		ends := func(c corev1.Container) bool { // false for a sidecar
 			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
 		}
 		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, ends)
@@ -69,7 +69,7 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 	}
 }
 
-// complete changes the template after the framework has wired it.
+// complete applies the other overrides, after the framework has wired the template.
 func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
 	if main == nil {
@@ -78,7 +78,8 @@ func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpe
 	if s.idles {
 		main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil
 	}
-	// If the framework has set its own command, that command runs the args. The override then replaces both.
+	// If the framework has set a command of its own, such as torchrun, the args are the arguments of that command. The
+	// override then replaces both.
 	if len(s.command) > 0 && (s.idles || !slices.Equal(main.Command, s.command)) {
 		main.Command, main.Args = slices.Clone(s.command), slices.Clone(s.args)
 	}

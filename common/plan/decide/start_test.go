@@ -46,7 +46,7 @@ func TestStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mode   *batchv1beta1.RunMode
 		pauses int32
-		// launcher is the command with which the framework runs the args. Empty means that it sets no command.
+		// launcher is the command with which the framework runs the args. Empty means that the framework sets no command.
 		launcher []string
 		// own reports whether the kind has its own launcher.
 		own  bool
@@ -146,7 +146,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// The framework reports a template without containers, so the start leaves it unchanged.
+// The framework rejects a template without containers. Here, the start only has to leave the template unchanged.
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}
@@ -155,7 +155,7 @@ func TestStartWithoutAContainer(t *testing.T) {
 	jobtest.Diff(t, "template", &corev1.PodTemplateSpec{}, template)
 }
 
-// A change of a pod must not change the job in the cache.
+// If a pod shared a slice with the spec, a change of the pod would change the job in the cache.
 func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
 	t.Parallel()
 	command, args := []string{"sshd", "-D"}, []string{"--resume"}
@@ -198,7 +198,7 @@ func TestResumeOfATemplateWithoutAContainer(t *testing.T) {
 	jobtest.Diff(t, "template", &corev1.PodTemplateSpec{}, template)
 }
 
-// An init container ends unless its restart policy is Always, so it is not a sidecar.
+// Only init containers with the restart policy Always are sidecars. All others end, so they can be skipped.
 func TestInitContainersThatRestartOnFailureAreSkipped(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{InitContainers: []corev1.Container{

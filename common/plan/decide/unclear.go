@@ -2,8 +2,8 @@ package decide
 
 import "tensorstack.dev/jobs/common/plan/view"
 
-// unclear returns the main containers whose whole output might show that another failure was the root cause. It returns
-// nil if the root cause is clear.
+// unclear returns the main containers whose whole output might show that another failure was the root cause. It
+// returns nil if the root cause is clear, or if there is none.
 func unclear(v view.View) []view.Container {
 	root := v.RootCause()
 	if root == nil || !root.Failure.IsUnclear() {

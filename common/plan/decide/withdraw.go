@@ -1,6 +1,6 @@
 package decide
 
-// evictFor stops all replicas if the action requires that.
+// evictFor stops all replicas if the action is Withdraw or GiveBack.
 func (s *steps) evictFor(c choice) {
 	if c.action == Withdraw {
 		s.withdraw(c.why)
@@ -10,15 +10,15 @@ func (s *steps) evictFor(c choice) {
 	}
 }
 
-// withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. why is why
-// the pods must go.
+// withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. why is the
+// reason why the pods must stop.
 func (s *steps) withdraw(why string) {
 	s.StartTime, s.Withdrawn = nil, why
 	s.evict(why)
 }
 
-// evict stops all replicas. As a pause, it begins a new attempt, so that all pods belong to an earlier one and their
-// failures are ignored. The status is written before the first pod is deleted.
+// evict stops all replicas. Like a pause, it begins a new attempt, so that all present pods belong to an earlier
+// attempt and their failures are ignored. The status is written before the first pod is deleted.
 func (s *steps) evict(why string) {
 	s.Counts.Evictions++
 	s.View = s.InNewAttempt(s.Counts.JobAttempt(), nil)

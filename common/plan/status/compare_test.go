@@ -12,7 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/status"
 )
 
-// Replicas are compared field by field, so no field must be left out.
+// IsSame compares replicas field by field. If it left out a field, the controller would not write a change of this
+// field alone.
 func TestIsSameComparesEachField(t *testing.T) {
 	t.Parallel()
 	full := func() batchv1beta1.JobStatus {

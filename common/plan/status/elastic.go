@@ -18,15 +18,15 @@ func (r *renderer) recovered() string {
 	return "every replica runs again"
 }
 
-// tooFewReplicas returns the message about an elastic job that has fewer replicas left than it needs, although none of
-// them waits.
+// tooFewReplicas returns the message about an elastic job in which no replica waits, but fewer replicas are left than
+// the job needs.
 func (r *renderer) tooFewReplicas() string {
 	return fmt.Sprintf(
 		"fewer replicas are left than elastic.minReplicas (%d): the others failed and are not restarted",
 		r.Job.Spec.Elastic.Least())
 }
 
-// partiallyRunning returns the message about an elastic job that runs although some replicas wait. why is why they
+// partiallyRunning returns the message about an elastic job that runs although some replicas wait. why explains the
 // wait.
 func (r *renderer) partiallyRunning(waiting int, why string) string {
 	return fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
@@ -49,6 +49,6 @@ func (r *renderer) announceScale() {
 	}
 }
 
-// goesOnWithout reports whether the job goes on without a replica whose pod is being deleted, as if the replica had not
-// run yet.
+// goesOnWithout reports whether the job goes on without a replica whose pod is being deleted. If so, the status shows
+// the replica as if it had not run yet.
 func goesOnWithout(r *view.Replica) bool { return r.Spec.Elastic != nil }

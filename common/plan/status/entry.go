@@ -39,8 +39,8 @@ func entryOfPod(r *view.Replica) batchv1beta1.ReplicaStatus {
 	return entry
 }
 
-// withFirstEnd returns the status of a container at the time when the replica failed. The kubelet might have restarted
-// the main container since then.
+// withFirstEnd returns the status of a container. If the kubelet has restarted the main container, the state is the
+// end before the restart, because the replica failed with that end.
 func withFirstEnd(r *view.Replica, c corev1.ContainerStatus) corev1.ContainerStatus {
 	ended := c.LastTerminationState
 	hasRestarted := c.Name == r.MainContainer && c.State.Terminated == nil && ended.Terminated != nil
@@ -50,8 +50,9 @@ func withFirstEnd(r *view.Replica, c corev1.ContainerStatus) corev1.ContainerSta
 	return c
 }
 
-// finalEntry returns the entry of a replica of a finished job. It keeps how the replica ended. The phase is Deleted
-// only if the clean-up deleted the pod, or would have deleted it.
+// finalEntry returns the entry of a replica of a finished job. While its current pod exists and is not being deleted,
+// the entry shows the state of the pod. After that, the phase is Deleted if the replica had not ended, or if the
+// clean-up policy is All. Otherwise, the entry still shows how the replica ended.
 func finalEntry(r *view.Replica, run batchv1beta1.RunPolicy) batchv1beta1.ReplicaStatus {
 	if r.IsCurrent() && !r.Outcome.Terminating {
 		return entryOfPod(r)

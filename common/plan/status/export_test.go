@@ -1,7 +1,7 @@
 package status
 
-// The tests also check these functions. They are in package status_test, because package jobtest, whose helpers they
-// use, imports this package.
+// These are exported for the tests. The tests are in package status_test, because they use package jobtest, which
+// imports this package.
 var (
 	ContainerStatus = containerStatus
 	BoundOf         = boundOf

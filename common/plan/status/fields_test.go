@@ -11,7 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/internal/jobtest"
 )
 
-// A reader finds how a field or a condition of the status is set in one file.
+// Each field and each condition of the status is set in one file only, so that a reader easily finds the code that
+// sets it.
 func TestEachFieldAndConditionIsSetInOneFile(t *testing.T) {
 	t.Parallel()
 	setBy := map[string]string{}
@@ -30,14 +31,14 @@ func TestEachFieldAndConditionIsSetInOneFile(t *testing.T) {
 	}
 }
 
-// No step that decides what happens to a job writes its status.
+// The steps of package decide do not write the status of a job. Only package status does.
 func TestDecisionsSetNoFieldOfTheStatus(t *testing.T) {
 	t.Parallel()
 	jobtest.Diff(t, "targets", map[string][]string{}, targets(t, "../decide"))
 }
 
-// targets returns, by the files of a package, which fields of a variable or field named Status they assign, and which
-// conditions they set.
+// targets maps each file of a package to the conditions that the file sets and to the fields of the status that it
+// assigns. The status is a variable or field with the name Status.
 func targets(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// announceHappenings adds the events of what happens to replicas and nodes.
+// announceHappenings adds an event for each happening.
 func (r *renderer) announceHappenings() {
 	for _, happening := range r.facts.Happenings {
 		switch h := happening.(type) {

@@ -28,8 +28,9 @@ func (r *renderer) setInitialized() {
 	}
 }
 
-// reportRefusal reports why pods cannot be created, or that the job is accepted. It keeps a rejection by the API server
-// until nothing is left to create.
+// reportRefusal reports why pods cannot be created, or that the job is accepted. If the status already has the reason
+// why an object of the job could not be created or updated, it keeps this reason while there are objects to create or
+// update.
 func (r *renderer) reportRefusal() {
 	f := r.facts
 	if f.Refusal != nil {
@@ -68,7 +69,7 @@ func (r *renderer) refuse(reason, message string) {
 	r.setCondition(batchv1beta1.ConditionInitialized, metav1.ConditionFalse, reason, message)
 }
 
-// isRefused reports whether an object of the job could not be created, and nothing has changed this since.
+// isRefused reports whether the status has the reason why an object of the job could not be created or updated.
 func (r *renderer) isRefused() bool {
 	c := view.Initialized(r.Status)
 	return c != nil && IsCreateFailure(c.Reason)

@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// resume ends the pause of a job that starts, or waits for its start. The pause of a job that has started is over.
+// resume sets the condition Paused to False if a job that was paused starts, or waits for its start.
 func (r *renderer) resume() {
 	mayResume := r.begins() || r.facts.Action == decide.Hold || r.facts.Action == decide.Queue
 	paused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused)
@@ -30,7 +30,8 @@ func (r *renderer) pauses() bool {
 	return r.facts.Action == decide.Pause || r.facts.Action == decide.Stop
 }
 
-// setPaused sets the condition Paused of a job that the user pauses. It is True when the last pod is gone.
+// setPaused sets the condition Paused of a job that the user pauses. The condition becomes True when the last pod is
+// gone.
 func (r *renderer) setPaused() {
 	if !r.pauses() {
 		return
@@ -54,7 +55,7 @@ func (r *renderer) pausing() (phase batchv1beta1.JobPhase, reason, message strin
 	return batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
 }
 
-// isDeletedByPause reports whether the replicas ran before and their pods are deleted because the user pauses the job.
+// isDeletedByPause reports whether a pause deletes the pods of replicas that ran before, or has deleted them.
 func (r *renderer) isDeletedByPause() bool {
 	f := r.facts
 	return r.Job.Spec.RunMode.Pausing() && f.StartTime == nil && f.Counts.Pauses+f.Counts.Evictions > 0

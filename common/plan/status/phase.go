@@ -31,8 +31,7 @@ func (r *renderer) setPhase() {
 	r.Status.Phase = phase
 }
 
-// runningPhase returns the phase of a job whose replicas are created as needed. phase is the one before the
-// replicas are considered.
+// runningPhase returns the phase of a job whose replicas are created as needed. phase is the result of startingPhase.
 func (r *renderer) runningPhase(phase batchv1beta1.JobPhase) batchv1beta1.JobPhase {
 	switch {
 	case r.Replicas[0].Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:
@@ -46,7 +45,7 @@ func (r *renderer) runningPhase(phase batchv1beta1.JobPhase) batchv1beta1.JobPha
 	}
 }
 
-// startingPhase returns the phase of the job before its replicas are considered.
+// startingPhase returns the phase that the job has unless its action or its replicas determine another one.
 func (r *renderer) startingPhase() batchv1beta1.JobPhase {
 	phase := r.Status.Phase
 	if r.resumes {

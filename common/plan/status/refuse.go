@@ -11,8 +11,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Refuse reports in a status that an object of the job could not be created: in the condition Initialized, and in the
-// condition Running of a job that waits, whose message kubectl get shows. It reports whether the status changes.
+// Refuse records in a status that an object of the job could not be created. It sets the condition Initialized and,
+// if the job waits, the condition Running, whose message kubectl get shows. The result reports whether the status
+// changes.
 func Refuse(status *batchv1beta1.JobStatus, refused *report.RefusedError, generation int64, now time.Time) bool {
 	condition := metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: refused.Reason, Message: report.Truncated(refused.Error(), report.MaxMessage),

@@ -20,21 +20,21 @@ import (
 type Rendering struct {
 	// Status is the new status of the job.
 	Status batchv1beta1.JobStatus
-	// Events are the events of what happens.
+	// Events are the events to emit.
 	Events []report.Event
 	// AnnouncesWait reports whether an event is about a wait for admission that does not end by itself.
 	AnnouncesWait bool
-	// StartDuration is how long the job took from its creation until it ran. It is set when the job runs for the first
-	// time.
+	// StartDuration is how long the job took to run for the first time, from its creation or, if it was paused before
+	// it ran, from its start after the pause. Nil unless the job runs for the first time now.
 	StartDuration *time.Duration
 	// RecoveryDuration is how long the job took from a failure until every replica ran again, or until an elastic job
-	// trained again. It is set when that happens.
+	// trained again. Nil unless that happens now.
 	RecoveryDuration *time.Duration
 }
 
-// Render returns the status that results from the facts of a decision. v is the view of the job after the facts, and
-// old is the status before them. Facts that are already recorded do not change it. A status that is rendered twice with
-// the same facts equals the one that is rendered once.
+// Render returns the status that results from the facts of a decision. v is the view of the job after the decision,
+// and old is the status before it. Facts that old already records change nothing. If the result is rendered again
+// with the same facts, it stays the same.
 func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	if f.Forgets {
 		old = batchv1beta1.JobStatus{}
@@ -63,7 +63,7 @@ func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	return r.Rendering
 }
 
-// renderer renders facts. It sets each field and each condition of the status in one file.
+// renderer renders facts. Each field and each condition of the status is set in one file only.
 type renderer struct {
 	view.View
 	Rendering
@@ -75,7 +75,7 @@ type renderer struct {
 	runningReason string
 }
 
-// setIdentity sets the observed generation, and the selector by which others find the pods.
+// setIdentity sets the observed generation, and the selector that selects the pods of the job.
 func (r *renderer) setIdentity() {
 	if r.facts.Action == decide.End && r.Job.Spec.RunsElsewhere() {
 		return // the status is still the one of the copy in the other cluster
@@ -86,7 +86,7 @@ func (r *renderer) setIdentity() {
 	}
 }
 
-// setCounts sets what the status remembers of the attempts of the job.
+// setCounts sets the counts, the start time, the failures and the avoided nodes.
 func (r *renderer) setCounts() {
 	counts := r.facts.Counts
 	r.Status.Attempt, r.Status.Pauses, r.Status.Evictions = counts.Restarts, counts.Pauses, counts.Evictions
@@ -96,7 +96,8 @@ func (r *renderer) setCounts() {
 	r.Status.AvoidedNodes = slices.Clone(r.facts.AvoidedNodes)
 }
 
-// begins reports whether the job starts, or has started and goes on until its end is decided.
+// begins reports whether the action starts a job that can start. It does not check whether the job has already
+// started or waits for its admission.
 func (r *renderer) begins() bool {
 	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitReports
 }
@@ -128,8 +129,8 @@ func (r *renderer) addEvent(eventType, reason, action, message string, facts ...
 	r.Events = append(r.Events, event)
 }
 
-// copyOf returns a copy of a status that can be changed. The copy shares the tasks, because there can be many. They are
-// replaced and never changed in place.
+// copyOf returns a copy of a status, which the renderer can change. The copy shares the tasks, because a job can have
+// many replicas. The renderer replaces the tasks and never changes the shared ones.
 func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	tasks := status.Tasks
 	status.Tasks = nil

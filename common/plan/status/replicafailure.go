@@ -11,7 +11,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// setReplicaFailure sets the condition ReplicaFailure. It is True from a failure until the job has recovered.
+// setReplicaFailure sets the condition ReplicaFailure. It is True from a failure until the job recovers. It becomes
+// False earlier if the job is paused or its admission is withdrawn. It also becomes False if the job ends for another
+// reason than a failure, unless a replica stays failed.
 func (r *renderer) setReplicaFailure() {
 	f := r.facts
 	switch {
@@ -24,7 +26,7 @@ func (r *renderer) setReplicaFailure() {
 		r.reportFailure()
 	case f.Action == decide.AwaitReports && f.RecordsFailure:
 		r.reportFailure()
-		// The condition can already be True because of an earlier failure.
+		// The condition can already be True because of an earlier failure, so its time is set here.
 		c := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 		c.LastTransitionTime = *view.Stored(r.Now)
 	case f.EndedBy != nil:
@@ -34,7 +36,8 @@ func (r *renderer) setReplicaFailure() {
 	}
 }
 
-// reportFailure reports a failure that is not decided or that restarts replicas, or the recovery of the job.
+// reportFailure reports the failure of a replica that has not been restarted. If there is none, it reports the
+// failure that restarts replicas now, or the recovery of the job.
 func (r *renderer) reportFailure() {
 	for _, failed := range r.Replicas {
 		if failure := failed.Failure(); failure != nil {
@@ -56,12 +59,12 @@ func (r *renderer) reportFailure() {
 	}
 }
 
-// setFailed sets the condition to True. next is what happens to the replica, as the end of the message.
+// setFailed sets the condition ReplicaFailure to True. next ends the message: what happens to the replica next.
 func (r *renderer) setFailed(f view.ReplicaFailure, next string) {
 	r.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, f.Failure.Reason, f.String()+next)
 }
 
-// clearReplicaFailure sets the condition to False if it is True.
+// clearReplicaFailure sets the condition ReplicaFailure to False if it is True.
 func (r *renderer) clearReplicaFailure(reason, message string) {
 	if view.HasFailed(r.Status) {
 		r.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionFalse, reason, message)

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// noReplicas is the message about a job whose replicas are all removed.
+// noReplicas is the message about a job whose spec has no replicas.
 const noReplicas = "every replicaSpec has 0 replicas: nothing can run"
 
 // setRunning sets the condition Running.
@@ -43,7 +43,7 @@ func (r *renderer) setRunning() {
 	}
 }
 
-// reportReplicas reports in the condition Running whether the replicas run, and returns its reason.
+// reportReplicas sets the condition Running according to the replicas, and returns the reason of the condition.
 func (r *renderer) reportReplicas() (reason string) {
 	waiting, reason, message := r.waitingFor()
 	switch {
@@ -99,8 +99,8 @@ func notRunning(waiting, all int) string {
 	}
 }
 
-// waitedSince returns when the job began to wait for its start: when it was created, or resumed if it was created
-// paused.
+// waitedSince returns when StartDuration begins: at the start after the pause if the job was paused before it ran,
+// and otherwise at the creation of the job.
 func (r *renderer) waitedSince() time.Time {
 	wasPaused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused) != nil
 	if wasPaused && r.Status.StartTime != nil {

@@ -31,9 +31,9 @@ type omission struct {
 	omit func(*renderer)
 }
 
-// omissions lists the parts that can be left out of a status, the least important first. Each is left out in addition
-// to those before it. The controller itself reads names, UIDs, phases and attempts, which are always kept. It also
-// reads the exit codes of failures, which are kept as long as there is room.
+// omissions lists the parts that can be left out of a status, the least important first. If a part is left out, all
+// parts before it are left out, too. Names, UIDs, phases and attempts are always kept, because the controller itself
+// reads them. It also reads the exit codes of failures, which are kept as long as there is room.
 var omissions = []omission{
 	{note: "", omit: func(*renderer) {}},
 	{
@@ -56,8 +56,8 @@ var omissions = []omission{
 	},
 }
 
-// fit leaves out parts of the status if the job is too large for the API server. It never restores a part that was left
-// out before: for a replica whose pod is gone, only the entry without that part is left.
+// fit leaves out parts of the status if the job is too large for the API server. It never restores a part that was
+// left out before, because the part is lost for a replica whose pod is gone.
 func (r *renderer) fit() {
 	if !r.updatesTasks() {
 		return
@@ -65,7 +65,7 @@ func (r *renderer) fit() {
 	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == r.Job.Status.Omitted })
 	fits := boundOf(r.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
 	if before <= 0 && r.Job.RestSize == nil && fits {
-		return // nearly all jobs fit for certain, and an exact measurement is expensive
+		return // an upper bound suffices for nearly all jobs, and an exact measurement is expensive
 	}
 	room := maxObject - restOfSmallJob
 	if r.Job.RestSize != nil {
@@ -82,7 +82,8 @@ func (r *renderer) fit() {
 
 // boundOf returns an upper bound for the size of tasks as JSON, in bytes.
 func boundOf(tasks []batchv1beta1.TaskStatus) int {
-	// Field names, numbers and times of a replica and of a container, and one escaped character of a reason.
+	// Upper bounds in bytes: the field names, numbers and times of a replica and of a container, and one escaped
+	// character of a reason.
 	const replica, container, escaped = 160, 80, 6
 	bytes := 0
 	for _, task := range tasks {
@@ -105,8 +106,8 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, except a main container that failed. Its exit code decides
-// whether the replica is restarted if the pod is gone.
+// omitContainers leaves out the containers of replicas, except main containers that failed. If the pod is gone, the
+// exit code of its main container decides whether the replica is restarted.
 func omitContainers(r *renderer) {
 	mains := make(map[string]string, len(r.Replicas))
 	for _, replica := range r.Replicas {
@@ -146,7 +147,7 @@ func shortenMessages(r *renderer) {
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		if c.Reason == batchv1beta1.ReasonResourceQuotaExceeded {
-			continue // the controller reads it
+			continue // the controller reads this message
 		}
 		c.Message = report.Truncated(c.Message, shortMessage)
 	}

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/status"
 )
 
-// Measuring a status exactly is expensive. An upper bound shows that most of them fit.
+// To measure a status exactly is expensive. An upper bound of its size is enough to show that most statuses fit.
 func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
 	t.Parallel()
 	const length = 10_000

@@ -12,8 +12,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// waitingFor counts the replicas that neither run nor have done their part, and explains one of them: preferably one
-// that cannot start without help, or the pods that should have ended before a restart.
+// waitingFor returns how many replicas neither run nor have ended, and why one of them waits: the first replica that
+// cannot start without help. If all can start without help, the reason is the overdue pods or, if there are none, the
+// reason of the first replica that waits.
 func (r *renderer) waitingFor() (waiting int, reason, message string) {
 	for _, replica := range r.Replicas {
 		why, text := r.explain(replica)
@@ -71,8 +72,8 @@ func (r *renderer) explain(replica *view.Replica) (reason, message string) {
 	}
 }
 
-// waitingForOverdue returns the message about pods that should be gone. The containers of a pod that a finalizer keeps
-// have ended.
+// waitingForOverdue returns the message about pods that should be gone. If the containers of the first pod have
+// ended, the message shows that, because then a finalizer keeps the pod.
 func waitingForOverdue(overdue []*corev1.Pod) string {
 	first := overdue[0]
 	late := "pod " + first.Name

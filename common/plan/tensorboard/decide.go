@@ -24,7 +24,7 @@ type Seen struct {
 	Spec *tensorboardv1beta1.TensorBoardSpec
 	// Status is the dependent status in the status of the job, as it was read. Nil means none.
 	Status *batchv1beta1.DependentStatus
-	// Delayed is the last change, which must not be repeated yet.
+	// Delayed is a change that must not be repeated yet. The zero value means that no change is delayed.
 	Delayed DelayedChange
 }
 
@@ -55,9 +55,9 @@ type DelayedChange struct {
 // Decision is the decision about the TensorBoard of a job. The controller makes Change after all other changes, so
 // that a problem with the TensorBoard never blocks the training.
 type Decision struct {
-	// Before is the status that the job has. Nil means none.
+	// Before is the present dependent status of the TensorBoard. Nil means none.
 	Before *batchv1beta1.DependentStatus
-	// Status is the status that the job must have. Nil means none.
+	// Status is the new dependent status of the TensorBoard. Nil means that the job must have none.
 	Status *batchv1beta1.DependentStatus
 	// Change is the change to make.
 	Change view.Change

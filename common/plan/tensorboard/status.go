@@ -17,7 +17,7 @@ const (
 	tensorBoardDependent = "tensorboard"
 )
 
-// named returns the status with the name of the dependent.
+// named returns a copy of the status with the name of the TensorBoard dependent.
 func named(status batchv1beta1.DependentStatus) *batchv1beta1.DependentStatus {
 	status.Name = tensorBoardDependent
 	return &status
@@ -30,7 +30,8 @@ func Creating() *batchv1beta1.DependentStatus {
 	})
 }
 
-// without returns the status of a TensorBoard that cannot be created or read.
+// without returns the status of a TensorBoard that cannot be created or read because of the problem. The field Action
+// is the same as in before.
 func without(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {
@@ -41,7 +42,7 @@ func without(
 	return Refused(named(status), problem)
 }
 
-// Refused returns the status with the problem.
+// Refused returns a copy of the status before, with the problem as its warning.
 func Refused(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {
@@ -51,7 +52,8 @@ func Refused(
 	return &status
 }
 
-// StatusOf returns the dependent status of a TensorBoard. It follows the condition Ready.
+// StatusOf returns the dependent status of a TensorBoard, according to its condition Ready. If before is about the
+// same TensorBoard, the status has the action of before.
 func StatusOf(
 	object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.DependentStatus,
 ) *batchv1beta1.DependentStatus {
@@ -76,7 +78,7 @@ func StatusOf(
 	return status
 }
 
-// Ready returns the condition Ready of a TensorBoard, or an empty condition.
+// Ready returns the condition Ready of a TensorBoard, or an empty condition if it is not set.
 func Ready(object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1.TensorBoardCondition {
 	for _, c := range object.Status.Conditions {
 		if c.Type == tensorboardv1beta1.ConditionReady {
@@ -86,7 +88,7 @@ func Ready(object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1.TensorBoar
 	return tensorboardv1beta1.TensorBoardCondition{}
 }
 
-// Events returns an event if the status has a new warning.
+// Events returns an event if after has a warning that before does not have, and nil otherwise.
 func Events(before, after *batchv1beta1.DependentStatus) []report.Event {
 	isNew := before == nil || after == nil || before.Type != after.Type || before.Reason != after.Reason
 	if after == nil || after.Type != corev1.EventTypeWarning || !isNew {

@@ -10,9 +10,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// Attempt identifies the attempt that a pod of a replica belongs to. Job counts how often the pods of all replicas were
-// replaced together. Replica counts how often the pod of this replica was replaced since then. A pod of another attempt
-// than the current one is already accounted for, however it ends.
+// Attempt identifies the attempt that a pod of a replica belongs to. Job counts how often the pods of all replicas
+// were replaced together. Replica counts how often this replica alone was restarted after the last of these
+// replacements. If a pod does not belong to the current attempt, its end is ignored.
 type Attempt struct{ Job, Replica int32 }
 
 // String returns the value of the attempt label of a pod: "2", or "2.1" if the replica was restarted alone.

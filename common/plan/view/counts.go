@@ -2,10 +2,12 @@ package view
 
 import batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 
-// Counts count what has happened to a job. They never decrease, unless the status of a job is discarded.
+// Counts are the numbers of restarts, pauses and evictions of a job. They never decrease, unless the status of the
+// job is discarded.
 type Counts struct {
-	// Restarts, Pauses and Evictions count how often a failure, the user, or the admission ended an attempt of the
-	// whole job.
+	// Restarts, Pauses and Evictions count the attempts of the whole job that have ended: Restarts because of a
+	// failure, Pauses because the user paused the job, and Evictions because the admission was withdrawn or a
+	// ResourceQuota had no room.
 	Restarts, Pauses, Evictions int32
 	// Backoff counts the restarts that count towards backoffLimit. Disruptions counts the other restarts after
 	// failures.

@@ -14,8 +14,8 @@ type Creation struct {
 	Name string
 	// Type is the type of the replica.
 	Type string
-	// Size is about how many bytes of memory the pod takes. It is the size of the largest pod of the type that was
-	// built for the decision.
+	// Size is about how many bytes of memory the pod takes. It is the size of the largest pod of this type among the
+	// pods that were built for the decision.
 	Size int64
 	// Join makes the pod a member of the object that admits it. Nil means that the pod needs no admission.
 	Join func(*corev1.Pod)

@@ -38,8 +38,8 @@ func (f ReplicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.Failure.ExitCode, reason, process)
 }
 
-// process returns the last part of the text of String: how the first process to fail ended, as the launcher reports.
-// It is empty if the launcher reports no exit code of a process.
+// process returns the end of the text that String returns: how the process that failed first ended, as the launcher
+// reports. It is empty if the launcher reports no exit code of a process.
 func (f ReplicaFailure) process() string {
 	rank, report := f.Rank(), f.Report()
 	who := "a process"

@@ -51,11 +51,11 @@ type Settings struct {
 	ClusterDomain string
 	// Image is the image of the controller. Replicas run it to wait for their peers.
 	Image string
-	// HelperResources are the resources of helper containers that cannot have those of the main container. See
+	// HelperResources are the resources of helper containers that cannot have the resources of the main container. See
 	// framework.Gang.
 	HelperResources corev1.ResourceList
-	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves, unless the job or the role
-	// has another time. Then the clean-up deletes them.
+	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves, before the clean-up deletes
+	// them. The job can set another time, and a role can set a longer one.
 	PeerGrace time.Duration
 	// FailureWindow is how long the controller waits for reports of the peers after a failure that restarts all
 	// replicas. Then it determines the root cause. The wait is needed because the kubelets of peers that failed as a
@@ -73,8 +73,8 @@ type Settings struct {
 	// HoldLeaders reports whether the pods of leaders are created with the finalizer batchv1beta1.FinalizerLeader. Pods
 	// that already have the finalizer are released regardless of this setting.
 	HoldLeaders bool
-	// DependentRetry is how long the controller waits before it retries a failed operation on a PodGroup or a
-	// TensorBoard. It checks at the same interval whether their CRDs are installed.
+	// DependentRetry is how long the controller waits before it retries a failed operation on a PodGroup, a Workload or
+	// a TensorBoard. The controller checks at the same interval whether the CRDs of these objects are installed.
 	DependentRetry time.Duration
 }
 
@@ -90,7 +90,7 @@ type Observation struct {
 	// Admission is the object through which the pods of the job are admitted. Nil means that the job needs no
 	// admission.
 	Admission Admission
-	// Readings are the last readings of the progress by the UIDs of the pods, for pods that can report it.
+	// Readings maps the UIDs of pods that can report progress to their last readings.
 	Readings map[types.UID]Reading
 	// ProgressDue is when the status can be written next if only the progress has changed.
 	ProgressDue time.Time
@@ -99,8 +99,8 @@ type Observation struct {
 	StatusWaitsSince time.Time
 }
 
-// HasMoreThan reports whether the observation has a pod that the other observation lacks, or an admission controlled by
-// the job that the other observation lacks.
+// HasMoreThan reports whether the observation has something that the other observation lacks: a pod, or an admission
+// that the job controls.
 func (o Observation) HasMoreThan(other Observation, job types.UID) bool {
 	if own := o.ownAdmission(job); own != "" && own != other.ownAdmission(job) {
 		return true

@@ -16,23 +16,23 @@ const (
 	ReadingInterval = 15 * time.Second
 )
 
-// Reading is the progress that the sidecar of a pod knew at a time.
+// Reading is the progress that the controller has read from the receiver, a sidecar of a pod.
 type Reading struct {
-	// Time is when the sidecar was last read. Zero means never.
+	// Time is when the receiver was last read successfully. Zero means never.
 	Time time.Time
-	// Status is the last report. Nil means that the training has reported nothing to this sidecar.
+	// Status is the last report. Nil means that the training has reported nothing to this receiver.
 	Status *batchv1beta1.ProgressStatus
-	// Silence is how long the training had made no progress at that time, by the clock of the sidecar. It makes
-	// progress if it reports another step.
+	// Silence is the time from the last progress, such as another step, to Time. The receiver measures it by its own
+	// clock. If there is no report, it is the time since the receiver started.
 	Silence time.Duration
-	// Announced is for how much longer the training had announced at that time to report no step.
+	// Announced is how long after Time the training will report no progress, as the training has announced.
 	Announced time.Duration
-	// Started is when the processes of the training last started again in the pod. Zero means that they have not, or
-	// that they have reported something to this sidecar since.
+	// Started is when the processes of the training last started again in the pod. Zero means that they have not
+	// started again, or have reported something to this receiver since.
 	Started time.Time
-	// IsFinal reports whether the sidecar has ended, so that the training of the pod can report nothing anymore.
+	// IsFinal reports whether the receiver has ended, so that there are no more reports from this pod.
 	IsFinal bool
-	// Problem is why the sidecar could not be read since then. Empty means that nothing failed.
+	// Problem is why the receiver could not be read since Time. Empty means that no read has failed since then.
 	Problem string
 }
 
@@ -41,7 +41,7 @@ func isDone(status batchv1beta1.ProgressStatus) bool {
 	return status.Percent != nil && *status.Percent >= 100
 }
 
-// IsWatched reports whether the progress of the training is followed here.
+// IsWatched reports whether this controller reads the progress of the training and checks for stalls.
 func (v *View) IsWatched() bool {
 	return v.Job.Spec.ReportsProgress && v.Job.Spec.RunsHere() && !v.Job.Status.Finished() && !v.Job.Deleting
 }
@@ -54,8 +54,8 @@ func (v *View) ReadingOf(r *Replica) Reading {
 	return v.Seen.Readings[r.Pod.UID]
 }
 
-// LastProgress returns the replica whose training made progress last, and its reading. Both are nil if no current pod
-// has reported anything.
+// LastProgress returns the replica whose reading has the latest progress, and this reading. Both are nil if no
+// current pod has reported anything.
 func (v *View) LastProgress() (*Replica, *Reading) {
 	var last *Reading
 	var by *Replica
@@ -71,8 +71,7 @@ func (v *View) LastProgress() (*Replica, *Reading) {
 	return by, last
 }
 
-// lastStart returns when the processes of the training last started again in current pods. Zero means never, as far as
-// is known.
+// lastStart returns the latest Started of the readings of current pods. Zero means that no reading has one.
 func (v *View) lastStart() time.Time {
 	var last time.Time
 	for _, r := range v.Replicas {
@@ -92,11 +91,11 @@ func HasNews(status batchv1beta1.JobStatus, readings map[types.UID]Reading) bool
 	return last.Status != nil && !IsSameProgress(status.Progress, last.Status)
 }
 
-// progressTime returns when the training made progress.
+// progressTime returns when the training last made progress.
 func (r Reading) progressTime() time.Time { return r.Time.Add(-r.Silence) }
 
-// IsSameProgress reports whether a reading adds nothing to the recorded progress. The times of two readings of the same
-// report differ by the duration of a request.
+// IsSameProgress reports whether a reading adds nothing to the recorded progress. Two readings of one report can have
+// slightly different times, because the receiver reports only the age of the report.
 func IsSameProgress(recorded, read *batchv1beta1.ProgressStatus) bool {
 	const tolerance = 2 * time.Second
 	if recorded == nil || recorded.LastReportTime == nil || read.LastReportTime == nil ||

@@ -19,7 +19,8 @@ func IsPaused(status batchv1beta1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
 }
 
-// HasFailed reports whether replicas of the job have failed and the job has not recovered since.
+// HasFailed reports whether the condition ReplicaFailure is True: a replica has failed, and the job has not recovered
+// yet.
 func HasFailed(status batchv1beta1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure)
 }
@@ -29,7 +30,7 @@ func Initialized(status batchv1beta1.JobStatus) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionInitialized)
 }
 
-// HasRun reports whether a job has started, now or before, as its status shows.
+// HasRun reports whether the status shows that the job has started at any time.
 func HasRun(status batchv1beta1.JobStatus) bool {
 	return status.StartTime != nil || CountsOf(status).JobAttempt()+status.BackoffCount > 0
 }
@@ -46,7 +47,7 @@ func EndOf(status batchv1beta1.JobStatus) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionFailureTarget)
 }
 
-// IsSuccess reports whether a job succeeds whose end the condition records. It is false for nil.
+// IsSuccess reports whether the condition that EndOf returns records a success. It is false for nil.
 func IsSuccess(end *metav1.Condition) bool {
 	return end != nil && end.Type != batchv1beta1.ConditionFailureTarget
 }

@@ -16,19 +16,20 @@ import (
 
 // Replica is one member of the gang, with its recorded state and its observed state.
 type Replica struct {
-	// Member is the member of the gang that the replica is.
+	// Member is the replica as a member of the gang.
 	Member *framework.Member
 	// Recorded is the replica's entry in the status.
 	Recorded batchv1beta1.ReplicaStatus
-	// Pod of the replica. Nil means none.
+	// Pod is the pod of the replica, of the current or another attempt. Nil means none.
 	Pod *corev1.Pod
 	// podAttempt is the attempt in the label of the pod.
 	podAttempt string
 	// jobAttempt is the current attempt of the whole job.
 	jobAttempt int32
-	// MainContainer is the name of the container of the pod whose exit is the replica's.
+	// MainContainer is the name of the main container of the pod. Its exit is the exit of the replica.
 	MainContainer string
-	// devices are the unhealthy devices of the pod. A replica whose end is already accounted for has none.
+	// devices are the unhealthy devices of the pod. The list is empty if the end of the replica is already accounted
+	// for.
 	devices []batchv1beta1.UnhealthyDevice
 	// Outcome is the state of the pod.
 	Outcome policy.Outcome
@@ -37,13 +38,13 @@ type Replica struct {
 	Outdated bool
 	// gone reports whether the status records a live pod that no longer exists.
 	gone bool
-	// ranWithAll reports whether the replica ran together with all others in this attempt. Then they can depend on each
-	// other.
+	// ranWithAll reports whether the status shows that the job runs and, if the job is elastic, that this replica runs.
+	// Then other replicas can depend on this one.
 	ranWithAll bool
-	// Done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and is
-	// not restarted. It stays true whatever happens to the pod.
+	// Done reports whether the status records the end of the replica in this attempt: it succeeded, or it failed and has
+	// not been restarted. Done stays true whatever happens to the pod.
 	Done bool
-	// Spec of the job.
+	// Spec is the spec of the job.
 	Spec *framework.JobSpec
 	// peers are all replicas of the job, this one included.
 	peers []*Replica
@@ -52,13 +53,14 @@ type Replica struct {
 // Attempt returns the current attempt of the replica. Pods of other attempts are obsolete.
 func (r *Replica) Attempt() Attempt { return Attempt{Job: r.jobAttempt, Replica: r.Recorded.Attempt} }
 
-// IsObsolete reports whether the pod belongs to another attempt than the current one. Such a pod has been accounted
-// for, so it is deleted.
+// IsObsolete reports whether the pod belongs to another attempt than the current one. The end of such a pod is
+// ignored, and the pod is deleted.
 func (r *Replica) IsObsolete() bool {
 	return r.Pod != nil && r.podAttempt != r.Attempt().String()
 }
 
-// IsReplaced reports whether the replica gets a new pod when its present pod is gone.
+// IsReplaced reports whether the replica gets a new pod when its present pod is gone. It must not be called for a
+// replica that is done, because such a replica gets no new pod.
 func (r *Replica) IsReplaced() bool {
 	return r.IsObsolete() || r.Outcome.Terminating && r.Failure() == nil
 }
@@ -66,9 +68,9 @@ func (r *Replica) IsReplaced() bool {
 // IsCurrent reports whether the replica has a pod of the current attempt.
 func (r *Replica) IsCurrent() bool { return r.Pod != nil && !r.IsObsolete() }
 
-// Failure returns the failure of the replica in its current attempt, or nil. A pod that is being deleted has failed if
-// Kubernetes disrupted it. If somebody else deleted it, its exit is ignored. A recorded failure that restarts all
-// replicas counts even if its pod is gone before the failure is counted.
+// Failure returns the failure of the replica in its current attempt, or nil. A pod that is being deleted has failed
+// if Kubernetes disrupted it. If somebody else deleted it, its exit is ignored. If the status records a failure that
+// restarts all replicas, the failure counts even if the pod is gone.
 func (r *Replica) Failure() *policy.Failure {
 	switch {
 	case r.Pod == nil && r.isUnjudged():
@@ -88,8 +90,8 @@ func (r *Replica) Failure() *policy.Failure {
 }
 
 // losesDevice reports whether the replica fails because of an unhealthy device, although its main container has not
-// ended. A replica that its restart policy would not restart goes on, since it might end well. So does a replica in
-// debug mode, where a user works.
+// ended. A replica goes on if its restart policy would not restart it, since it might succeed. It also goes on in
+// debug mode, since a user might be working in it.
 func (r *Replica) losesDevice() bool {
 	if len(r.devices) == 0 || r.Outcome.Terminating || r.Spec.RunMode.Debugging() {
 		return false
@@ -150,7 +152,8 @@ func (r *Replica) Works() bool {
 	return r.Succeeded() || r.Runs() && !r.Outcome.Terminating
 }
 
-// Waits reports whether the replica neither runs nor has ended permanently.
+// Waits reports whether the replica has not ended, and its pod is missing, pending, in an unknown state or being
+// replaced.
 func (r *Replica) Waits() bool {
 	switch {
 	case r.Done:
@@ -169,7 +172,7 @@ func (r *Replica) restartsAll(failure policy.Failure) bool {
 	return scope == batchv1beta1.RestartScopeJob
 }
 
-// StaysFailed reports whether the replica failed and is not restarted.
+// StaysFailed reports whether the status shows that the replica failed and has not been restarted.
 func (r *Replica) StaysFailed() bool {
 	return r.Recorded.Phase == batchv1beta1.ReplicaPhaseFailed
 }
@@ -178,7 +181,8 @@ func (r *Replica) StaysFailed() bool {
 // but its root cause has not been determined yet.
 func (r *Replica) isUnjudged() bool { return r.StaysFailed() && r.restartsAll(*r.recordedFailure()) }
 
-// HasDonePart reports whether the replica has ended and is not restarted. A restart would have begun a new attempt.
+// HasDonePart reports whether the replica has ended in its current attempt. The restart of a replica begins a new
+// attempt.
 func (r *Replica) HasDonePart() bool { return r.Done || r.Succeeded() || r.Failure() != nil }
 
 // observeReplicas returns the replicas of the gang, in the order of its members.
@@ -252,7 +256,8 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// InAttempt returns the replica in its own n-th attempt. The attempt begins no earlier than due. Nil means immediately.
+// InAttempt returns the replica in its own attempt with the number n. The attempt begins no earlier than due. Nil
+// means immediately.
 func (r *Replica) InAttempt(n int32, due *metav1.Time) Replica {
 	next := *r
 	next.Recorded = batchv1beta1.ReplicaStatus{Name: r.Member.Name, Attempt: n, RestartTime: due}
@@ -265,14 +270,15 @@ func IsAlive(recorded batchv1beta1.ReplicaStatus) bool {
 	return recorded.UID != "" && !HasEnded(recorded.Phase) && recorded.Phase != batchv1beta1.ReplicaPhaseDeleted
 }
 
-// HasEnded reports whether a replica of the phase has ended.
+// HasEnded reports whether a replica in this phase has ended.
 func HasEnded(phase batchv1beta1.ReplicaPhase) bool {
 	return phase == batchv1beta1.ReplicaPhaseSucceeded || phase == batchv1beta1.ReplicaPhaseFailed
 }
 
-// mainContainerOf returns the name of the main container in a template. It is empty if the template has no containers.
-// The pod cannot be used instead, because admission can insert containers before the main one. All pods of the current
-// attempt are built from this template, since it changes only while the job is paused and has no pods.
+// mainContainerOf returns the name of the main container in a template. It is empty if the template has no
+// containers. The pod cannot be used instead, because the admission by the API server can insert containers before
+// the main one. All pods of the current attempt are built from this template, since it changes only while the job is
+// paused and has no pods.
 func (v *View) mainContainerOf(template *corev1.PodTemplateSpec) string {
 	if main := framework.MainContainer(v.Job.MainContainers, template.Spec.Containers); main != nil {
 		return main.Name

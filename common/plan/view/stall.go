@@ -14,8 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// StallCheck is whether the training of a job is stalled, as the last readings of its pods show. The zero value means
-// that this is unknown, or that the job has no deadline for progress.
+// StallCheck is the result of a check whether the last readings of the pods show that the training of a job is
+// stalled. The zero value means that this is unknown, or that the job has no deadline for progress.
 type StallCheck struct {
 	// IsOnTime reports whether the readings show that the training is not stalled.
 	IsOnTime bool
@@ -27,9 +27,9 @@ type StallCheck struct {
 	Due time.Time
 }
 
-// CheckStall returns whether the training is stalled. A reading that is missing is never a stall. This is unknown while
-// the job is paused or in debug mode, waits in a queue, must stop its pods, has a failure that is not decided, or has
-// pods of replicas that it no longer needs.
+// CheckStall returns whether the training is stalled. A missing reading is never a stall. The result is unknown while
+// the job does not run, is paused or in debug mode, must stop its pods, has a failure about which the controller has
+// not decided yet, or has pods of replicas that it no longer needs.
 func (v *View) CheckStall() StallCheck {
 	spec, status := v.Job.Spec, v.Job.Status
 	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
@@ -64,12 +64,13 @@ func (v *View) hasSurplus() bool {
 	return false
 }
 
-// checkAfterReport returns whether a training is stalled that has reported progress. If its processes have started
-// again since then, the limit is startLimit. since is when the job began to run. A limit of 0 means none.
+// checkAfterReport returns whether a training that has reported progress is stalled. started is when its processes
+// last started again, and since is when the job began to run. If the processes have started again since the last
+// progress, startLimit applies, and otherwise limit. 0 means no limit.
 func checkAfterReport(by *Replica, last Reading, started, since time.Time, startLimit, limit time.Duration) StallCheck {
 	missing, field := "no other step", "progressDeadlineSeconds"
 	after, progress := cmp.Or(last.Status.Summary, "the first report"), last.progressTime()
-	startsAgain := !started.Before(progress) // false if they have never started again
+	startsAgain := !started.Before(progress) // false if started is zero
 	if startsAgain {
 		missing, field, after = "nothing", "startupDeadlineSeconds", "the training started again"
 		progress, limit = started, startLimit
@@ -87,12 +88,14 @@ func checkAfterReport(by *Replica, last Reading, started, since time.Time, start
 		missing, field, int64(limit/time.Second), after, progress.UTC().Format(time.RFC3339))}
 }
 
-// checkBeforeReport returns whether a training is stalled whose sidecars know no report. since is when the job began to
-// run. A limit of 0 means none. All running pods that might report must have been read after the deadline.
+// checkBeforeReport returns whether a training is stalled. It is for a training about which the receivers of the
+// current pods have no report. since is when the job began to run. A limit of 0 means none. The training is stalled
+// only if, after the deadline, the controller has read each running pod that might report.
 //
-// If the status has a report since the job runs, the sidecar was restarted, or the pod that sent it was replaced. Then
-// the other deadline applies, from the start of the present sidecars, unless the processes have started again. A report
-// in the second in which the job began to run might be of the attempt before.
+// The status can have a report that is later than the beginning of the run and the last start of the processes. In
+// this case, the receiver of the report was restarted since, or its pod was replaced. Then limit applies instead of
+// startLimit, and it counts from the start of the present receivers. A report in the second in which the job began to
+// run does not count, because it might be from the earlier attempt.
 func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duration) StallCheck {
 	last := v.Job.Status.Progress
 	began := Later(since, v.lastStart())
@@ -117,7 +120,7 @@ func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 		if hasReported {
 			due = Later(due, reading.Time.Add(startLimit-reading.Silence))
 		}
-		if reading.Time.Before(due) { // also if there is no reading
+		if reading.Time.Before(due) { // always true without a reading
 			if !v.Now.Before(due) && (reading.Time.IsZero() || reading.Problem != "") {
 				return StallCheck{} // the pod cannot be read, or has no sidecar although it might train
 			}
@@ -129,8 +132,10 @@ func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 	return StallCheck{Stalled: first, Message: message}
 }
 
-// hasStalledSince reports whether the status shows a stall that began since the job runs. If it does, and the job is
-// not stalled now, a deadline was changed. Otherwise, the stall ended the attempt before, and this one has to report.
+// hasStalledSince reports whether the status shows a stall that began at or after the time since, when the job began
+// to run. A caller that finds no stall now can conclude that such a stall is over, because the deadline was changed.
+// A stall that began earlier belongs to an earlier attempt, and is over only when the present attempt has reported
+// something.
 func (v *View) hasStalledSince(since time.Time) bool {
 	c := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
@@ -140,7 +145,8 @@ func (v *View) hasStalledSince(since time.Time) bool {
 const unreadDelay = 2 * time.Minute
 
 // Unread returns why the progress of a running job with a deadline cannot be read. It is empty if the progress of at
-// least one pod can be read, or if this is not known yet.
+// least one pod can be read. It is also empty until unreadDelay has passed since the job began to run and since the
+// last successful read.
 func (v *View) Unread() string {
 	if !v.HasStallDeadline() || !IsRunning(v.Job.Status) {
 		return ""
@@ -176,12 +182,12 @@ func (v *View) stall() *ReplicaFailure {
 	}}
 }
 
-// IsStall reports whether the failure is a stall of the training. The pod of the replica still runs.
+// IsStall reports whether the failure is a stall of the training. In this case, the pod of the replica still runs.
 func (f *ReplicaFailure) IsStall() bool {
 	return f != nil && f.Failure.Reason == batchv1beta1.ReasonNoProgress
 }
 
-// hasNewFailure reports whether the replica has ended or was deleted, and the status does not account for that yet.
+// hasNewFailure reports whether the replica has failed or was deleted, and the status does not account for that yet.
 func (r *Replica) hasNewFailure() bool {
 	return !r.Done && (r.Failure() != nil || r.Deletion() != nil)
 }
@@ -192,7 +198,7 @@ func (v *View) HasStallDeadline() bool {
 	return run.ProgressDeadlineSeconds != nil || run.StartupDeadlineSeconds != nil
 }
 
-// IsRead reports whether the last read of the progress of a current pod succeeded.
+// IsRead reports whether the last read of the progress succeeded for at least one current pod.
 func (v *View) IsRead() bool {
 	return slices.ContainsFunc(v.Replicas, func(r *Replica) bool {
 		reading := v.ReadingOf(r)

@@ -1,5 +1,5 @@
-// Package view has the state of a job: its replicas, their attempts and failures, its admission, and its deadlines. It
-// decides nothing, and a view that is complete is never changed.
+// Package view has the state of a job: its replicas, their attempts and failures, its admission, and its deadlines.
+// It decides nothing. A complete view is never changed.
 package view
 
 import (
@@ -23,7 +23,7 @@ type View struct {
 	Seen Observation
 	// Now is the time of the view.
 	Now time.Time
-	// Standing is what the admission means for the job.
+	// Standing is the effect of the admission on the job.
 	Standing Standing
 	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
@@ -58,10 +58,13 @@ func (v *View) HasUnreportedPods() bool {
 	return v.Job.Status.ObservedGeneration == 0 && len(v.Seen.Pods) > 0
 }
 
-// StartedAt returns when the job started. It is the recorded start time, or now if none is recorded. If pods exist
-// although the first status write is still deferred, it is when the deferral began. After a restart of the controller
-// that time is unknown, and the creation time of the oldest pod is used instead. A deferral that began before the job
-// was created belongs to an earlier job of the same name.
+// StartedAt returns when the job started. The first case that applies decides:
+//
+//   - If the status records a start time, it is that time.
+//   - If no pods exist, or if the first status is already written, it is now.
+//   - If the controller knows when the deferral of the first status write began, it is that time. A deferral that
+//     began before the job was created does not count, because it belongs to an earlier job of the same name.
+//   - Otherwise, for example after a restart of the controller, it is the creation time of the oldest pod.
 func (v *View) StartedAt() *metav1.Time {
 	if v.Job.Status.StartTime != nil {
 		return v.Job.Status.StartTime
@@ -82,8 +85,8 @@ func (v *View) StartedAt() *metav1.Time {
 	return Stored(first)
 }
 
-// Deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the user
-// requests a pause, and until it has started.
+// Deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the
+// user requests a pause, and while it has not started because it waits for its admission.
 func (v *View) Deadline() (time.Time, bool) {
 	if v.Job.Spec.RunMode.Pausing() || v.WaitsForStart() {
 		return time.Time{}, false

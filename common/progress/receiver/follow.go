@@ -16,14 +16,15 @@ import (
 const (
 	// maxRead is how much of the file is read per poll, in bytes. If more was appended, the beginning is skipped.
 	maxRead = 1 << 20
-	// maxFile is the size at which the file is truncated after all of it was read, in bytes.
+	// maxFile is the maximum size of the file, in bytes. A larger file is truncated as soon as all of it was read.
 	maxFile = 4 << 20
 )
 
-// follower reads the lines that a program appends to a file. If the file gets shorter or is replaced, it reads the file
-// from its beginning. It does not notice a file that is overwritten and does not get shorter. A second follower of the
-// file begins at its end: the lines before are old, and must not count as progress again. So a follower leaves a marker
-// next to the file.
+// follower reads the lines that a program appends to a file. If the file gets shorter or is replaced, it reads the
+// file from its beginning. If the program overwrites the file and the file does not get shorter, the follower does
+// not notice. The first follower of a file leaves a marker next to the file. A later follower, for example after a
+// restart of the sidecar, finds the marker and begins at the end of the file: the lines before are old, and must not
+// count as progress again.
 type follower struct {
 	path string
 	// line is called for each complete line that is not empty and has at most progress.MaxBody bytes. The line is only
@@ -80,7 +81,8 @@ func (f *follower) open() (size int64, err error) {
 	return info.Size(), nil
 }
 
-// isFirst reports whether no follower has followed the file before, and leaves the marker.
+// isFirst creates the marker. It reports false if the marker exists, because then a follower has followed the file
+// before.
 func (f *follower) isFirst() bool {
 	//nolint:gosec // the marker has no content
 	marker, err := os.OpenFile(f.path+".followed", os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)
@@ -112,10 +114,10 @@ func openFile(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := file.Chmod(0o666); err != nil { // the umask does not apply to it
+		if err := file.Chmod(0o666); err != nil { // the umask does not apply to Chmod
 			return nil, errors.Join(err, file.Close())
 		}
-	case errors.Is(err, fs.ErrPermission): // the file of a program with another user ID
+	case errors.Is(err, fs.ErrPermission): // a program with another user ID has created the file
 		file, err = os.OpenFile(path, os.O_RDONLY|flags, 0) //nolint:gosec // the controller sets the path
 	case errors.Is(err, syscall.ELOOP):
 		return nil, fmt.Errorf("%s must be a regular file, but is a symbolic link: remove it", path)
@@ -151,7 +153,7 @@ func (f *follower) read(size int64) error {
 }
 
 // truncate truncates a large file if all of it was read. A program that appends continues at the new end. A line that
-// the program appends at the same time can be lost. The next one replaces it.
+// the program appends during the truncation can be lost, but the next report makes up for it.
 func (f *follower) truncate() {
 	info, err := f.file.Stat()
 	if err != nil || info.Size() <= maxFile || info.Size() != f.offset {

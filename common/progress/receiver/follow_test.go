@@ -110,7 +110,8 @@ func TestAFileThatChangesOtherwiseIsReadFromItsBeginning(t *testing.T) {
 			}
 		},
 		"the file was replaced by one of the same size": func(t *testing.T, f *followed) {
-			// If the inode number of a replaced file was used again, the second new file would have that of the old one.
+			// Replace the file twice. If the file system reused the inode number of a replaced file, the last file would have
+			// the inode number of the first one.
 			for range 2 {
 				if err := os.WriteFile(f.path+"2", []byte("new\nline\n"), 0o600); err != nil {
 					t.Fatal(err)
@@ -248,7 +249,7 @@ func TestOnlyARegularFileIsRead(t *testing.T) {
 			if len(f.lines) > 0 {
 				t.Errorf("the lines are %q, want none", f.lines)
 			}
-			// The receiver goes on when the program has removed it.
+			// When the program has removed the invalid file, the receiver reads a new one.
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +261,8 @@ func TestOnlyARegularFileIsRead(t *testing.T) {
 	}
 }
 
-// The lines that an earlier receiver has read would count as progress again.
+// If a second follower read the file from its beginning, the lines that an earlier receiver has read would count as
+// progress again.
 func TestASecondFollowerBeginsAtTheEndOfTheFile(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ before, after, want string }{

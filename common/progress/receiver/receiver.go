@@ -109,7 +109,8 @@ func start(ctx context.Context, o options, logger *log.Logger) error {
 		listener, err = listen.TCP(ctx, net.JoinHostPort("", strconv.Itoa(o.port)), maxConnections)
 	}
 	if err != nil {
-		// If a sidecar ends immediately, the training does not start. It must not depend on its reports.
+		// Do not return the error. If a sidecar ends immediately, the training does not start, but the training must not
+		// depend on its reports.
 		logger.Printf("receiving reports only in %s, and the controller cannot read them: %v", o.reports, err)
 	}
 	return newReceiver(o, token, clock.RealClock{}, logger).run(ctx, listener)
@@ -123,11 +124,12 @@ type receiver struct {
 	tracker        *progress.Tracker
 	follower       follower
 	terminationLog string
-	// written is the number of reports in the termination message, and writtenAt is its time. -1 means that there is no
-	// message.
+	// written is the number of reports in the termination message, or -1 if there is no message. writtenAt is when the
+	// message was written.
 	written   int64
 	writtenAt time.Time
-	// fromFile, fromHTTP and messages log problems of the file, of requests, and of the termination message.
+	// fromFile logs problems with the file, fromHTTP problems with requests, and messages problems with the termination
+	// message.
 	fromFile, fromHTTP, messages troubles
 }
 
@@ -167,15 +169,16 @@ func (r *receiver) run(ctx context.Context, listener net.Listener) error {
 			if server.Shutdown(ending) != nil {
 				_ = server.Close()
 			}
-			r.written = -1 // the ages in the message are those of the end
+			r.written = -1 // force a message with the ages at the end
 			r.poll()
 			return nil
 		}
 	}
 }
 
-// poll reads the file, and writes the termination message if there are new reports or if the message is old. The
-// message has the ages of the reports, which must be right even if the receiver is killed.
+// poll reads the file, and writes the termination message if there are new reports or if the message is old. An old
+// message is replaced because it contains the ages of the reports: a receiver that is killed cannot write a last
+// message.
 func (r *receiver) poll() {
 	if err := r.follower.poll(); err != nil {
 		r.fromFile.print(err)
@@ -211,7 +214,7 @@ type troubles struct {
 	log   *log.Logger
 
 	mu    sync.Mutex
-	quiet time.Time // until then, nothing is logged
+	quiet time.Time // nothing is logged before this time
 }
 
 func (t *troubles) print(err error) {

@@ -167,7 +167,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// start runs the receiver. The returned function ends it and waits for it.
+// start runs the receiver. The returned function stops the receiver and waits until it has returned.
 func (s *setup) start() (address string, stop func()) {
 	s.t.Helper()
 	listener, err := listen.TCP(s.t.Context(), "127.0.0.1:0", maxConnections)
@@ -213,7 +213,7 @@ func TestTheControllerReadsTheReports(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected state (-want +got):\n%s", diff)
 	}
-	// The last report is read after the signal, and is in the termination message.
+	// The receiver reads the last report after its context has ended, and writes the step into the termination message.
 	s.add("{\"step\": 500}\n")
 	stop()
 	want.Reports, want.Step, want.Percent = 2, ptr.To[int64](500), ptr.To[int32](50)
@@ -380,7 +380,7 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 	}
 }
 
-// If a sidecar ends immediately, the training does not start.
+// A receiver without a token must not end, because the training does not start if a sidecar ends immediately.
 func TestWithoutATokenOnlyTheFileIsRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -432,7 +432,7 @@ func TestTheCommandEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := Command()
-	cmd.SetErr(cancelingWriter{cancel}) // when it has begun to receive
+	cmd.SetErr(cancelingWriter{cancel}) // the command logs when it begins to receive
 	cmd.SetArgs([]string{
 		"--port=" + freePort(t), "--token-file=" + tokenFile, "--reports=" + filepath.Join(folder, "reports"),
 		"--termination-log=" + message,

@@ -36,7 +36,7 @@ type refusal struct {
 // Error implements error.
 func (r *refusal) Error() string { return r.message }
 
-// receive adds the report of a request. Nil means that it did.
+// receive adds the report of a request. Nil means that the receiver has accepted the report.
 func (r *receiver) receive(w http.ResponseWriter, request *http.Request) *refusal {
 	if request.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -45,7 +45,8 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) *refusa
 	if !isLoopback(request.RemoteAddr) {
 		return &refusal{http.StatusForbidden, "send reports from the pod of the receiver, to 127.0.0.1 or localhost"}
 	}
-	// With hostNetwork, all such pods of a node share the loopback interface.
+	// A loopback address does not prove that the client is in this pod: all pods with hostNetwork on a node share the
+	// loopback interface of the node.
 	token, ok := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if !ok || !hmac.Equal([]byte(token), []byte(r.token)) {
 		return &refusal{

@@ -185,7 +185,7 @@ type Config struct {
 	Run *RunType `json:"run,omitempty"`
 
 	// Additional arguments of deepspeed, at most 256 of 4096 characters each. They come directly before the training
-	// program. They override the arguments of the controller, because they come after those.
+	// program, after the arguments of the controller, and so override them.
 	//
 	// +optional
 	// +listType=atomic
@@ -198,7 +198,7 @@ type Config struct {
 //
 // +kubebuilder:validation:XValidation:rule="(size(self.?python.orValue([])) > 0 ? 1 : 0) + (size(self.?module.orValue([])) > 0 ? 1 : 0) + (size(self.?exec.orValue([])) > 0 ? 1 : 0) <= 1",message="only one of python, module and exec is allowed"
 type RunType struct {
-	// A Python script and its arguments, which it gets exactly. At most 1024 items of 4096 characters each.
+	// A Python script and its arguments, which reach the script unchanged. At most 1024 items of 4096 characters each.
 	//
 	// +optional
 	// +listType=atomic
@@ -206,7 +206,7 @@ type RunType struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	Python []string `json:"python,omitempty"`
 
-	// A Python module and its arguments, which it gets exactly. At most 1024 items of 4096 characters each.
+	// A Python module and its arguments, which reach the module unchanged. At most 1024 items of 4096 characters each.
 	//
 	// +optional
 	// +listType=atomic
@@ -229,8 +229,8 @@ type RunType struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || (self.template.spec.containers.filter(c, c.name == 'worker') + self.template.spec.containers)[?0].optMap(m, !has(m.restartPolicy) && !has(m.restartPolicyRules)).orValue(true)",message="the main container cannot have restartPolicy or restartPolicyRules: the controller restarts replicas according to the restartPolicy next to the template",fieldPath=".template.spec.containers"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || self.template.spec.containers.all(c, c.name != 'worker' && (c.name != self.template.spec.containers[0].name || self.template.spec.containers.exists(w, w.name == 'worker')) || (!has(c.volumeMounts) || c.volumeMounts.all(v, !(v.mountPath in ['/t9k/agent', '/t9k/ssh', '/t9k/hostfile'] || v.mountPath.startsWith('/t9k/agent/') || v.mountPath.startsWith('/t9k/ssh/') || v.mountPath.startsWith('/t9k/hostfile/')))) && (!has(c.volumeDevices) || c.volumeDevices.all(d, !(d.devicePath in ['/t9k/agent', '/t9k/ssh', '/t9k/hostfile'] || d.devicePath.startsWith('/t9k/agent/') || d.devicePath.startsWith('/t9k/ssh/') || d.devicePath.startsWith('/t9k/hostfile/')))))",message="volumeMounts and volumeDevices of the main container cannot use the paths /t9k/agent, /t9k/ssh and /t9k/hostfile or paths below them: these paths are reserved",fieldPath=".template.spec.containers"
 type Worker struct {
-	// The number of workers, from 0 to 2000. Defaults to 1. It has no effect in an elastic job. More than 1024 workers,
-	// also of an elastic job, need config.customCommand.
+	// The number of workers, from 0 to 2000. Defaults to 1. It has no effect in an elastic job. More than 1024 workers
+	// need config.customCommand, even in an elastic job.
 	//
 	// +optional
 	// +kubebuilder:default=1

@@ -1,5 +1,5 @@
-// The deepspeed-controller is the job controller for DeepSpeedJobs. The same program is the agent in each of their
-// workers.
+// The deepspeed-controller is the job controller for DeepSpeedJobs. The same program is the agent in the workers of
+// these jobs.
 package main
 
 import (

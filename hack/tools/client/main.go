@@ -1,7 +1,7 @@
-// Client packs kubectl train for the machines of its users. For each platform, it writes an archive and the SBOM of the
-// program. The archive contains the program, the license, and the script that kubectl calls for completion. Client also
-// writes the checksums of these files, and the manifest for krew. The same input gives the same bytes. Each folder
-// contains the files that hack/build.sh writes for a platform.
+// Client packs kubectl train for the machines of its users. For each platform, it writes an archive and the SBOM of
+// the program. The archive contains the program, the license, and the script that kubectl calls for completion.
+// Client also writes the checksums of these files, and the manifest for krew. The same input gives the same bytes. In
+// the flag -folders, each DIR is a folder with the files that hack/build.sh writes for a platform.
 //
 //	client -root FOLDER -module cli -version v0.1.0 -folders linux/amd64=DIR,darwin/arm64=DIR -output DIR
 package main
@@ -112,7 +112,7 @@ type file struct {
 	mode       int64
 }
 
-// packed is the time of all files in an archive. tar warns about files from before 1970.
+// packed is the modification time of all files in an archive. If it were before 1970, tar would print warnings.
 var packed = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // archive returns a gzip-compressed tar archive of the files. It contains no time, no user and no name of this machine.

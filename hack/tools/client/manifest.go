@@ -47,7 +47,8 @@ TensorFlowTrainingJobs and DeepSpeedJobs of TensorStack Jobs. The cluster needs 
 job. "kubectl train version" shows which controllers it has.
 `
 
-// krew links only the program into its folder of programs.
+// caveats explains how to install the script for completion, because krew links only the program into its folder of
+// programs.
 const caveats = `For completion, copy the script that kubectl calls to a folder in your PATH:
   krew="${KREW_ROOT:-$HOME/.krew}"
   cp "$krew/store/train/VERSION/kubectl_complete-train" "$krew/bin"

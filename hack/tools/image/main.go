@@ -1,10 +1,10 @@
 // Image packs a controller into a container image, without a container runtime. The image has one layer and runs as a
-// user other than root. The same input gives the same bytes. Each folder contains the files that hack/build.sh writes
-// for a platform.
+// user other than root. The same input gives the same bytes. In the flag -folders, each DIR is a folder with the
+// files that hack/build.sh writes for a platform.
 //
 //	image -name NAME:TAG -revision REVISION -folders linux/amd64=DIR,linux/arm64=DIR -layout DIR -archive FILE.tar
 //
-// It prints the digest of the image in a registry. With several platforms, this is the digest of the index.
+// Image prints the digest that the image has in a registry. With several platforms, this is the digest of the index.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// nonRoot is the user that images without a distribution conventionally run as.
+	// nonRoot is the user ID and group ID that images without a Linux distribution use by convention.
 	nonRoot = "65532:65532"
 	source  = "https://tensorstack.dev/jobs"
 	license = "Apache-2.0"

@@ -33,7 +33,8 @@ func folder(t *testing.T, content string) string {
 	return dir
 }
 
-// built builds an image for the platforms, from a new copy of the binary for each.
+// built builds an image for the platforms. For each platform, it packs a new folder with the given content as the
+// binary.
 func built(t *testing.T, content string, platforms ...string) (options, v1.Hash) {
 	t.Helper()
 	dir := t.TempDir()

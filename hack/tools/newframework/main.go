@@ -165,7 +165,7 @@ func reservedNames() (map[string]bool, error) {
 	return reserved, err
 }
 
-// files returns the files of the framework, by their paths from the root.
+// files maps the path of each file of the framework, relative to the root, to the content of the file.
 func (f framework) files() (map[string][]byte, error) {
 	// Replace the longer words first, because they contain the shorter ones.
 	renamed := strings.NewReplacer(

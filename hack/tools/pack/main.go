@@ -1,9 +1,10 @@
 // Pack writes the modules of the repository into a folder, in the format of a module proxy and with the versions in
-// versions.yaml. A module consists of the license and its files that Git tracks or does not ignore.
+// versions.yaml. A packed module consists of the license of the repository and the files of the module that Git
+// tracks or does not ignore. The go command can get the modules from the folder:
 //
 //	GOPROXY=file://FOLDER go get tensorstack.dev/jobs/pytorch@v0.1.0
 //
-// It prints the path and the version of each module.
+// Pack prints the path and the version of each module.
 package main
 
 import (
@@ -50,7 +51,8 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// As in go.work, the current files of a module are used for every version of it that another module requires.
+	// Other modules can require other versions of a module than the one in its entry. Pack writes the current files of
+	// the module for each of these versions, just as go.work replaces them with the folder of the module.
 	for _, user := range released.Modules {
 		for required, version := range user.Requires {
 			m := module.Version{Path: versions.Prefix + required, Version: version}

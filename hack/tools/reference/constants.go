@@ -27,7 +27,8 @@ type constant struct {
 // isStatus matches the names of constants that users see in a status or an event.
 var isStatus = regexp.MustCompile(`^(Condition|Reason|Event|JobPhase|ReplicaPhase|TensorBoard[A-Z])`)
 
-// constantsPage returns the page of the constants of a package that users see in a status or an event.
+// constantsPage returns the page that lists the constants of a package, except constants that users do not see in a
+// status or an event.
 func constantsPage(title, folder string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -79,7 +80,7 @@ func rank(g group) int {
 }
 
 // groupsOf returns the constants of a file that users see in a status or an event. It returns an error if one of them
-// has no comment that explains when it occurs.
+// is not a string with a comment, or if its block has no comment.
 func groupsOf(file *ast.File) ([]group, error) {
 	var groups []group
 	for _, declaration := range file.Decls {
@@ -122,7 +123,8 @@ func unwrapped(comment *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(comment.Text()), " ")
 }
 
-// inWords replaces the names of constants in a comment with their values, between quotes.
+// inWords replaces the names of constants in a comment with their values. It puts the parameter quote before and
+// after each value.
 func inWords(comment string, values map[string]string, quote string) string {
 	return regexp.MustCompile(`\w+`).ReplaceAllStringFunc(comment, func(word string) string {
 		if value := values[word]; value != "" {

@@ -35,8 +35,8 @@ func optionsOf(help string) []option {
 	return options
 }
 
-// flagsPage returns the page of all flags, given the help text of each controller. A flag that several controllers have
-// with the same default and usage is listed once.
+// flagsPage returns the page of all flags. help has the help text of each controller. A flag that several controllers
+// have with the same default and usage is listed once.
 func flagsPage(help map[string]string) string {
 	having := map[option][]string{}
 	for _, controller := range slices.Sorted(maps.Keys(help)) {

@@ -1,5 +1,5 @@
 // Reference writes the reference pages that are not about API fields. One page lists the flags of the controllers, as
-// their --help prints them. The others list the phases, conditions, reasons and events of the objects, with the
+// their --help prints them. The other pages list the phases, conditions, reasons and events of the objects, with the
 // comments of the constants.
 //
 //	reference -output docs/reference CONTROLLER...
@@ -62,8 +62,8 @@ func write(output string, controllers []string) error {
 	return nil
 }
 
-// helpOf returns what a controller prints with --help. It builds the controller with the same flags as for the image,
-// so that both builds share the build cache.
+// helpOf returns the output of a controller with --help. It builds the controller with the same flags as for the
+// image, so that both builds share the build cache.
 func helpOf(controller string) (string, error) {
 	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w",
 		fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")

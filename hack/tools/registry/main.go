@@ -28,7 +28,7 @@ func main() {
 // list is the part of a file that lists modules.
 type list struct {
 	file string
-	// pattern matches the list. It does not match a list without items, so such a list is reported as missing.
+	// pattern matches the list. A list must have an item to match, so an empty list is reported as missing.
 	pattern string
 	// many is true if the file can contain the list more than once.
 	many bool
@@ -50,7 +50,8 @@ var lists = []list{
 	{file: "hack/consumer/schemes.go", pattern: `(?s)^.+$`, content: schemes},
 }
 
-// write updates all lists. It returns an error if a file does not contain its list, or contains it twice.
+// write updates all lists. It returns an error if a file does not contain its list, or contains it more than once
+// although many is false.
 func write(root string) error {
 	modules, err := versions.Read(filepath.Join(root, "versions.yaml"))
 	if err != nil {
@@ -95,7 +96,7 @@ func installedControllers(modules versions.File) string {
 	var resources strings.Builder
 	resources.WriteString(marker + "resources:\n")
 	for _, name := range controllersOf(modules) {
-		if name == "scheduler" { // for kube-scheduler, which every cluster has
+		if name == "scheduler" { // the manifests for kube-scheduler, because every cluster has this engine
 			name += "/native"
 		}
 		fmt.Fprintf(&resources, "  - ../%s\n", name)
@@ -139,8 +140,8 @@ func scrapeSelector(modules versions.File) string {
 	return "(" + strings.Join(controllersOf(modules), "|") + ")-controller-metrics"
 }
 
-// schemes returns the file of hack/consumer that imports the API packages. API types that several modules use are in
-// common.
+// schemes returns the content of hack/consumer/schemes.go, which imports all API packages. A framework has its API
+// package in its module. The API packages of the other controllers are in common.
 func schemes(modules versions.File) string {
 	paths := map[string]string{}
 	for _, name := range modules.Names(versions.Framework) {

@@ -11,8 +11,8 @@ import (
 
 const root = "../../.."
 
-// copyLists copies versions.yaml and the files with lists into a folder. It returns the contents by the names of the
-// files.
+// copyLists copies versions.yaml and the files with lists into a folder. It returns a map from the name of each file
+// to its content.
 func copyLists(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	contents := map[string]string{}
@@ -103,7 +103,7 @@ func TestANewFrameworkIsInEveryList(t *testing.T) {
 	}
 }
 
-// A client has neither an image nor manifests.
+// A client has neither an image nor manifests, so only go.work and CODEOWNERS list it.
 func TestANewClientIsInTheListsOfModulesAndOwners(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -71,9 +71,10 @@ func (r *release) manifests(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// components returns the folders in deploy that install a controller. The keys are the names of the rendered manifests.
+// components maps the names of the manifests of a controller to the folders in deploy from which the manifests are
+// rendered.
 func components(module string) map[string]string {
-	if module == "scheduler" { // there is one for each engine
+	if module == "scheduler" { // each engine has its own manifests
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
 	}
 	return map[string]string{module: module}
@@ -82,7 +83,7 @@ func components(module string) map[string]string {
 // chart packs the chart of a controller into a folder and returns the name of its file.
 func (r *release) chart(ctx context.Context, folder string) (name string, err error) {
 	packed := filepath.Join(filepath.Dir(r.tree), "charts")
-	// The worktree does not have the programs in bin.
+	// The worktree does not have the programs in bin, so the script uses the programs of the repository.
 	programs := filepath.Join(r.root, "bin")
 	if _, err := r.command(ctx, r.tree, "env", "BIN="+programs, "CHARTS="+packed, "hack/charts.sh", r.module); err != nil {
 		return "", err

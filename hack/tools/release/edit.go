@@ -18,7 +18,8 @@ import (
 
 var (
 	heading = regexp.MustCompile(`(?m)^## .*$`)
-	// next is the heading of the section that is not released yet. Its version is a guess.
+	// next matches the heading of the section that is not released yet. The version in the heading is preliminary:
+	// datedChangelog replaces it.
 	next = regexp.MustCompile(`^## (v\S+) \(unreleased\)$`)
 )
 
@@ -41,8 +42,8 @@ func datedChangelog(content, version, date string) (dated, entries string, err e
 	return content[:found[0][0]] + fmt.Sprintf("## %s (%s)", version, date) + content[start:], entries, nil
 }
 
-// pinned sets the version of a module in versions.yaml, and the versions that it requires. It does not change anything
-// else in the file.
+// pinned sets the versions in the entry of a module in versions.yaml: its own version, and the versions of other
+// modules that it requires. It does not change anything else in the file.
 func pinned(content, module string, to versions.Module) (string, error) {
 	values := map[string]string{"version": to.Version}
 	maps.Copy(values, to.Requires)
@@ -90,7 +91,7 @@ func tagged(manifest, module, version string) (string, error) {
 	return image.ReplaceAllString(manifest, "${1}"+version), nil
 }
 
-// requiring sets the versions of other modules in a go.mod to the versions that a module requires.
+// requiring sets the versions of other modules in a go.mod file to the versions in to.Requires.
 func requiring(goMod string, to versions.Module) (string, error) {
 	file, err := modfile.Parse("go.mod", []byte(goMod), nil)
 	if err != nil {
@@ -119,7 +120,8 @@ func required(goMod, module string) (string, error) {
 	return "", nil
 }
 
-// replacing makes go.work replace the required versions of a module with its folder, and no other versions.
+// replacing edits the replace directives of go.work for a module. Afterwards go.work replaces exactly the required
+// versions of the module with the folder of the module.
 func replacing(goWork, module string, required map[string]bool) (string, error) {
 	file, err := modfile.ParseWork("go.work", []byte(goWork), nil)
 	if err != nil {
@@ -135,7 +137,7 @@ func replacing(goWork, module string, required map[string]bool) (string, error) 
 	if len(old) == 0 {
 		return "", fmt.Errorf("go.work does not replace %s", module)
 	}
-	// New lines are added after existing lines of the module, so drop old lines last.
+	// AddReplace adds a line after the existing lines of the module, so the old lines must still exist then.
 	for _, version := range slices.Sorted(maps.Keys(required)) {
 		if err := file.AddReplace(path, version, "./"+module, ""); err != nil {
 			return "", err
@@ -183,7 +185,7 @@ func (r *release) edit() (entries string, err error) {
 	)
 }
 
-// replaceRequired makes go.work replace each version of a module that another module requires, and no other version.
+// replaceRequired edits go.work so that it replaces exactly the versions of modules that other modules require.
 func (r *release) replaceRequired(goWork string) (string, error) {
 	for _, name := range r.pins.Names() {
 		found, err := r.requiredOf(name)

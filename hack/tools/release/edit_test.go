@@ -12,7 +12,7 @@ import (
 // versionsOf has the versions that a module requires.
 type versionsOf = map[string]string
 
-// outcome compares the result of an edit with the wanted one.
+// outcome checks that an edit returned the wanted text, or the wanted error if wantError is not empty.
 func outcome(t *testing.T, got string, err error, want, wantError string) {
 	t.Helper()
 	if wantError != "" {

@@ -1,6 +1,7 @@
-// Release makes a release of one module: it dates the changelog, pins the versions, commits, makes the files for users,
-// and tags. These files are the manifests and the chart of a controller, or the archives of a client. Release does not
-// push. A dry run, which is the default, only shows the changes and makes the files.
+// Release makes a release of one module: it dates the changelog, pins the versions, commits, makes the files for
+// users, and tags. These files are the archive of the module, the manifests and the chart of a controller or the
+// archives of a client, and the provenance of all of them. Release does not push. A dry run, which is the default,
+// only shows the changes and makes the files.
 //
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //

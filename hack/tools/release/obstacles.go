@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// obstacles returns the reasons why the release is not possible. A dry run shows the release even if there are some.
+// obstacles returns the reasons why the release is not possible. A dry run continues in spite of them.
 func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	changes, err := r.git(ctx, r.root, "status", "--porcelain")
 	if err != nil {
@@ -34,7 +34,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 			found = append(found, fmt.Errorf("%s is not greater than %s, which is released already", r.version, last))
 		}
 	}
-	// The version in versions.yaml can be released itself: a new module has the version of its first release there.
+	// The version can be equal to the one in versions.yaml, because a new module has the version of its first release
+	// there.
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
 		found = append(found, fmt.Errorf("%s is less than %s, the version in versions.yaml", r.version, pinned))
 	}
@@ -50,8 +51,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	return found, nil
 }
 
-// requiredObstacle returns the reason why a module that requires another module cannot be released, or nil. Users of
-// the module get the tagged version of the required one, so that must be the same in this repository.
+// requiredObstacle returns the reason why a required module blocks the release, or nil. Users of the release get the
+// tagged version of the required module, so its files must be the same in this repository.
 func (r *release) requiredObstacle(ctx context.Context, required string) (obstacle, err error) {
 	tag := required + "/" + r.pins.Modules[required].Version
 	tags, err := r.git(ctx, r.root, "tag", "--list", tag)

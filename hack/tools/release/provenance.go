@@ -9,8 +9,8 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/provenance"
 )
 
-// provenance writes the provenance of the files, which contains the commit that they were built from. It returns the
-// name of its file.
+// provenance writes the provenance of the files, with the commit that they were built from. It returns the name of
+// the file with the provenance.
 func (r *release) provenance(commit string, files []string) (name string, err error) {
 	var subjects []provenance.Subject
 	for _, file := range files {

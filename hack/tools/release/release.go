@@ -68,7 +68,7 @@ func (r *release) run(ctx context.Context) (err error) {
 	}
 	var commit string
 	if !r.dry {
-		// The programs of a client contain the ID of the commit.
+		// Release commits before it makes the files, because the programs of a client contain the ID of the commit.
 		if commit, err = r.commit(ctx); err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ Warning: nothing is signed. If you have the key, run: make sign MODULE=pytorch K
 		}
 	}
 	checkProvenance(t, root)
-	// Kustomize on the folder installs the same objects.
+	// The released manifests have the same objects as the folder deploy/pytorch.
 	if diff := cmp.Diff(objects(sh(t, root, "bin/kustomize build deploy/pytorch")),
 		objects(string(components))); diff != "" {
 		t.Errorf("unexpected components (-of the folder +got):\n%s", diff)
@@ -217,7 +217,7 @@ Warning: nothing is signed. If you have the key, run: make sign MODULE=cli KEY=c
 	}
 }
 
-// checkProvenance checks that the provenance of pytorch v0.2.0 has its files and the tagged commit.
+// checkProvenance checks that the provenance of pytorch v0.2.0 has the files of the release and the tagged commit.
 func checkProvenance(t *testing.T, root string) {
 	t.Helper()
 	statement, err := os.ReadFile(filepath.Join(root, "bin/release/pytorch-v0.2.0.provenance.json"))
@@ -253,7 +253,8 @@ func checkProvenance(t *testing.T, root string) {
 	}
 }
 
-// Users can build the tagged sources and compare the digests.
+// To verify a release, users can build the tagged sources and compare the digests. So two builds must give the same
+// files.
 func TestReleaseIsReproducible(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
@@ -271,7 +272,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// Users of an older minor version can get fixes after a newer one is released.
+// Users of an older minor version can still get fixes after a newer minor version has been released.
 func TestReleaseOfAPatchOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
@@ -308,7 +309,8 @@ func TestReleaseOfAPatchOfAnOlderVersion(t *testing.T) {
 	}
 }
 
-// Modules can require different versions of common. In development, all versions are replaced by its folder.
+// Modules can require different versions of common. In development, go.work replaces all of them with the folder of
+// common.
 func TestReleaseWithANewerCommon(t *testing.T) {
 	t.Parallel()
 	root := copied(t)
@@ -340,7 +342,7 @@ func TestReleaseWithANewerCommon(t *testing.T) {
 	}
 }
 
-// A module is released only with the released version of common, and never twice.
+// A module is released only if the version of common that it requires is released, and no version is released twice.
 func TestReleaseRefuses(t *testing.T) {
 	t.Parallel()
 	root := copied(t)

@@ -48,7 +48,7 @@ func run(binary, version, output string) error {
 	return os.WriteFile(output, document.Bytes(), 0o644)
 }
 
-// bomOf returns the document without a serial number and a time, because these would differ each time.
+// bomOf returns the document. It has no serial number and no time, because these would differ each time.
 func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	main, err := component(&debug.Module{Path: info.Main.Path, Version: version})
 	if err != nil {

@@ -53,7 +53,7 @@ func TestBOMListsEveryModuleInTheRequiredVersion(t *testing.T) {
 	}
 }
 
-// The binary of this test has modules like any other binary.
+// The test reads its own binary, which has modules like any other binary.
 func TestDocumentIsReproducibleAndListsEveryModuleOnce(t *testing.T) {
 	t.Parallel()
 	binary, err := os.Executable()

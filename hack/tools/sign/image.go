@@ -50,11 +50,11 @@ type image struct {
 	name string
 	// descriptor describes the image, or the index if there are several platforms.
 	descriptor v1.Descriptor
-	// build is read from the labels and the binaries.
+	// build describes how the image was built, according to the labels and the binaries.
 	build provenance.Build
-	// subjects are the image, and the images of its platforms.
+	// subjects are the image and, if it is an index, the images of its platforms.
 	subjects []provenance.Subject
-	// sboms are the SBOMs in the image, by platform.
+	// sboms maps each platform to the SBOM in the image for that platform.
 	sboms map[string][]byte
 }
 
@@ -104,7 +104,7 @@ func (i *image) addSubject(suffix string, digest v1.Hash) {
 	i.subjects = append(i.subjects, provenance.Subject{Name: i.name + suffix, SHA256: digest.Hex})
 }
 
-// read reads how the image of a platform was built, and its SBOM.
+// read reads the build information of the image of a platform, and the SBOM in this image.
 func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	if d.Platform == nil {
 		return fmt.Errorf("the image %s has no platform", d.Digest)
@@ -141,7 +141,7 @@ func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	return nil
 }
 
-// filesOf returns the content of files of an image, by name. It returns an error if a file does not exist.
+// filesOf maps the names of files of an image to their content. It returns an error if a file does not exist.
 func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	content := mutate.Extract(img)
 	defer content.Close()
@@ -170,8 +170,9 @@ func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// sign adds the signature of the image and an attestation to the layout, in the same way as cosign. Tools that copy
-// tags copy sha256-DIGEST.sig and sha256-DIGEST.att. `cosign load` finds both by their kind. The image does not change.
+// sign adds the signature of the image and an attestation to the layout, in the same way as cosign. Their tags are
+// sha256-DIGEST.sig and sha256-DIGEST.att, so tools that copy the tags of a repository also copy the signature and
+// the attestation. `cosign load` finds both by the annotation for their kind. The image does not change.
 func (i *image) sign(signer signature.Signer, tag string, envelope []byte) error {
 	digest, err := name.NewDigest(i.name + "@" + i.descriptor.Digest.String())
 	if err != nil {

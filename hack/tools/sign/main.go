@@ -122,7 +122,8 @@ func (s *signing) write(file string, content []byte) error {
 
 func (s *signing) layout() string { return "bin/" + s.module + "-controller.oci" }
 
-// findRelease finds the version in versions.yaml and the commit that is tagged with it.
+// findRelease sets the version to the one of the module in versions.yaml, and the commit to the one that is tagged
+// with this version.
 func (s *signing) findRelease(ctx context.Context) error {
 	pins, err := versions.Read(filepath.Join(s.root, "versions.yaml"))
 	if err != nil {
@@ -176,8 +177,8 @@ func (s *signing) released() (files []artifact, statement artifact, err error) {
 	return files, statement, nil
 }
 
-// built returns the image that `make images` built, its provenance, and its SBOM. The SBOM is nil if there is no file
-// of it next to the image.
+// built returns the image that `make images` built, its provenance, and its SBOM. The SBOM is nil if its file does
+// not exist next to the image.
 func (s *signing) built() (img *image, statement artifact, sbom *artifact, err error) {
 	statement.file = "bin/" + s.module + "-controller.provenance.json"
 	img, err = openImage(filepath.Join(s.root, s.layout()), "tensorstack/"+s.module+"-controller", s.version)
@@ -192,7 +193,7 @@ func (s *signing) built() (img *image, statement artifact, sbom *artifact, err e
 	file := "bin/" + s.module + "-controller.cdx.json"
 	content, err := os.ReadFile(filepath.Join(s.root, file))
 	switch {
-	case errors.Is(err, os.ErrNotExist): // the image was not built for the platform of this machine
+	case errors.Is(err, os.ErrNotExist): // without an image for the platform of this machine, no SBOM is written
 	case err != nil:
 		return nil, statement, nil, err
 	default:

@@ -57,7 +57,7 @@ func sh(t *testing.T, folder, command string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// cosign runs cosign, which users verify with, and returns its output.
+// cosign runs cosign, with which users verify artifacts, and returns its output.
 func cosign(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
 	program, err := filepath.Abs("../../../bin/cosign")
@@ -166,7 +166,7 @@ func released(t *testing.T, root string, build provenance.Build, files ...string
 	write(t, root, "bin/release/"+build.Module+"-"+build.Version+".provenance.json", string(statement))
 }
 
-// built writes an image with the same program as `make images`.
+// built writes an image with the program that `make images` uses.
 func built(t *testing.T, root, revision string, platforms ...string) {
 	t.Helper()
 	folder, err := programs()
@@ -205,7 +205,8 @@ func served(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// The files of newRelease, and the bundles with their provenance.
+// Files of the release that newRelease makes, and the bundles with the provenance of the files (of) and of the image
+// (ofImage).
 const (
 	chart   = "bin/release/pytorch-controller-0.2.0.tgz"
 	archive = "bin/release/pytorch-v0.2.0.zip"
@@ -221,12 +222,13 @@ type verification struct {
 	want string
 }
 
-// verifyBlob returns the arguments that verify a file with the signature of the file signed.
+// verifyBlob returns the arguments with which cosign verifies a file. The parameter signed is the path of the file
+// whose signature is used. It can be another file.
 func verifyBlob(file, signed string) []string {
 	return []string{"verify-blob", "--bundle", signed + bundleSuffix, file}
 }
 
-// verifyProvenance returns the arguments that verify the provenance of a file.
+// verifyProvenance returns the arguments with which cosign verifies the provenance of a file.
 func verifyProvenance(file, bundle string) []string {
 	return []string{"verify-blob-attestation", "--type", "slsaprovenance1", "--bundle", bundle, file}
 }
@@ -245,8 +247,8 @@ func check(t *testing.T, root, key string, isRefused bool, verifications []verif
 	}
 }
 
-// signed returns a repository with a signed release for two platforms and its cosign.pub, another public key, and the
-// name of the image in a registry.
+// signed returns a repository with a signed release for two platforms and its public key, cosign.pub. It also returns
+// another public key, and the name of the image in a registry.
 func signed(t *testing.T) (root, other, image string) {
 	t.Helper()
 	root, key := newRelease(t, "linux/amd64", "linux/arm64")
@@ -432,7 +434,7 @@ func TestProvenanceNamesTheDigestsAndTheCommit(t *testing.T) {
 	}
 }
 
-// Signing does not change the artifacts, and removes earlier signatures.
+// Signing a release again does not change the artifacts, and replaces the earlier signatures.
 func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	t.Parallel()
 	root, key := newRelease(t, "linux/amd64")
@@ -470,7 +472,7 @@ func TestSigningAgainReplacesTheSignature(t *testing.T) {
 	})
 }
 
-// Libraries and clients have no image.
+// Libraries and clients have no image, so only their files and the provenance of the files are signed.
 func TestOnlyControllersAreSignedWithAnImage(t *testing.T) {
 	t.Parallel()
 	for module, file := range map[string]string{
@@ -565,11 +567,11 @@ func TestSignRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// change is a command that breaks the repository. $KEY is the file of the key.
+		// change is a command that changes the repository so that signing fails. $KEY is the file of the key.
 		change string
-		// revision replaces the image with one of this revision, if it is set.
+		// revision is the revision of the image that replaces the original one. Empty means that the original one stays.
 		revision string
-		// signing has the settings that are wrong. The others are set by the test.
+		// signing has the settings that are wrong. The test sets all other settings to correct values.
 		signing signing
 		want    string
 	}{

@@ -9,7 +9,7 @@
 // that a controller cannot decode, the controller could not decode any list that contains the object. It would then
 // stop working for all users.
 //
-// It removes the restart rules with which a container restarts all containers of its pod, because the controller
+// It forbids the restart rules with which a container restarts all containers of its pod, because the controller
 // restarts replicas itself.
 //
 // It sets the defaults of some fields to the values that Go encodes for unset fields. A client that decodes an object
@@ -97,8 +97,8 @@ func trim(node any, embedded map[string]bool, inside, below bool) {
 }
 
 // quantity is a pattern of the values that resource.ParseQuantity accepts. The pattern of controller-gen also allows
-// exponents with a fraction, which ParseQuantity rejects, and exponents of any length, which it takes minutes to parse.
-// No quantity needs an exponent of more than two digits.
+// exponents with a fraction, which ParseQuantity rejects, and exponents of any length. ParseQuantity needs minutes
+// for a long exponent. No quantity needs an exponent of more than two digits.
 const quantity = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 
 // narrow restricts the schemas of values that can be an integer or a string. A schema with a pattern is a
@@ -145,8 +145,8 @@ func confineRestarts(node any) {
 	}
 }
 
-// zeros are the values that Go encodes for unset fields of a template, by the end of the path of the field. Go omits
-// all other unset fields.
+// zeros maps the path of a field, without its beginning, to the value that Go encodes if the field is unset. Go omits
+// all other unset fields of a template.
 var zeros = map[string]any{
 	".template.metadata":                  map[string]any{},
 	".containers.resources":               map[string]any{},
@@ -157,7 +157,7 @@ var zeros = map[string]any{
 	".resourceFieldRef.divisor":           "0",
 }
 
-// setZeros sets the defaults of the fields at and below a path to the values that Go encodes if they are unset.
+// setZeros sets a default for each field in zeros, among the field at a path and all fields below it.
 func setZeros(node any, path string) {
 	schema, ok := node.(map[string]any)
 	if !ok {
@@ -177,7 +177,8 @@ func setZeros(node any, path string) {
 	}
 }
 
-// limits are the values of a keyword of a schema: for some fields by name, and for all other fields.
+// limits are the values of a keyword in the schemas of fields. fields maps the names of some fields to their values,
+// and others is the value for all other fields.
 type limits struct {
 	keyword string
 	others  int

@@ -219,8 +219,8 @@ type TorchrunConfig struct {
 	// +kubebuilder:validation:MaxLength=64
 	RdzvBackend string `json:"rdzvBackend,omitempty"`
 
-	// Additional options of torchrun, at most 64 of 1024 characters each. They override the options of the controller,
-	// because they come after those.
+	// Additional options of torchrun, at most 64 of 1024 characters each. They come after the options of the controller,
+	// and so override them.
 	//
 	// +optional
 	// +listType=atomic

@@ -1,5 +1,5 @@
-// The pytorch-controller is the job controller for PyTorchTrainingJobs. The same program supervises torchrun in
-// replicas of elastic jobs.
+// The pytorch-controller is the job controller for PyTorchTrainingJobs. In the pods of replicas, the same program can
+// be the supervisor of torchrun.
 package main
 
 import (

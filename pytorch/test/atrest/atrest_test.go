@@ -37,8 +37,8 @@ var (
 	rest = flag.Duration("for", 10*time.Second, "how long to check that nothing is written")
 )
 
-// Only the Lease for leader election is written, which is in another namespace. Every job is reconciled during the
-// check, since the test changes its pod in a way that does not matter.
+// During the check, the controller writes only the Lease for leader election, which is in another namespace. It
+// reconciles every job, since the test changes the pod of the job in a way that does not matter.
 func TestRunningJobsCostNoWrite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test takes most of a minute")

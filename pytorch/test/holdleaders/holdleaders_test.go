@@ -33,7 +33,8 @@ const (
 	held  = batchv1beta1.FinalizerLeader
 	other = "example.org/backup"
 
-	// Parts of the messages with which the policy rejects a change of the finalizers, and other changes.
+	// Each is a part of the message of the policy: onFinalizers if it rejects a change of the finalizers, and onOthers
+	// if it rejects another change.
 	onFinalizers = "metadata.finalizers:"
 	onOthers     = "can change only the finalizers of a pod"
 )

@@ -15,7 +15,7 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// GroupVersion of the API.
+// GroupVersion is the group and the version of this API.
 var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
 
 // AddToScheme registers the types of this package in a scheme, and the TensorBoards and PodGroups that its jobs can

@@ -81,7 +81,7 @@ func run(ctx context.Context, options bench.Options) error {
 	if err := programs.DownloadKueue(ctx, builder); err != nil {
 		return err
 	}
-	ctrllog.SetLogger(logr.Discard()) // the libraries need no log; each controller writes a separate one
+	ctrllog.SetLogger(logr.Discard()) // the libraries in this process need no log, and each controller has a log file
 	dir, err := os.MkdirTemp("", "tensorstack-bench-")
 	if err != nil {
 		return err

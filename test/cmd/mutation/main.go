@@ -1,4 +1,4 @@
-// Command mutation runs mutation tests of the packages that decide. See package mutation.
+// Command mutation runs mutation tests of the packages in test/mutation/record.yaml. See package mutation.
 package main
 
 import (
@@ -70,7 +70,7 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 			continue
 		}
 		if len(files) > 0 {
-			p.Files, p.Mutants, p.Killed = files, 0, 0 // the record has no score of single files
+			p.Files, p.Mutants, p.Killed = files, 0, 0 // the score of some files cannot be compared with the record
 		}
 		score, err := runner.Run(ctx, *p)
 		if err != nil {
@@ -91,7 +91,7 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 	return writeRecord(root, file, list)
 }
 
-// writeRecord writes the results into the record and into the document.
+// writeRecord writes the results into the record and into docs/reliability.md.
 func writeRecord(root, file string, list mutation.Record) error {
 	if err := list.Write(file); err != nil {
 		return err

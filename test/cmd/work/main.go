@@ -1,6 +1,6 @@
-// Command work does the work of the controllers for objects whose lists grow, and counts the operations. It must be
-// built with -cover and -covermode=atomic. It writes the counters of each case into a folder, whose name is a number,
-// and prints a line with the description of the case.
+// Command work runs the code of the controllers for objects with short and long lists, and counts the operations. It
+// must be built with -cover and -covermode=atomic. For each case, it creates a folder with the coverage counters, and
+// prints the description of the case as one line. The folders are named 0, 1, 2 and so on.
 package main
 
 import (
@@ -60,7 +60,7 @@ func measure(c work.Case, folder string) error {
 	if err := coverage.ClearCounters(); err != nil {
 		return err
 	}
-	// Rejecting an invalid object is also work. A list with one item of an example is valid in many places.
+	// The error is ignored, because rejecting an invalid object is also work.
 	_ = c.Do(context.Background())
 	if err := coverage.WriteCountersDir(folder); err != nil {
 		return err

@@ -15,8 +15,8 @@ type Step struct {
 	Prints  []string
 }
 
-// Steps returns the commands in the console blocks of a section of a file, in their order. It returns an error if there
-// are none.
+// Steps returns the commands in the console blocks of a section of a file, in order. It returns an error if there is
+// no command.
 func Steps(file, section string) ([]Step, error) {
 	steps, err := read(file, section)
 	if err == nil && len(steps) == 0 {
@@ -25,10 +25,11 @@ func Steps(file, section string) ([]Step, error) {
 	return steps, err
 }
 
-// All returns the commands in all console blocks of a file. A file can have none.
+// All returns the commands in all console blocks of a file. It returns no error if there is no command.
 func All(file string) ([]Step, error) { return read(file, "") }
 
-// read returns the commands of a section of a file, or of all sections if the section is empty.
+// read returns the commands of the named section of a file. If the name is empty, it returns the commands of the whole
+// file.
 func read(file, section string) ([]Step, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -41,9 +42,9 @@ func read(file, section string) ([]Step, error) {
 	return steps, nil
 }
 
-// stepsOf reads the console blocks of a section. Lines that begin with "$ " are commands. A backslash at the end of a
-// line continues the command, and "<<EOF" continues it up to the line "EOF". All other lines are the output of the
-// command before them in the same block.
+// stepsOf returns the commands in the console blocks of the named section, or of the whole document if the name is
+// empty. Lines that begin with "$ " are commands. A backslash at the end of a line continues the command, and "<<EOF"
+// continues it up to the line "EOF". All other lines are the output of the command before them in the same block.
 func stepsOf(document, section string) ([]Step, error) {
 	var steps []Step
 	before := 0 // the number of commands before the block
@@ -78,18 +79,19 @@ func stepsOf(document, section string) ([]Step, error) {
 	return steps, nil
 }
 
-// OnlyReads reports whether the command only reads. A reader might have to repeat it until it prints the documented
-// output.
+// OnlyReads reports whether the command only reads. A reader of the document might have to repeat such a command
+// until it prints the documented output.
 func (s Step) OnlyReads() bool {
 	return slices.ContainsFunc([]string{"get", "logs", "describe", "train why"}, func(verb string) bool {
 		return strings.HasPrefix(s.Command, "kubectl "+verb+" ")
 	})
 }
 
-// Compare returns an error if the output of the command lacks a line that the document shows, or has it in another
-// order. Other lines can be between them. "..." in the document matches any text, and an age matches any age. With the
-// oldest PyTorch, torchrun puts the name of the process before each line. If the document shows no output, the command
-// must have succeeded: failed is its error.
+// Compare returns an error unless the output of the command has all lines that the document shows, in the same order.
+// The output can have other lines between them. "..." in the document matches any text, and an age matches any age. A
+// prefix like "[default0]:" in the output is ignored, because torchrun of the oldest PyTorch puts it before each line.
+// The argument failed is the error of the command. If the document shows no output, Compare returns an error only if
+// failed is not nil. Otherwise, it ignores failed.
 func (s Step) Compare(output string, failed error) error {
 	if failed != nil && len(s.Prints) == 0 {
 		return fmt.Errorf("%w: %s", failed, output)

@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Fault is a fault at a write.
+// Fault selects how the proxy handles a write.
 type Fault int
 
 const (
@@ -27,18 +27,21 @@ const (
 	None Fault = iota
 	// Fail answers with an internal error. The API server does not get the write.
 	Fail
-	// Lose forwards the write, and loses the answer.
+	// Lose forwards the write, but the program does not get the answer.
 	Lose
-	// Down loses this request, and refuses all later connections. The API server gets nothing anymore.
+	// Down drops the write, and the proxy refuses all later connections. So the API server gets no further request from
+	// the program.
 	Down
 )
 
-// Proxy is a proxy of the API server. It counts the writes: requests that change something, and commands in containers.
+// Proxy is a proxy of the API server. It counts the writes: every request whose method is not GET, and every command
+// in a container, even if its request has the method GET.
 type Proxy struct {
-	// Before is called with each write and its number, from 1, before the API server gets it. It returns a fault. Nil
-	// means no faults.
+	// Before returns the fault for a write. The proxy calls it before the API server gets the write. The first write has
+	// number 1. Nil means no faults.
 	Before func(number int, write string) Fault
-	// After is called when the API server has answered a write, and before the program gets the answer. It can be nil.
+	// After is called for a write without a fault, when the API server has answered and before the program gets the
+	// answer. It is not called for commands in containers. It can be nil.
 	After func(number int, write string)
 
 	server *httptest.Server
@@ -48,7 +51,7 @@ type Proxy struct {
 	writes []string
 }
 
-// Start starts the proxy of an API server, until the end of the test.
+// Start starts the proxy in front of an API server. At the end of the test, it closes the connections of the program.
 func (p *Proxy) Start(t testing.TB, config *rest.Config) {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -62,7 +65,8 @@ func (p *Proxy) Start(t testing.TB, config *rest.Config) {
 	p.config = config
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		// Commands in containers upgrade the connection, which HTTP/2 cannot.
+		// Commands in containers upgrade the connection. HTTP/2 does not support this, so the transport does not use
+		// HTTP/2.
 		Transport: &http.Transport{
 			TLSClientConfig: settings, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
@@ -108,7 +112,8 @@ func (p *Proxy) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request
 	}
 }
 
-// count counts a request if it is a write, and returns its number and the write. The write is empty if it is none.
+// count counts a request if it is a write, and returns the number and the text of the write. The text is empty if the
+// request is not a write.
 func (p *Proxy) count(r *http.Request) (number int, write string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

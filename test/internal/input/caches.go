@@ -28,12 +28,13 @@ import (
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
-// Cache is what a controller caches.
+// Cache transforms objects as the cache of a controller does.
 type Cache struct {
-	// transforms are the transform functions, by type. fallback transforms objects of other types.
+	// transforms maps the type of an object to the function that transforms it. fallback transforms objects of other
+	// types.
 	transforms map[reflect.Type]toolscache.TransformFunc
 	fallback   toolscache.TransformFunc
-	// owner is the reference to the owner that the controller's objects have.
+	// owner is the owner reference of the objects that the controller creates.
 	owner metav1.OwnerReference
 }
 
@@ -85,8 +86,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newCache returns the cache of a program whose objects are owned by objects of the given kind. It has more transforms
-// than the cache of its manager.
+// newCache returns the cache of a program that creates objects with an owner of the same kind as the argument owner.
+// The argument more has transforms that the cache has in addition to those from program.Cache.
 func newCache(
 	scheme *runtime.Scheme, program manager.Program, owner client.Object, more map[client.Object]toolscache.TransformFunc,
 ) (Cache, error) {
@@ -115,7 +116,7 @@ func newCache(
 	return c, nil
 }
 
-// Hold returns what the cache holds of an object. It changes the object.
+// Hold returns an object as the cache would store it. It can change the argument.
 func (c Cache) Hold(object client.Object) (client.Object, error) {
 	transform, ok := c.transforms[reflect.TypeOf(object)]
 	if !ok {
@@ -132,7 +133,8 @@ func (c Cache) Hold(object client.Object) (client.Object, error) {
 	return kept, nil
 }
 
-// Owned returns an object that the controller owns, of the kind of an empty object.
+// Owned returns an object of the same type as empty. Its owner reference is the one that the controller sets on the
+// objects that it creates.
 func (c Cache) Owned(empty client.Object) client.Object {
 	object := reflect.New(reflect.TypeOf(empty).Elem()).Interface().(client.Object) //nolint:forcetypeassert // like empty
 	object.SetNamespace("namespace")

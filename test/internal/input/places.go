@@ -1,4 +1,5 @@
-// Package input makes objects as large as a tenant can. It also has the caches of the controllers, which hold them.
+// Package input makes objects as large as a tenant can make them. It also transforms objects as the caches of the
+// controllers do.
 package input
 
 import (
@@ -23,34 +24,35 @@ import (
 
 // Place is a string, list or map of an object that a user can make large.
 type Place struct {
-	// Path is its name, for example "spec.containers[].name".
+	// Path names the place, for example "spec.containers[].name".
 	Path string
-	// IsList reports whether it is a list or map.
+	// IsList is true if the place is a list or map.
 	IsList bool
-	// Most is the number of items that the CRD allows, or 0 if it has no limit.
+	// Most is the highest number of items that the CRD allows. 0 means no limit.
 	Most int
 	grow func(object reflect.Value, n amount)
 }
 
-// Grow makes a place of an object about as large as the given number of bytes of JSON, within the limits of the CRD.
+// Grow makes a place of an object larger, until the JSON of the place has about the given number of bytes. It stays
+// within the limits of the CRD.
 func (p Place) Grow(object client.Object, bytes int) {
 	p.grow(reflect.ValueOf(object).Elem(), amount{bytes: bytes, name: distinct})
 }
 
-// Add adds items to a list or map until it has the given number, within the limits of the CRD. The function returns the
-// name of an item.
+// Add adds items to a list or map until it has the given number of items, within the limits of the CRD. name returns
+// the name of the i-th item.
 func (p Place) Add(object client.Object, items int, name func(i int) string) {
 	p.grow(reflect.ValueOf(object).Elem(), amount{items: items, name: name})
 }
 
-// amount is how large a place becomes: the number of bytes, or the number of items if that is not 0.
+// amount is the size to which a place grows: a number of bytes, or a number of items if items is not 0.
 type amount struct {
 	bytes, items int
-	// name returns the name of an item.
+	// name returns the name of the i-th item.
 	name func(i int) string
 }
 
-// distinct returns names that differ, and first those that controllers look for.
+// distinct returns a different name for each i. The first names are the condition types that controllers read.
 func distinct(i int) string {
 	if i < len(conditions) {
 		return conditions[i]
@@ -58,8 +60,8 @@ func distinct(i int) string {
 	return fmt.Sprintf("item-%d", i)
 }
 
-// Similar returns names that differ only in their separators. They are equal if all separators are replaced by the same
-// character.
+// Similar returns a different name for each i below 4,096. The names differ only in their separators: they become
+// equal if the same character replaces all separators.
 func Similar(i int) string {
 	name := []byte("a")
 	for bit := range 12 {
@@ -68,11 +70,11 @@ func Similar(i int) string {
 	return string(name)
 }
 
-// Repository is what the repository says about the input of tenants.
+// Repository has facts about the input of tenants, from the CRDs and the code of the repository.
 type Repository struct {
 	// schemas are the schemas of our CRDs.
 	schemas map[schema.GroupKind]*apiextensionsv1.JSONSchemaProps
-	// keys are the labels and annotations that occur in the code of the controllers.
+	// keys are the strings in the code of the controllers that have the form of a key of a label or annotation.
 	keys []string
 }
 
@@ -86,7 +88,8 @@ func Read(root string) (Repository, error) {
 	return Repository{schemas: schemas, keys: keys}, err
 }
 
-// PlacesOf returns the places of the objects of a kind, up to the given number of fields and items in each other.
+// PlacesOf returns the places in the objects of a kind. It leaves out places that are nested in more than depth fields
+// and items.
 func (r Repository) PlacesOf(empty client.Object, kind schema.GroupKind, depth int) []Place {
 	w := walk{keys: r.keys, depth: depth, skip: map[reflect.Type]bool{}}
 	w.visit(reflect.TypeOf(empty).Elem(), r.schemas[kind], "", func(v reflect.Value, grow func(reflect.Value)) { grow(v) })
@@ -98,11 +101,13 @@ type walk struct {
 	places []Place
 	keys   []string
 	depth  int
-	// skip are the types on the path to the visited value. They are not visited again, so that recursion ends.
+	// skip has the types on the path to the visited value. A value of one of these types is not visited again, so that
+	// recursive types end.
 	skip map[reflect.Type]bool
 }
 
-// within calls grow with the value of a type within an object, and allocates what is on the way to it.
+// within finds a value in an object and calls grow with it. It allocates the pointers, lists and maps on the path to
+// the value.
 type within func(object reflect.Value, grow func(reflect.Value))
 
 func (w *walk) visit(of reflect.Type, limits *apiextensionsv1.JSONSchemaProps, path string, reach within) {
@@ -138,7 +143,7 @@ func (w *walk) visit(of reflect.Type, limits *apiextensionsv1.JSONSchemaProps, p
 		})
 	case reflect.Slice:
 		if of.Elem().Kind() == reflect.Uint8 {
-			return // raw JSON, which only specs have
+			return // this is raw JSON, which occurs only in specs
 		}
 		add(func(v reflect.Value, n amount) { growList(v, limits, n) })
 		w.visit(of.Elem(), itemsOf(limits), path+"[]", func(object reflect.Value, grow func(reflect.Value)) {
@@ -189,19 +194,20 @@ func (w *walk) visitFields(of reflect.Type, limits *apiextensionsv1.JSONSchemaPr
 	}
 }
 
-// isIdentity are the fields of metadata that the API server limits to 253 characters, or sets.
+// isIdentity is true for the fields of metadata that the API server sets or limits to 253 characters.
 var isIdentity = map[string]bool{
 	"name": true, "namespace": true, "generateName": true, "uid": true, "resourceVersion": true, "selfLink": true,
 	"managedFields": true,
 }
 
-// validated are the lengths of other strings that the API server limits in kinds of Kubernetes, by path.
+// validated maps the path of a string in a kind of Kubernetes to the maximum length that the API server accepts.
 var validated = map[string]int{"spec.nodeName": 253, "spec.priorityClassName": 253, "status.podIP": 45}
 
-// perItem is the size of an item of a list or map in JSON. Real items are larger.
+// perItem is the smallest size in bytes that growList and growMap assume for the JSON of an item.
 const perItem = 40
 
-// growList adds items to a list. They are copies of the first item, if there is one, with other names.
+// growList adds items to a list. If the list has an item already, the new items are copies of its first item. Each
+// new item gets a name of its own.
 func growList(v reflect.Value, limits *apiextensionsv1.JSONSchemaProps, n amount) {
 	items := n.items
 	if items == 0 {
@@ -224,7 +230,8 @@ func growList(v reflect.Value, limits *apiextensionsv1.JSONSchemaProps, n amount
 	}
 }
 
-// setName sets the first string of an item.
+// setName sets the name of an item: the item itself if it is a string, or its first string field if it is a struct.
+// Items of other types stay unchanged.
 func setName(item reflect.Value, name string) {
 	switch item.Kind() {
 	case reflect.String:
@@ -246,7 +253,8 @@ var conditions = []string{
 	"MaxDurationExceeded", "PodGroupInitiallyScheduled", "SourcesAvailable", "QuotaReserved", "Evicted", "Finished",
 }
 
-// growMap adds entries to a map. If it grows to a number of bytes, it also gets the given keys, with large values.
+// growMap adds entries to a map. If the amount is a number of bytes and the schema does not limit the number of
+// entries, growMap also adds the given keys, with large values.
 func growMap(v reflect.Value, limits *apiextensionsv1.JSONSchemaProps, n amount, keys []string) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -276,7 +284,7 @@ func growMap(v reflect.Value, limits *apiextensionsv1.JSONSchemaProps, n amount,
 	}
 }
 
-// readKeys returns the labels and annotations that occur in the code of the controllers.
+// readKeys returns the strings in the code of the controllers that have the form of a key of a label or annotation.
 func readKeys(root string) ([]string, error) {
 	key := regexp.MustCompile(`"((?:[a-z0-9-]+\.)*(?:tensorstack\.dev|kubernetes\.io|k8s\.io|x-k8s\.io)/[a-zA-Z-]+)"`)
 	var keys []string

@@ -26,7 +26,8 @@ type File struct {
 	Modules map[string]Module `json:"modules"`
 	// Kubernetes has the versions that the integration tests run on.
 	Kubernetes Range `json:"kubernetes"`
-	// PyTorch and DeepSpeed have the versions that the end-to-end tests run. The oldest are a pair, and so are the newest.
+	// PyTorch and DeepSpeed have the versions that the end-to-end tests run. The oldest DeepSpeed runs with the oldest
+	// PyTorch, and the newest with the newest.
 	PyTorch   Range `json:"pytorch"`
 	DeepSpeed Range `json:"deepspeed"`
 }
@@ -37,11 +38,12 @@ type Range struct{ Oldest, Newest string }
 // Module is a module in versions.yaml.
 type Module struct {
 	Version, Role string
-	// Requires has the versions of the other modules that the module requires, by their names.
+	// Requires has the other modules that the module requires. It maps their names to the required versions.
 	Requires map[string]string
 }
 
-// UnmarshalJSON reads a module from an object that has the version and the role next to the required versions.
+// UnmarshalJSON reads a module from an object with the fields version and role. All other fields are required
+// versions.
 func (m *Module) UnmarshalJSON(content []byte) error {
 	var fields map[string]string
 	if err := json.Unmarshal(content, &fields); err != nil {

@@ -12,7 +12,8 @@
 //	  change: boundary of a < b
 //	  reason: if both are equal, either can be returned
 //
-// An entry without `become` removes the line. If a function has several such lines, `occurrence` selects one of them.
+// A mutant without `become` removes the line. If the line occurs several times in the function, `occurrence` selects
+// one of the lines, from 1.
 package mutant
 
 import (
@@ -40,7 +41,7 @@ const listName = "testdata/mutants.yaml"
 type List struct {
 	// Mutants are bugs that the exploration of small jobs must find.
 	Mutants []Mutant `json:"mutants,omitempty"`
-	// Attacks are bugs with which an attack by a tenant must succeed.
+	// Attacks are bugs that remove a defense: with the bug, an attack by a tenant must succeed.
 	Attacks []Mutant `json:"attacks,omitempty"`
 	// Equivalents are bugs of mutation testing that no test can find.
 	Equivalents []Equivalent `json:"equivalents,omitempty"`
@@ -52,7 +53,8 @@ type Place struct {
 	In string `json:"in"`
 	// At is the line without indentation. A comment at the end of the line can be left out.
 	At string `json:"at"`
-	// Occurrence is the number of the line among equal lines of the function, from 1. It is 0 if there are no others.
+	// Occurrence is the number of the line among equal lines of the function, from 1. 0 means that there is only one
+	// such line.
 	Occurrence int `json:"occurrence,omitempty"`
 	// Path is the path of the file.
 	Path string `json:"-"`
@@ -72,14 +74,14 @@ type Mutant struct {
 // Equivalent explains why no test can distinguish a bug from the original.
 type Equivalent struct {
 	Place
-	// Change is the change of the bug, as package mutation describes it.
+	// Change describes the bug as package mutation does, for example "boundary of a < b".
 	Change string `json:"change"`
 	// Reason is the explanation.
 	Reason string `json:"reason"`
 }
 
-// Read returns the list of the package in a directory. It is empty if the package has no list. Read returns an error
-// for each entry that does not match exactly one line.
+// Read returns the list of the package in a directory. The list is empty if the package has no file with a list. Read
+// returns an error for each entry that is not complete or does not select exactly one line.
 func Read(dir string) (List, error) {
 	var l List
 	path := filepath.Join(dir, listName)
@@ -188,7 +190,7 @@ func (p *Place) find(functions []function) error {
 	return nil
 }
 
-// isAt reports whether a line has the code of the place, with or without a comment at the end.
+// isAt reports whether a line is the line p.At. Indentation and a comment at the end of the line make no difference.
 func (p *Place) isAt(line string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), p.At)
 	rest = strings.TrimSpace(rest)
@@ -249,7 +251,7 @@ func nameOf(f *ast.FuncDecl) string {
 	return receiver + "." + f.Name.Name
 }
 
-// Apply writes the bug into its file. The file should be a copy.
+// Apply writes the bug into the file m.Path, which should be in a copy of the repository.
 func (m Mutant) Apply(t testing.TB) {
 	t.Helper()
 	m.writeTo(t, m.Path)
@@ -269,7 +271,8 @@ func (m Mutant) writeTo(t testing.TB, path string) {
 	}
 }
 
-// Overlay writes the file with the bug, and returns the path of an overlay file with which go compiles it.
+// Overlay writes a copy of the file with the bug. It returns the path of a file for the flag -overlay of go, which
+// replaces the original file by the copy.
 func (m Mutant) Overlay(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		list string
-		// want are the lines of the entries.
+		// want has the line numbers of the entries in the file.
 		want    []int
 		wantErr string
 	}{

@@ -25,7 +25,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/input"
 )
 
-// reconciles is how often an object is reconciled: until it has its own objects, and once more.
+// reconciles is how often an object is reconciled. The first reconciles create other objects for it, such as pods,
+// and the last reconcile finds all of them.
 const reconciles = 3
 
 const (
@@ -33,7 +34,7 @@ const (
 	queueName = "queue"
 )
 
-// jobs returns the work of a job controller for a job.
+// jobs returns a function that does the work of a job controller for a job.
 func jobs[J framework.Job](cache input.Cache, f framework.Framework[J]) func(context.Context, client.Object) error {
 	return func(ctx context.Context, job client.Object) error {
 		c, err := newCluster(cache, job)
@@ -50,7 +51,7 @@ func jobs[J framework.Job](cache input.Cache, f framework.Framework[J]) func(con
 	}
 }
 
-// boards returns the work of the tensorboard-controller for a TensorBoard.
+// boards returns a function that does the work of the tensorboard-controller for a TensorBoard.
 func boards(cache input.Cache) func(context.Context, client.Object) error {
 	return func(ctx context.Context, board client.Object) error {
 		c, err := newCluster(cache, board)
@@ -66,7 +67,8 @@ func boards(cache input.Cache) func(context.Context, client.Object) error {
 	}
 }
 
-// groups returns the work of the scheduler-controller for a PodGroup with a pod, in a queue that selects it.
+// groups returns a function that does the work of the scheduler-controller for a PodGroup with a pod, in a queue that
+// the namespace can use.
 func groups(cache input.Cache) func(context.Context, client.Object) error {
 	return func(ctx context.Context, group client.Object) error {
 		queue := &schedulerv1beta1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queueName}}
@@ -101,12 +103,13 @@ func reconcileOften(ctx context.Context, r reconcile.Reconciler, key client.Obje
 
 // cluster is an API server in memory.
 type cluster struct {
-	// live reads from the API server. cached reads what a cache holds, and writes to the API server.
+	// live reads from the API server. cached reads objects as the cache of a controller holds them. Both write to the
+	// API server.
 	live, cached client.WithWatch
 }
 
-// newCluster returns a cluster with objects, whose client reads from the cache of a controller. The cluster has only
-// the objects of one job, TensorBoard or queue, so it ignores the indexes by which a controller selects them.
+// newCluster returns a cluster with copies of the objects. The cached client ignores field selectors: all objects
+// belong to one job, TensorBoard or queue, so each object would match.
 func newCluster(cache input.Cache, objects ...client.Object) (cluster, error) {
 	scheme, err := input.Scheme()
 	if err != nil {
@@ -139,7 +142,7 @@ func newCluster(cache input.Cache, objects ...client.Object) (cluster, error) {
 	return cluster{live: live, cached: cached}, nil
 }
 
-// hold replaces an object by what the cache holds of it.
+// hold replaces the content of an object by the content that the cache would store.
 func hold(cache input.Cache, object client.Object) error {
 	held, err := cache.Hold(object)
 	if err == nil && held != object {

@@ -37,20 +37,19 @@ type Subject struct {
 	do func(context.Context, client.Object) error
 }
 
-// Do does the work for a small object. It returns an error that the controller returned.
+// Do does the work for a small object. It returns the errors of the controller.
 func (s Subject) Do(ctx context.Context) error { return s.do(ctx, s.new()) }
 
-// Case is the work for an object whose list has the given number of items.
+// Case is the work for an object in which List has the number of items that Items sets.
 type Case struct {
 	Subject Subject
 	List    input.Place
 	Items   int
-	// Hard reports whether the names of the items are similar, see input.Similar, and whether the lists in each item are
-	// long.
+	// Hard is true if the names of the items are similar (see input.Similar) and the lists in each item are long.
 	Hard bool
 }
 
-// Do does the work of a case. It returns an error that the controller returned.
+// Do does the work of a case. It returns the errors of the controller.
 func (c Case) Do(ctx context.Context) error {
 	object := c.Subject.new()
 	name := func(i int) string { return fmt.Sprintf("item-%d", i) }
@@ -66,7 +65,8 @@ func (c Case) Do(ctx context.Context) error {
 	return c.Subject.do(ctx, object)
 }
 
-// long is the number of items of the lists in the items of a list, if the CRD allows it.
+// long is the number of items of an inner list in a hard case, if the CRD allows it. Inner lists are in the items of
+// the list that the case is about.
 const long = 16
 
 // String describes a case.
@@ -78,18 +78,19 @@ func (c Case) String() string {
 	return text
 }
 
-// MaxGrowth is how much the work may grow if a list has 4 times as many items. It grows by 4 if the work is linear, by
-// 16 if it is quadratic, and by 5 if it is sorting.
+// MaxGrowth is the factor by which the work may grow when a list has 4 times as many items. Linear work grows by a
+// factor of 4, sorting by 5, and quadratic work by 16.
 const MaxGrowth = 6
 
-// Growth returns how much a measure of the work grows when a list has 4 times as many items. The values are those of
-// the cases of a Series.
+// Growth returns the factor by which the work grows when a list has 4 times as many items. The values are the
+// measurements of the three cases of a Series.
 func Growth(values [3]float64) float64 { return values[2] / max(values[1], 1) }
 
-// Series are three cases of a list: with one item, with some, and with 4 times as many.
+// Series has three cases of one list. The list has one item in the first case, several items in the second, and 4
+// times as many items in the third as in the second.
 type Series [3]Case
 
-// AllSeries returns the series of the lists that can have at least 16 items.
+// AllSeries returns two series, one of them with Case.Hard, for each list that can have at least 16 items.
 func AllSeries(subjects []Subject) []Series {
 	var all []Series
 	for _, s := range subjects {
@@ -114,16 +115,17 @@ func AllSeries(subjects []Subject) []Series {
 }
 
 const (
-	// growth is the ratio of the numbers of items that are compared.
+	// growth is the ratio of the numbers of items in the third and the second case of a Series.
 	growth = 4
-	// some is the smaller of these numbers, if the CRD allows it.
+	// some is the number of items in the second case. It is lower if the CRD does not allow growth times as many items.
 	some = 64
 )
 
-// depth is how deep the lists are: down to the lists of the containers in the template of a job.
+// depth limits how deep in an object the measured lists are. It is deep enough for the lists of the containers in the
+// template of a job.
 const depth = 8
 
-// Subjects returns the work of all controllers. The root is that of the repository.
+// Subjects returns the work of all controllers. root is the root of the repository.
 func Subjects(root string) ([]Subject, error) {
 	repository, err := input.Read(root)
 	if err != nil {

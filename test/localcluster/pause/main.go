@@ -1,4 +1,5 @@
-// Command pause holds the namespaces of a pod open: it sleeps until it is told to end, and reaps orphans.
+// Command pause holds the namespaces of a pod open: it sleeps until it gets a signal to end, and reaps orphaned
+// processes.
 package main
 
 import (

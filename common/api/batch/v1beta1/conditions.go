@@ -26,7 +26,7 @@ const (
 	// absent. The job becomes Failed after its pods have been cleaned up.
 	ConditionFailureTarget = "FailureTarget"
 	// ConditionCompleted is True when the leader has succeeded and no pod of the job runs. With cleanUpPolicy None, pods
-	// can still run. It is final.
+	// can still run. The condition is final.
 	ConditionCompleted = "Completed"
 	// ConditionFailed is True when the job has failed and no pod of the job runs. With cleanUpPolicy None, pods can still
 	// run. The message contains the replica that failed and its exit code, if a replica is the cause. The condition
@@ -49,16 +49,17 @@ const (
 	ReasonNameConflict = "NameConflict"
 	// ReasonCreateFailed: the API server rejected an object of the job, for example because of a policy.
 	ReasonCreateFailed = "CreateFailed"
-	// ReasonResourceQuotaExceeded: a ResourceQuota of the namespace has no room for the pods of the job. The job deletes
-	// the pods that it has if it cannot train with them, and continues when there is room for all of them.
+	// ReasonResourceQuotaExceeded: a ResourceQuota of the namespace has no room for the pods of the job. If the job
+	// cannot train with only some of its pods, the existing pods are deleted. The job continues when the quota has room
+	// for all of its pods.
 	ReasonResourceQuotaExceeded = "ResourceQuotaExceeded"
 	// ReasonAdmissionChangedPod: an admission webhook or policy changes or removes labels that the controllers need to
 	// identify the pods.
 	ReasonAdmissionChangedPod = "AdmissionChangedPod"
 )
 
-// Reasons of ConditionRunning. ReasonNoReplicas can occur, too. If the job has a PodGroup, the reasons of the
-// PodGroup's conditions can also occur, and ReasonNameConflict, ReasonNotInstalled and ReasonReadFailed.
+// Reasons of ConditionRunning. While ConditionInitialized is False, the reason of ConditionInitialized can occur,
+// too. If the job has a PodGroup, the reasons of the PodGroup's conditions can also occur.
 const (
 	// ReasonReplicasRunning: every replica runs, or has ended and is not restarted.
 	ReasonReplicasRunning = "ReplicasRunning"
@@ -80,7 +81,7 @@ const (
 	ReasonPending = "Pending"
 	// ReasonRestarting: replicas are being replaced after a failure.
 	ReasonRestarting = "Restarting"
-	// ReasonFinishing: it is decided how the job ends, but some of its pods still run.
+	// ReasonFinishing: it is decided whether the job succeeds or fails, but some of its pods still run.
 	ReasonFinishing = "Finishing"
 	// ReasonFinished: the job has finished.
 	ReasonFinished = "Finished"
@@ -92,13 +93,15 @@ const (
 	// nothing for runPolicy.startupDeadlineSeconds after the job began to run, or after its processes started again in
 	// their pods.
 	ReasonNoProgress = "NoProgress"
-	// ReasonProgressUnknown: the condition is Unknown, since the controller cannot read the progress. The message has the
-	// error. A NetworkPolicy or a service mesh might not let the controller reach the pod.
+	// ReasonProgressUnknown: the condition is Unknown, because the controller cannot read the progress. The message
+	// contains the error. For example, a NetworkPolicy or a service mesh can prevent the controller from reaching the
+	// pod.
 	ReasonProgressUnknown = "ProgressUnknown"
-	// ReasonProgressing: the training is within its deadlines again, since it reported another step, its processes
-	// started again, or a deadline was changed, or its progress can be read again.
+	// ReasonProgressing: the progress can be read again, or the training is within its deadlines again: it reported
+	// another step, its processes started again, or a deadline was changed.
 	ReasonProgressing = "Progressing"
-	// ReasonNotRunning: the replicas were stopped by a pause or an eviction, or the job ends for another reason.
+	// ReasonNotRunning: the replicas were stopped by a pause or an eviction, or the job ends for a reason other than a
+	// stall.
 	ReasonNotRunning = "NotRunning"
 )
 
@@ -156,13 +159,14 @@ const (
 	// ReasonCompleted: the main container ended with exit code 0. The restart policy Always restarts a replica for this
 	// reason.
 	ReasonCompleted = "Completed"
-	// ReasonRecovered: every replica that failed runs again. Of an elastic job, enough replicas run again.
+	// ReasonRecovered: every replica that failed runs again, or enough replicas of an elastic job run again.
 	ReasonRecovered = "Recovered"
 )
 
-// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating, ReasonDeleted and the reasons
-// of the condition Ready of the TensorBoard can occur, too. ConditionInitialized has one of the reasons below if the
-// problem concerns the PodGroup or the NetworkPolicy of the job.
+// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating, ReasonDeleted and the
+// reasons of the condition Ready of the TensorBoard can occur, too. ConditionInitialized can have one of the reasons
+// below, except ReasonDeleteFailed, if the problem concerns the PodGroup, the Workload or the NetworkPolicy of the
+// job.
 const (
 	// ReasonNotInstalled: the CustomResourceDefinition of the object is not installed.
 	ReasonNotInstalled = "NotInstalled"

@@ -10,9 +10,9 @@ const (
 	LabelReplicaType = "batch.tensorstack.dev/replica-type"
 	// LabelReplicaIndex holds the index of the replica within its type, from 0.
 	LabelReplicaIndex = "batch.tensorstack.dev/replica-index"
-	// LabelAttempt holds the attempt that the pod belongs to. The value is the number of times that all replicas had been
-	// replaced together when the pod was created (status.attempt + status.pauses). If the replica had also been replaced
-	// by itself since then, a dot and the number of those replacements follow.
+	// LabelAttempt holds the attempt that the pod belongs to. The value is the number of times that all replicas were
+	// replaced together before the pod was created (status.attempt + status.pauses + status.evictions). If only the pod
+	// of this replica was replaced after that, a dot and the number of these replacements follow.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 	// LabelAdmittedBy holds the UID of the Workload by which Kueue has admitted the pod. Pods of jobs that are not in a
 	// queue of Kueue do not have it.
@@ -20,11 +20,12 @@ const (
 )
 
 // FinalizerLeader keeps the pod of a leader until the status of the job records how the pod ended. Controllers with
-// --hold-leaders set this finalizer. All controllers remove it, and change nothing else in a pod.
+// --hold-leaders set this finalizer. All job controllers remove this finalizer, with or without the flag. Except for
+// the finalizer, a job controller changes nothing in an existing pod.
 const FinalizerLeader = "batch.tensorstack.dev/leader"
 
-// AnnotationAvoidsNode holds the name of the node that the pod avoids for the longest time of all nodes that it avoids.
-// Pods that avoid no node do not have it.
+// AnnotationAvoidsNode holds the name of one of the nodes that the pod avoids: the node that the job has avoided for
+// the longest time. Pods that avoid no node do not have it.
 const AnnotationAvoidsNode = "batch.tensorstack.dev/avoids-node"
 
 // Annotations of the pods that can report the progress of the training.

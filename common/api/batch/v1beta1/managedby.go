@@ -1,6 +1,6 @@
 package v1beta1
 
-// ManagedBy names the controller that manages a job, as the field of the same name of a Job of batch/v1. It is a
+// ManagedBy names the controller that manages a job, like the field of the same name of a batch/v1 Job. It is a
 // domain-prefixed path, such as `example.com/controller`. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="managedBy cannot be changed"

@@ -4,9 +4,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ProgressSpec describes how the training reports its progress.
 type ProgressSpec struct {
-	// Set to true if the training reports its progress. Defaults to false. The controller then adds a sidecar to the pods
-	// that can run the process of rank 0. The training reports to the sidecar: Hugging Face Transformers does so without
-	// changes, other programs append lines to a file or send HTTP requests. It cannot be changed after the job is created.
+	// Set to true if the training reports its progress. Defaults to false. The controller then adds a sidecar to the
+	// pods that can run the process of rank 0. The training reports to the sidecar: Hugging Face Transformers does so
+	// without changes, and other programs append lines to a file or send HTTP requests. This field cannot be changed
+	// after the job is created.
 	//
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
@@ -23,20 +24,21 @@ type ProgressPolicy string
 const (
 	// ProgressPolicyNotify sets the condition Stalled, and emits an event.
 	ProgressPolicyNotify ProgressPolicy = "Notify"
-	// ProgressPolicyRestart also restarts all replicas together. This counts as one restart.
+	// ProgressPolicyRestart sets the condition Stalled, emits an event, and restarts all replicas together. This counts
+	// as one restart.
 	ProgressPolicyRestart ProgressPolicy = "Restart"
 )
 
-// ProgressStatus is what the training last reported about its progress. The program of the user reports it, so it can
-// be wrong.
+// ProgressStatus is the progress that the training last reported. The reports come from the program of the user, so
+// they can be wrong.
 type ProgressStatus struct {
 	// How much of the training is done, in percent and in steps, for example "42% (420/1000)".
 	//
 	// +optional
 	Summary string `json:"summary,omitempty"`
 
-	// How much of the training is done, in percent, from 0 to 100. If the training does not report it, it follows from
-	// step and totalSteps.
+	// How much of the training is done, in percent, from 0 to 100. If the training does not report a percentage, it is
+	// computed from step and totalSteps.
 	//
 	// +optional
 	Percent *int32 `json:"percent,omitempty"`
@@ -51,8 +53,8 @@ type ProgressStatus struct {
 	// +optional
 	TotalSteps *int64 `json:"totalSteps,omitempty"`
 
-	// When the training will be done if it keeps the average speed that it has had since its last start. Unset if the
-	// training does not report steps and their total number, and while the job does not run.
+	// When the training will be done if it keeps the average speed that it has had since its last start. Unset while the
+	// job does not run, and if the training does not report both its steps and their total number.
 	//
 	// +optional
 	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`

@@ -65,9 +65,9 @@ type ReplicaStatus struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// The number of times that this replica was restarted alone since the last restart or pause of the whole job,
-	// including restarts that did not count towards runPolicy.backoffLimit. Restarts and pauses of the whole job are
-	// counted by status.attempt and status.pauses.
+	// The number of times that this replica was restarted alone since all replicas were last replaced together,
+	// including restarts that did not count towards runPolicy.backoffLimit. All replicas are replaced together after a
+	// restart, a pause or an eviction of the whole job, which status.attempt, status.pauses and status.evictions count.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`

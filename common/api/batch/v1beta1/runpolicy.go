@@ -16,8 +16,9 @@ const (
 	// drain. A replica is only replaced if somebody deletes its pod, which is a request for another pod.
 	RestartPolicyNever RestartPolicy = "Never"
 	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
-	// failure without an exit code. Any other failure is permanent. If torchrun or DeepSpeed reports which process failed
-	// first, its exit code counts, too, and a signal counts as 128 plus its number.
+	// failure without an exit code. Any other failure is permanent. If torchrun or DeepSpeed reports which process
+	// failed first, the replica is also restarted after one of these exit codes of that process. A signal counts as 128
+	// plus its number.
 	RestartPolicyExitCode RestartPolicy = "ExitCode"
 )
 
@@ -93,8 +94,8 @@ type RunPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// Which pods are deleted once it is decided how the job ends: All, Unfinished or None. Unfinished deletes the pods in
-	// which a container still runs, even if only a sidecar does. With None, pods that still run keep their resources, and
+	// Which pods are deleted once it is decided how the job ends: All, Unfinished or None. Unfinished deletes the pods
+	// in which any container still runs, including a sidecar. With None, pods that still run keep their resources, and
 	// the job finishes without waiting for them. Defaults to Unfinished.
 	//
 	// +optional
@@ -102,9 +103,10 @@ type RunPolicy struct {
 	CleanUpPolicy CleanUpPolicy `json:"cleanUpPolicy,omitempty"`
 
 	// How long other replicas can take to end by themselves after the leader has succeeded, in seconds. Then the
-	// cleanUpPolicy applies. From 0 to 86400 (a day). If unset, it is --peer-grace of the controller (30 s), and 600 for
-	// evaluators of a TensorFlowTrainingJob, which evaluate the last checkpoint then. It has no effect on replicas that
-	// only serve others, such as parameter servers: they end after the others.
+	// cleanUpPolicy applies. From 0 to 86400 (a day). If unset, it is the value of the controller's flag --peer-grace,
+	// which defaults to 30 s. For evaluators of a TensorFlowTrainingJob, it is then at least 600, because they evaluate
+	// the last checkpoint in this time. It has no effect on replicas that only serve others, such as parameter servers:
+	// they end after all other replicas.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -118,21 +120,22 @@ type RunPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// Time in seconds after which a running job is stalled if its training reports no other step. If no report has a step,
-	// another percentage is needed instead. The time begins when the job runs. The training can announce a longer time
-	// without reports. A job that has reported 100 percent is not stalled. At least 60 and at most 2147483647. It must be
-	// longer than an evaluation and a checkpoint together, because most programs report nothing meanwhile. While the
-	// processes of the training start again in their pods, startupDeadlineSeconds applies instead. If unset, the job is
-	// never stalled after its first report, except then. Requires progress.enabled. It has no effect in debug mode.
+	// Time in seconds after which a running job is stalled if its training reports no other step. If the reports contain
+	// no steps, the job is stalled if its training reports no other percentage. The time begins when the job runs, and
+	// again with each new step or percentage. The training can announce a longer time without reports. A job that has
+	// reported 100 percent is not stalled. At least 60 and at most 2147483647. It must be longer than an evaluation and
+	// a checkpoint take together, because most programs report nothing in that time. While the processes of the training
+	// start again in their pods, startupDeadlineSeconds applies instead. If unset, the job is never stalled after its
+	// first report, except while its processes start again. Requires progress.enabled. It has no effect in debug mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2147483647
 	ProgressDeadlineSeconds *int64 `json:"progressDeadlineSeconds,omitempty"`
 
-	// Time in seconds after which a running job is stalled if its training has reported nothing since the job runs, since
-	// all its replicas were restarted, or since its processes started again in their pods. At least 60 and at most
-	// 2147483647. If unset, there is no limit. Requires progress.enabled. It has no effect in debug mode.
+	// Time in seconds after which a running job is stalled if its training has reported nothing since the job began to
+	// run, since all its replicas were restarted, or since its processes started again in their pods. At least 60 and at
+	// most 2147483647. If unset, there is no limit. Requires progress.enabled. It has no effect in debug mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=60
@@ -155,9 +158,10 @@ type RunPolicy struct {
 
 	// Which replicas are restarted after a failure: Replica (only the replica that failed) or Job (all replicas, which
 	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic
-	// training, and TensorFlow without parameter servers. Otherwise defaults to Replica. With elastic PyTorch training,
-	// the default is nevertheless Job for a failure that ends the rendezvous of torchrun: a failure of the leader, or a
-	// replica that exits with a code below 128. status.defaults shows the default that holds for a job that has started.
+	// training, and TensorFlow without parameter servers. For elastic PyTorch training, the default depends on the
+	// failure. It is Job for a failure that ends the rendezvous of torchrun: a failure of the leader, or a replica that
+	// exits with a code below 128. It is Replica for any other failure. In all other cases, the default is Replica.
+	// status.defaults shows the default that holds for a job that has started.
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`

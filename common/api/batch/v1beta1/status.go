@@ -22,12 +22,14 @@ const (
 	JobPhasePaused JobPhase = "Paused"
 	// JobPhaseResuming: the job was resumed after a pause, but does not run yet.
 	JobPhaseResuming JobPhase = "Resuming"
-	// JobPhaseSucceeded: the leader succeeded, and no pod of the job runs. The phase is final.
+	// JobPhaseSucceeded: the leader succeeded, and no pod of the job runs. With cleanUpPolicy None, pods can still run.
+	// The phase is final.
 	JobPhaseSucceeded JobPhase = "Succeeded"
-	// JobPhaseFailed: the job failed, and no pod of the job runs. The phase is final.
+	// JobPhaseFailed: the job failed, and no pod of the job runs. With cleanUpPolicy None, pods can still run. The phase
+	// is final.
 	JobPhaseFailed JobPhase = "Failed"
 	// JobPhaseUnknown: the state of the leader cannot be obtained. No job has this phase, because Kubernetes no longer
-	// reports this state of a pod. A job whose node does not respond stays Running.
+	// sets the phase Unknown of a pod. A job whose node does not respond stays Running.
 	JobPhaseUnknown JobPhase = "Unknown"
 )
 
@@ -53,7 +55,8 @@ type JobStatus struct {
 	BackoffCount int32 `json:"backoffCount"`
 
 	// The number of restarts that did not count towards runPolicy.backoffLimit, because the program did not cause them:
-	// after a preemption, an eviction, the loss of a node, a fault of a device, or the deletion of a pod. Unset: none.
+	// restarts after a preemption, an eviction, the loss of a node, a fault of a device, the deletion of a pod, or a
+	// failure before any container started. Unset: none.
 	//
 	// +optional
 	Disruptions int32 `json:"disruptions,omitempty"`
@@ -78,17 +81,17 @@ type JobStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// When the controller started the job, to within a few seconds. A pause clears this time, and resuming the job sets it
-	// again.
+	// When the controller started the job, to within a few seconds. A pause clears this time, and so does an eviction by
+	// Kueue. It is set again when the job is resumed or admitted.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
 	// The defaults of fields of spec.runPolicy that hold for this job. A field that is set in the spec takes precedence.
-	// They are recorded when the job starts, so that another version of the controller with other defaults does not change
-	// a job that has started. A pause removes them, and they are recorded again when the job is resumed. A job that an
-	// earlier version has started gets them together with its next change of the status. Unset: the defaults of the
-	// controller hold.
+	// They are recorded when the job starts, so that another version of the controller with other defaults does not
+	// change a job that has started. A pause removes them, and they are recorded again when the job is resumed. If an
+	// earlier version of the controller has started the job, they are recorded with the next change of the status.
+	// Unset: the defaults of the controller hold.
 	//
 	// +optional
 	Defaults *PolicyDefaults `json:"defaults,omitempty"`
@@ -138,8 +141,8 @@ type JobStatus struct {
 	Pauses int32 `json:"pauses,omitempty"`
 
 	// The number of times that all replicas were stopped because the admission of the job was withdrawn, for example by
-	// a preemption in Kueue, or because a ResourceQuota had no room for the others. This does not count towards
-	// runPolicy.backoffLimit.
+	// a preemption in Kueue, or because a ResourceQuota had room for only some of the replicas. Evictions do not count
+	// towards runPolicy.backoffLimit.
 	//
 	// +optional
 	Evictions int32 `json:"evictions,omitempty"`
@@ -156,11 +159,11 @@ type JobStatus struct {
 	// +optional
 	Omitted string `json:"omitted,omitempty"`
 
-	// The nodes that new pods of the job avoid, the oldest first. A node is added when replicas have failed on it twice,
-	// as failures shows: a node that is lost, or whose devices are unhealthy or have a taint. At most 16, and the oldest
-	// is removed for another. Empty with runPolicy.badNodePolicy Ignore, with pods whose nodes the template names or Kueue
-	// assigns (topology-aware scheduling), and if an administrator has disabled it. Not updated while the job is paused,
-	// and after it has finished.
+	// The nodes that new pods of the job avoid, the oldest first. A node is added when replicas have failed on it twice
+	// because the node was lost, or because its devices were unhealthy or had a taint. Only failures in status.failures
+	// count. At most 16. If another node is added, the oldest is removed. Empty if runPolicy.badNodePolicy is Ignore, if
+	// the templates set nodeName, if Kueue assigns nodes to the pods (topology-aware scheduling), and if an
+	// administrator has disabled the feature. Not updated while the job is paused, and after it has finished.
 	//
 	// +optional
 	// +listType=map
@@ -182,7 +185,7 @@ func (s *JobStatus) Finished() bool {
 }
 
 // Decided reports whether it is decided how the job ends. The decision is final. The job has finished, or it will
-// finish when none of its pods runs any longer.
+// finish when none of its pods runs any longer. With cleanUpPolicy None, it does not wait for its pods.
 func (s *JobStatus) Decided() bool {
 	return s.Finished() || meta.IsStatusConditionTrue(s.Conditions, ConditionSuccessCriteriaMet) ||
 		meta.IsStatusConditionTrue(s.Conditions, ConditionFailureTarget)

@@ -23,32 +23,33 @@ func AddToScheme(scheme *runtime.Scheme) error {
 
 // Labels and annotations of Kueue.
 const (
-	// LabelQueueName is the label of a job with the name of its LocalQueue.
+	// LabelQueueName labels a job with the name of its LocalQueue.
 	LabelQueueName = "kueue.x-k8s.io/queue-name"
-	// LabelPriorityClass is the label of a job with the name of its WorkloadPriorityClass.
+	// LabelPriorityClass labels a job with the name of its WorkloadPriorityClass.
 	LabelPriorityClass = "kueue.x-k8s.io/priority-class"
-	// LabelMaxExecTime is the label of a job with the time, in seconds, that its Workload can be admitted.
+	// LabelMaxExecTime labels a job with the maximum time that its Workload can stay admitted, in seconds.
 	LabelMaxExecTime = "kueue.x-k8s.io/max-exec-time-seconds"
-	// LabelMultiKueueOrigin is the label of a copy that MultiKueue has created of an object of another cluster.
+	// LabelMultiKueueOrigin labels an object that MultiKueue has copied from another cluster.
 	LabelMultiKueueOrigin = "kueue.x-k8s.io/multikueue-origin"
-	// PrebuiltWorkload is the annotation, or otherwise the label, of a job with the name of the Workload that was created
-	// for it. A job without it gets a Workload with its own name.
+	// PrebuiltWorkload annotates a job with the name of a Workload that somebody else creates for the job. A job without
+	// the annotation can have a label of the same name instead. For a job with neither, the job controller creates a
+	// Workload.
 	PrebuiltWorkload = "kueue.x-k8s.io/prebuilt-workload-name"
-	// AnnotationAdmissionGatedBy is the annotation of a job and its Workload with the names of the controllers that must
-	// allow the admission. Kueue does not admit the Workload while it has the annotation.
+	// AnnotationAdmissionGatedBy annotates a job and its Workload with the names of the controllers that must allow the
+	// admission. Kueue does not admit the Workload while it has the annotation.
 	AnnotationAdmissionGatedBy = "kueue.x-k8s.io/admission-gated-by"
-	// PrefixParameter is the prefix of the annotations of a job, and of its Workload, that a ProvisioningRequest gets as
-	// parameters.
+	// PrefixParameter is the prefix of annotations of a job and of its Workload. Kueue passes these annotations to a
+	// ProvisioningRequest as parameters.
 	PrefixParameter = "provreq.kueue.x-k8s.io/"
-	// LabelJobUID is the label of a Workload with the UID of its job. Kueue finishes a Workload whose job is gone.
+	// LabelJobUID labels a Workload with the UID of its job. Kueue finishes a Workload whose job is gone.
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
-	// LabelPodSet is the label of a pod with the name of its PodSet.
+	// LabelPodSet labels a pod with the name of its PodSet.
 	LabelPodSet = "kueue.x-k8s.io/podset"
-	// AnnotationWorkload is the annotation of a pod with the name of its Workload.
+	// AnnotationWorkload annotates a pod with the name of its Workload.
 	AnnotationWorkload = "kueue.x-k8s.io/workload"
 	// TopologyGate is the scheduling gate of pods whose topology domains Kueue assigns.
 	TopologyGate = "kueue.x-k8s.io/topology"
-	// AnnotationUnconstrained is the annotation of a pod that does not request a topology, but gets one from Kueue.
+	// AnnotationUnconstrained annotates a pod that does not request a topology, but gets a topology domain from Kueue.
 	AnnotationUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology"
 )
 
@@ -71,8 +72,8 @@ const (
 	ReasonPreempted = "Preempted"
 	// ReasonNodeFailures is the reason of Evicted if nodes of the topology have failed.
 	ReasonNodeFailures = "NodeFailures"
-	// ReasonQuotaGivenBack is the reason of Evicted if the job itself stops, because it needs replicas again whose quota
-	// was given back. Kueue has no such reason.
+	// ReasonQuotaGivenBack is the reason of Evicted if the job controller evicts the Workload, because the job needs
+	// replicas again whose quota it has given back. Kueue itself has no such reason.
 	ReasonQuotaGivenBack = "QuotaGivenBack"
 	// CheckPending is the state of an admission check that the Workload waits for.
 	CheckPending = "Pending"

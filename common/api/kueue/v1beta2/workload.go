@@ -25,7 +25,7 @@ type WorkloadList struct {
 	Items           []Workload `json:"items"`
 }
 
-// WorkloadSpec is what a job requests. Kueue refuses changes of PodSets while quota is reserved.
+// WorkloadSpec is the request of a job. Kueue refuses changes of PodSets while quota is reserved.
 type WorkloadSpec struct {
 	PodSets                     []PodSet          `json:"podSets,omitempty"`
 	QueueName                   string            `json:"queueName,omitempty"`
@@ -35,8 +35,8 @@ type WorkloadSpec struct {
 	MaximumExecutionTimeSeconds *int32            `json:"maximumExecutionTimeSeconds,omitempty"`
 }
 
-// PodSet is a number of equal pods. With MinCount, fewer can be admitted. Kueue supports this for one PodSet of a
-// Workload.
+// PodSet is a number of equal pods. With MinCount, Kueue can admit fewer pods than Count. It supports MinCount for at
+// most one PodSet of a Workload.
 type PodSet struct {
 	Name            string                 `json:"name,omitempty"`
 	Template        corev1.PodTemplateSpec `json:"template"`
@@ -69,18 +69,18 @@ type WorkloadStatus struct {
 	Admission       *Admission            `json:"admission,omitempty"`
 	AdmissionChecks []AdmissionCheckState `json:"admissionChecks,omitempty"`
 	ReclaimablePods []ReclaimablePod      `json:"reclaimablePods,omitempty"`
-	// AccumulatedPastExecutionTimeSeconds is how long the Workload was admitted before its last eviction, for
-	// MaximumExecutionTimeSeconds.
+	// AccumulatedPastExecutionTimeSeconds is how long the Workload was admitted in total before its last eviction. This
+	// time counts towards MaximumExecutionTimeSeconds.
 	AccumulatedPastExecutionTimeSeconds *int32 `json:"accumulatedPastExecutionTimeSeconds,omitempty"`
 }
 
-// Admission is where the pods of a Workload are admitted.
+// Admission has the ClusterQueue that admits a Workload, and the result for each PodSet.
 type Admission struct {
 	ClusterQueue      string             `json:"clusterQueue"`
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments"`
 }
 
-// PodSetAssignment is where the pods of a PodSet are admitted.
+// PodSetAssignment has the flavors and the number of the admitted pods of a PodSet.
 type PodSetAssignment struct {
 	Name string `json:"name"`
 	// Flavors are the names of ResourceFlavors, by resource.
@@ -104,7 +104,7 @@ type AdmissionCheckState struct {
 	PodSetUpdates []PodSetUpdate `json:"podSetUpdates,omitempty"`
 }
 
-// PodSetUpdate is what an admission check adds to the pods of a PodSet.
+// PodSetUpdate has the fields that an admission check adds to the pods of a PodSet.
 type PodSetUpdate struct {
 	Name         string              `json:"name"`
 	Labels       map[string]string   `json:"labels,omitempty"`
@@ -119,7 +119,7 @@ type ReclaimablePod struct {
 	Count int32  `json:"count"`
 }
 
-// ResourceFlavor describes the nodes of a resource.
+// ResourceFlavor describes the nodes that provide one variant of a resource.
 //
 // +kubebuilder:object:root=true
 type ResourceFlavor struct {

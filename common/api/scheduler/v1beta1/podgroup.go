@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGroup is a group of pods that are scheduled together: either as many pods as the group needs, or none. A pod
-// belongs to the PodGroup in its namespace that is named by its label scheduler.tensorstack.dev/group-name. The pod
+// PodGroup is a group of pods that are scheduled together: either as many pods as the group needs, or none. The label
+// scheduler.tensorstack.dev/group-name of a pod is the name of its PodGroup, which is in the same namespace. The pod
 // must have the schedulerName t9k-scheduler.
 //
 // +kubebuilder:object:root=true
@@ -141,8 +141,8 @@ type PodGroupStatus struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Sum of the resource requests of the group's pods that are on nodes and have not ended. At most 64 resources, first
-	// those of the quota of the queue.
+	// Sum of the resource requests of the group's pods that are on nodes and have not ended. At most 64 resources. The
+	// resources in the quota of the queue come first.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
@@ -191,8 +191,8 @@ const (
 	// False, the reason and the message explain what the pods wait for.
 	ConditionGroupScheduled = "GroupScheduled"
 	// ConditionMaxDurationExceeded is True if the group of a job was on nodes for longer than spec.maxDuration of its
-	// Queue. The job then fails. Pods that still run 30 seconds later are deleted. The condition is absent otherwise, and
-	// for groups that no job controls.
+	// Queue. The job then fails, and pods that still run 30 seconds later are deleted. Otherwise the condition is
+	// absent. It is always absent from groups that no job controls.
 	ConditionMaxDurationExceeded = "MaxDurationExceeded"
 	// ConditionTopologyHonoured is False while topologyPolicy is set, because no engine supports it yet. It is absent
 	// otherwise.
@@ -206,7 +206,7 @@ const (
 const (
 	// ReasonAdmitted: the Queue admits the group.
 	ReasonAdmitted = "Admitted"
-	// ReasonQueueNotFound: no Queue with the name exists.
+	// ReasonQueueNotFound: the Queue in spec.queue does not exist.
 	ReasonQueueNotFound = "QueueNotFound"
 	// ReasonQueueClosed: the Queue is closed.
 	ReasonQueueClosed = "QueueClosed"
@@ -216,7 +216,8 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonEngineNotReady: the engine lacks something that it needs to schedule groups, such as a feature gate.
 	ReasonEngineNotReady = "EngineNotReady"
-	// ReasonEarlierGroup: the engine still has an earlier group with the name, because some of its pods have not ended.
+	// ReasonEarlierGroup: the engine still has an earlier group of the same name, because some pods of that group have
+	// not ended.
 	ReasonEarlierGroup = "EarlierGroup"
 	// ReasonEnoughPods: as many pods exist as the group needs.
 	ReasonEnoughPods = "EnoughPods"

@@ -45,9 +45,9 @@ type QueueList struct {
 
 // QueueSpec is the desired state of a Queue. Every field can be changed at any time.
 type QueueSpec struct {
-	// The maximum amount of resources that the pods of the queue can have allocated together. If unset, there is no limit.
-	// A resource that is not listed is not limited. <DeviceClass>.deviceclass.resource.k8s.io/devices is the devices of
-	// ResourceClaims, as in a ResourceQuota.
+	// The maximum amount of resources that the pods of the queue can have allocated together. If unset, there is no
+	// limit. A resource that is not listed is not limited. <DeviceClass>.deviceclass.resource.k8s.io/devices is the
+	// number of devices of a DeviceClass in ResourceClaims, as in a ResourceQuota.
 	//
 	// +optional
 	Quota *QueueQuota `json:"quota,omitempty"`
@@ -129,8 +129,8 @@ type QueueStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Sum of the resource requests of the queue's pods that are on nodes and have not ended. At most 64 resources, first
-	// those of the quota.
+	// Sum of the resource requests of the queue's pods that are on nodes and have not ended. At most 64 resources. The
+	// resources in the quota come first.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
@@ -181,8 +181,8 @@ const (
 	EventMaxDuration = "MaxDuration"
 )
 
-// Length returns the duration as a time.Duration. It returns 0 if the value is malformed, which the API server does not
-// accept.
+// Length returns the duration as a time.Duration. It returns 0 if the value is not a sequence of numbers with known
+// units. The API server does not accept such a value.
 func (d Duration) Length() time.Duration {
 	units := map[string]time.Duration{
 		"y": 365 * 24 * time.Hour, "w": 7 * 24 * time.Hour, "d": 24 * time.Hour,

@@ -20,18 +20,18 @@ type FilesetURI string
 // +kubebuilder:validation:XValidation:rule="self.?trainingLogFilesets.orValue([]).size() > 0 || (has(self.logDir) && (self.logDir.?pvc.orValue([]).size() > 0 || has(self.logDir.s3) || has(self.logDir.http)))",message="there are no logs to show: set trainingLogFilesets or logDir"
 // +kubebuilder:validation:XValidation:rule="has(self.scheduler) == has(oldSelf.scheduler)",message="scheduler cannot be changed"
 type TensorBoardSpec struct {
-	// Folders of training logs to show, as at most 64 fileset URIs. TensorBoard shows each of them as separate runs that
-	// are named after it.
+	// Folders of training logs to show, as at most 64 fileset URIs. TensorBoard shows the logs of each folder as
+	// separate runs, which are named after the folder.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	TrainingLogFilesets []FilesetURI `json:"trainingLogFilesets,omitempty"`
 
-	// Other locations of training logs to show. TensorBoard shows each of them as separate runs that are named after it.
-	// At least one of logDir and trainingLogFilesets is required. The locations in both, together with the names of their
-	// runs, can have at most 240 KiB as JSON, because they are stored in an annotation of the pod. A TensorBoard that
-	// exceeds this limit is Failed with the reason CreateFailed.
+	// Other locations of training logs to show. TensorBoard shows the logs of each location as separate runs, which are
+	// named after the location. At least one of logDir and trainingLogFilesets is required. The locations in both,
+	// together with the names of their runs, can have at most 240 KiB as JSON, because they are stored in an annotation
+	// of the pod. A TensorBoard that exceeds this limit is Failed with the reason CreateFailed.
 	//
 	// +optional
 	LogDir *LogDir `json:"logDir,omitempty"`
@@ -43,9 +43,9 @@ type TensorBoardSpec struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Image string `json:"image,omitempty"`
 
-	// Set to true to stop TensorBoard and keep its address. Set to false to start it again. The controller sets it to true
-	// when TensorBoard has received no request for a configured time. Leave it out of a manifest that is applied again and
-	// again: false would start TensorBoard each time. Defaults to false.
+	// Set to true to stop TensorBoard and keep its address. Set to false to start it again. The controller sets it to
+	// true when TensorBoard has received no request for a configured time. Omit this field from a manifest that is
+	// applied repeatedly: false would start TensorBoard each time. Defaults to false.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

@@ -6,7 +6,7 @@ import (
 )
 
 // TensorBoard shows training logs in a browser. It runs in a pod named `<name>-tb` behind a Service of the same name.
-// It is suspended when it has received no request for a configured time.
+// The controller suspends it when it has received no request for a configured time.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,8 +21,8 @@ type TensorBoard struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The logs to show, and how to run TensorBoard. All fields except scheduler can be changed at any time. TensorBoard is
-	// then restarted.
+	// The logs to show, and how to run TensorBoard. All fields except scheduler can be changed at any time. A change
+	// restarts TensorBoard, unless only suspend is changed.
 	Spec TensorBoardSpec `json:"spec"`
 
 	// The most recently observed status of the TensorBoard.
@@ -123,8 +123,8 @@ type TensorBoardCondition struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When TensorBoard was last probed before this condition was written. Later probes with the same result do not change
-	// it. Unset in the condition Ready, which no probe determines.
+	// When TensorBoard was last probed before this condition was written. Later probes with the same result do not
+	// change this time. Unset in the condition Ready, which no probe determines.
 	//
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`

@@ -131,7 +131,7 @@ func fieldsOf(predicate *slsa.Provenance) (*structpb.Struct, error) {
 	return fields, protojson.Unmarshal(content, fields)
 }
 
-// marshal returns a statement as JSON. It indents the output of protojson, which contains spaces at random places.
+// marshal returns a statement as JSON. The indentation replaces the spaces that protojson writes at random places.
 func marshal(s *intoto.Statement) ([]byte, error) {
 	content, err := protojson.Marshal(s)
 	if err != nil {
@@ -145,8 +145,8 @@ func marshal(s *intoto.Statement) ([]byte, error) {
 	return indented.Bytes(), nil
 }
 
-// Read returns the build and the subjects of a statement that this package wrote. It returns an error for any other
-// statement.
+// Read returns the build and the subjects of a statement that this package wrote. It returns an error if the statement
+// is invalid, has another predicate type, or contains no commit.
 func Read(statement []byte) (Build, []Subject, error) {
 	s := &intoto.Statement{}
 	if err := protojson.Unmarshal(statement, s); err != nil {

@@ -16,7 +16,7 @@ var build = Build{
 	Platforms: []string{"linux/amd64", "linux/arm64"},
 }
 
-// want is the statement of this build. Other programs depend on the format.
+// want is the statement of the variable build. Its format must not change, because other programs read it.
 const want = `{
 	"_type": "https://in-toto.io/Statement/v1",
 	"subject": [

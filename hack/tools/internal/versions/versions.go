@@ -74,7 +74,7 @@ type Module struct {
 	Version string `yaml:"version"`
 	// Role is the role of the module.
 	Role Role `yaml:"role"`
-	// Requires has the versions of the other modules that the module requires, by their names.
+	// Requires maps the name of each other module that the module requires to the required version.
 	Requires map[string]string `yaml:",inline"`
 }
 

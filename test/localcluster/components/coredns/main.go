@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that the Corefile of the local cluster names. The others take several
-// times as long to build.
+// Command coredns is CoreDNS with the plugins that the Corefile of the local cluster names. CoreDNS with all plugins
+// takes several times as long to build.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package hostile_test sends thousands of unusual jobs to a real API server, by dry run. It needs much CPU time, so it
-// is a separate package, which runs in parallel with others.
+// Package hostile_test sends many unusual jobs to a real API server, by dry run. The test needs much CPU time, so it
+// is in a separate package, which runs in parallel with others.
 package hostile_test
 
 import (
