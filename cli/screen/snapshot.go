@@ -71,8 +71,8 @@ type Queue struct {
 	Place int
 	// Waiting is how many jobs wait. 0 means that it is not known.
 	Waiting int
-	// Within names the part of the queue whose jobs Place and Waiting count. Empty means that they count all jobs of the
-	// queue.
+	// Within names a part of the queue. Place and Waiting count only the jobs in this part. Empty means that they count
+	// all jobs of the queue.
 	Within string
 	// Usage is how much of the quota is used. Empty means that it is not known.
 	Usage string

@@ -19,8 +19,9 @@ const (
 	// MaxHostPorts is the maximum number of ports of a job: one for each of up to 2,000 replicas, one more for the
 	// framework, and one for reports of progress.
 	MaxHostPorts = 2002
-	// hostPortBlocks is the number of blocks of MaxHostPorts consecutive ports that a job can get. It is a prime number,
-	// so that the attempts of a job cycle through all blocks.
+	// hostPortBlocks is the number of ports at which the block of a job can begin. A block is MaxHostPorts consecutive
+	// ports, and blocks can overlap. The number is prime, so that steps of hostPortStride reach every block before one
+	// repeats.
 	hostPortBlocks = LastHostPort - FirstHostPort + 1 - (MaxHostPorts - 1)
 	// hostPortStride is the distance between the blocks of successive attempts. These blocks have at most one port in
 	// common, the one for reports of progress. All versions of the controller must have the same stride: during an

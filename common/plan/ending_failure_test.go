@@ -26,8 +26,8 @@ func TestJobFails(t *testing.T) {
 		wantMessage  string
 		wantBackoff  int32
 		wantFailures []string
-		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if the job does not fail because
-		// of a replica.
+		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if the job fails for another
+		// reason than a replica.
 		wantReplicaFailure string
 	}{
 		"the leader fails permanently": {

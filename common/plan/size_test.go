@@ -157,7 +157,7 @@ func TestOmittedPartsStayOmitted(t *testing.T) {
 func TestStatusCanTakeAllOfTheRoom(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	room := 1472 << 10 // the largest size that a decision gives a job
+	room := 1472 << 10 // the largest size of a job with its status, in bytes: see maxObject in package status
 	j.RestSize = func() int { return room - size(t, j.Status) }
 	diff(t, "omitted", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
 }

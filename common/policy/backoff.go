@@ -36,11 +36,11 @@ func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {
 	return backoffCount < ptr.Deref(policy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 }
 
-// RestartDelay returns the delay between an end for the given reason and the restart that follows it. The argument
-// restart is the number of the restart, where 1 is the first. The first restart has no delay, and the second has 10
-// s. The delay then doubles with each restart, up to 6 min. A restart after DeviceUnhealthy has a delay of at least
-// 15 s. Until then the scheduler might not know that the node has one device less, and the kubelet would reject the
-// pod.
+// RestartDelay returns the delay between the end of a replica, or of all replicas, and the restart. The argument
+// reason is why the first replica ended, and restart is the number of the restart, from 1. The first restart has no
+// delay. The second has a delay of 10 seconds, and the delay doubles with each further restart, up to 6 minutes.
+// After DeviceUnhealthy, the delay is at least 15 seconds. After a shorter delay, the scheduler might not know yet
+// that the node has one device less, and the kubelet would reject the pod.
 func RestartDelay(restart int32, reason string) time.Duration {
 	if reason == batchv1beta1.ReasonDeviceUnhealthy {
 		return max(RestartDelay(restart, ""), deviceDelay)

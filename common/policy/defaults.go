@@ -7,8 +7,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Defaults returns the defaults that this version of the controller has for fields of the run policy of a job. The
-// result also has the defaults of fields that the run policy sets.
+// Defaults returns the defaults of this version of the controller for the run policy of a job. It returns the default
+// of a field even if the job sets the field.
 func Defaults(spec framework.JobSpec) batchv1beta1.PolicyDefaults {
 	scope := batchv1beta1.PolicyDefault(spec.DefaultRestartScope)
 	if spec.Rendezvous && spec.DefaultRestartScope == batchv1beta1.RestartScopeReplica {

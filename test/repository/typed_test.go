@@ -54,9 +54,8 @@ func TestUnsetStructsAreWrittenAsTheirDefault(t *testing.T) {
 	}
 }
 
-// unlikeTheirDefault returns the paths of fields below a type. It returns a field if the JSON that Go writes for the
-// unset field differs from the default in the CRD: Go writes another value, or it omits a field that is {} by
-// default.
+// unlikeTheirDefault returns the paths of the fields of a type, at any depth, that differ from the default of the CRD
+// when they are unset: either Go writes another value, or it omits a field whose default is {}.
 func unlikeTheirDefault(
 	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
 ) []string {

@@ -25,9 +25,9 @@ func (r result) String() string {
 	return fmt.Sprintf("%s (%d specs, %.0f s one after the other)", r.Name, r.specs, r.duration.Seconds())
 }
 
-// results returns the result of each stage of a group after the command of the group has ended. If Ginkgo has written
-// a report, a stage with end-to-end specs has the result that the report shows. Otherwise, a stage has the result of
-// the command. If the command has failed but no stage would have failed by these rules, all stages have failed.
+// results returns the results of the stages of a group whose command has ended. The report of Ginkgo, if there is
+// one, has the result of each stage with end-to-end specs. All other stages have the result of the command. If the
+// command has failed although the report shows no failure, all stages have failed.
 func results(group []Stage, commandFailed bool, report string) []result {
 	results := make([]result, 0, len(group))
 	specs, err := readReport(report)

@@ -484,6 +484,8 @@ func (n namespace) why(ctx context.Context, args ...string) (string, error) {
 	}
 	paragraph, rest, _ := strings.Cut(out, "\n\n")
 	out = strings.Join(strings.Fields(paragraph), " ") + "\n\n" + rest
-	out = strings.ReplaceAll(out, " --kubeconfig "+kubeconfig+" -n "+string(n), "")
+	for _, flags := range []string{" --kubeconfig " + kubeconfig + " -n " + string(n), " --kubeconfig " + kubeconfig} {
+		out = strings.ReplaceAll(out, flags, "") // commands about the cluster have no namespace
+	}
 	return ages.ReplaceAllString(strings.ReplaceAll(out, string(n), "NAMESPACE"), "0s"), err
 }

@@ -103,8 +103,8 @@ func reconcileOften(ctx context.Context, r reconcile.Reconciler, key client.Obje
 
 // cluster is an API server in memory.
 type cluster struct {
-	// live reads from the API server. cached reads objects as the cache of a controller holds them. Both write to the
-	// API server.
+	// The client live reads from the API server. The client cached returns objects as the cache of a controller holds
+	// them. Both clients write to the API server.
 	live, cached client.WithWatch
 }
 

@@ -25,7 +25,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/input"
 )
 
-// Subject is the work of a controller for the objects of a kind.
+// Subject is a controller and a kind. The tests measure how much work the controller does for objects of the kind.
 type Subject struct {
 	// Name is the name of the controller and of the kind.
 	Name string

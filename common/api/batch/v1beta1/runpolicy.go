@@ -16,9 +16,9 @@ const (
 	// drain. A replica is only replaced if somebody deletes its pod, which is a request for another pod.
 	RestartPolicyNever RestartPolicy = "Never"
 	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
-	// failure without an exit code. Any other failure is permanent. If torchrun or DeepSpeed reports which process
-	// failed first, the replica is also restarted after one of these exit codes of that process. A signal counts as 128
-	// plus its number.
+	// failure without an exit code. If torchrun or DeepSpeed reports which process failed first, it is enough that this
+	// process has one of these exit codes. If a signal ended a process, its exit code is 128 plus the number of the
+	// signal. Any other failure is permanent.
 	RestartPolicyExitCode RestartPolicy = "ExitCode"
 )
 
