@@ -97,8 +97,7 @@ func beside(left []string, columns int, right []string) []string {
 	return lines
 }
 
-// head returns lines with the kind and the name of the job, its phase and reason, and how long it has been in this
-// state.
+// head returns lines with the kind and name of the job, its phase and reason, and how long it has been in this state.
 func (s Snapshot) head(columns int, now time.Time) []string {
 	title := strong.Render(printable.Line(s.Job.GetName())) + "  " +
 		quiet.Render(s.Job.Kind.Kind+" in namespace "+printable.Line(s.Job.GetNamespace()))
@@ -316,8 +315,7 @@ func flow(texts []string, columns, most int) []string {
 	return lines
 }
 
-// replicaSummary returns how many replicas are in each phase, the number of their nodes, and the limits of an elastic
-// job.
+// replicaSummary returns how many replicas are in each phase, how many nodes they use, and the limits of elastic jobs.
 func (s Snapshot) replicaSummary(types []replicasOf) string {
 	phases, all := count(types)
 	if all == 0 {

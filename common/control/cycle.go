@@ -95,11 +95,11 @@ type Requeue struct {
 }
 
 // By ensures that the object is reconciled again by the time t at the latest. A zero t changes nothing.
-func (a *Requeue) By(t time.Time) { a.At = policy.Earlier(a.At, t) }
+func (r *Requeue) By(t time.Time) { r.At = policy.Earlier(r.At, t) }
 
-func (a *Requeue) result(now time.Time) reconcile.Result {
-	if a.At.IsZero() {
+func (r *Requeue) result(now time.Time) reconcile.Result {
+	if r.At.IsZero() {
 		return reconcile.Result{}
 	}
-	return reconcile.Result{RequeueAfter: max(a.At.Sub(now), time.Millisecond), Priority: a.Priority} // 0 means never
+	return reconcile.Result{RequeueAfter: max(r.At.Sub(now), time.Millisecond), Priority: r.Priority} // 0 means never
 }

@@ -28,7 +28,7 @@ func TestCycle(t *testing.T) {
 		first   map[string]error // results by step: only a step with nil changes the state
 		observe error
 		act     error
-		again   Requeue
+		requeue Requeue
 		want    []string
 		result  reconcile.Result
 		wantErr error
@@ -58,19 +58,19 @@ func TestCycle(t *testing.T) {
 			first: map[string]error{"live": broken}, want: []string{"observe", "decide cache", "live"}, wantErr: broken,
 		},
 		"an object is requeued at the time that the action returns": {
-			again: Requeue{At: now.Add(time.Minute), Priority: new(7)}, want: []string{"observe", "decide cache", "act cache"},
+			requeue: Requeue{At: now.Add(time.Minute), Priority: new(7)}, want: []string{"observe", "decide cache", "act cache"},
 			result: reconcile.Result{RequeueAfter: time.Minute, Priority: new(7)},
 		},
 		"an object whose time has passed is requeued immediately": {
-			again: Requeue{At: now.Add(-time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
+			requeue: Requeue{At: now.Add(-time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
 			result: reconcile.Result{RequeueAfter: time.Millisecond},
 		},
 		"a failed action is retried with backoff": {
-			act: broken, again: Requeue{At: now.Add(time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
+			act: broken, requeue: Requeue{At: now.Add(time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
 			wantErr: broken,
 		},
 		"a conflict is retried when the cache has had time to catch up": {
-			act: conflict, again: Requeue{At: now.Add(time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
+			act: conflict, requeue: Requeue{At: now.Add(time.Minute)}, want: []string{"observe", "decide cache", "act cache"},
 			result: reconcile.Result{RequeueAfter: ConflictDelay},
 		},
 		"several conflicts are retried like one": {
@@ -101,7 +101,7 @@ func TestCycle(t *testing.T) {
 				},
 				Act: func(_ context.Context, _ []string, d string) (Requeue, error) {
 					note("act " + d)
-					return tc.again, tc.act
+					return tc.requeue, tc.act
 				},
 			}
 			for _, step := range []string{"live", "output"} {
@@ -135,7 +135,7 @@ func TestCycle(t *testing.T) {
 // errUnneeded is the result of a step that is not needed.
 var errUnneeded = errors.New("the step is not needed")
 
-func TestAgain(t *testing.T) {
+func TestTheEarliestTimeToRequeueCounts(t *testing.T) {
 	t.Parallel()
 	var requeue Requeue
 	for _, step := range []struct{ by, want time.Time }{
