@@ -350,9 +350,10 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
-// onlyInNewCRDs matches lines that the API server adds when it returns an object. The API server adds these lines
-// only with the CRDs of this version, and does not store them.
-var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*)\n`)
+// onlyInNewCRDs matches the fields that the API server returns only with the CRDs of this version. It adds default
+// values that are not stored. With the previous CRDs, it leaves out stored fields that these do not have.
+var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*|` +
+	`defaults:(?:\n +(?:badNodePolicy|progressPolicy|restartScope): .*)+)\n`)
 
 // objects returns the jobs and the objects that they own, as they are stored. Every write to one of these objects
 // except the pods changes the result. The kubelet can write the status of a pod at any time, so the result has only
