@@ -19,7 +19,7 @@ import (
 
 // staleEvery is the number of writes between two restarts with stale caches. With full coverage, there is such a
 // restart after every write. These restarts take most of the time of the tests.
-const staleEvery = 4
+const staleEvery = 8
 
 // testCrashes runs every scenario once without a fault. Then it runs the scenario again for each write of the
 // controller and each fault that the coverage selects for the write. All runs must have the same end and the same

@@ -99,7 +99,7 @@ func faultExplorations() []exploration {
 			name:     "a job with a deadline and a TTL survives every kind of fault",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Deadline(15), model.TimeToLive(10)),
 			failures: []string{"fails"}, edits: userEdits,
-			budget: allFaults, most: 2,
+			budget: allFaults, most: 2, inTurn: true,
 		},
 		{
 			name:     "a job that keeps all pods survives every kind of fault",

@@ -43,11 +43,11 @@ type exploration struct {
 	// kueueEdits are the changes to the Workload of the job and to its queue.
 	kueueEdits []edit
 	// budget is how often each fault can happen in one execution. briefly and most limit the total number of faults.
-	// With full coverage the limit is briefly, where 0 means 1. With thorough coverage the limit is also briefly, but at
-	// most 2. With less coverage it is 1. With -explore.everything the limit is most, where 0 means the whole budget.
+	// With full coverage the limit is briefly, where 0 means 1. With less coverage it is 1. With -explore.everything the
+	// limit is most, where 0 means the whole budget.
 	budget        spent
 	briefly, most int
-	// inTurn is set if thorough coverage does not explore the job.
+	// inTurn is set if thorough coverage does not explore the job, because that takes long.
 	inTurn bool
 	// added marks an exploration that also runs for each framework.
 	added bool
@@ -68,7 +68,8 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 			if !k.Runs(x.shape) {
 				t.Skip("jobs of this kind do not support the shape")
 			}
-			if c == model.Quick && x.shape.Replicas > 1 || c == model.Added && !x.added || c == model.Thorough && x.inTurn {
+			if c == model.Quick && x.shape.Replicas > 1 || c == model.Added && !x.added ||
+				c == model.Thorough && x.inTurn && !*everything {
 				t.Skip("the exploration takes long: the test of the plain kind runs it, maybe only with full coverage")
 			}
 			most := 1
@@ -77,8 +78,6 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 				most = cmp.Or(x.most, x.budget.total())
 			case c == model.Full:
 				most = max(1, x.briefly)
-			case c == model.Thorough:
-				most = max(1, min(x.briefly, 2))
 			}
 			kind := k
 			if x.inMesh {

@@ -10,8 +10,8 @@ const (
 	// Some of these jobs have two replicas.
 	Added
 	// Thorough also injects Refuse, Lose and Postpone at each write. After some of the writes, it restarts the
-	// controller with caches that are all equally stale. It explores most small jobs with up to two faults, and runs
-	// random walks.
+	// controller with caches that are all equally stale. It explores most small jobs with one fault, and runs random
+	// walks.
 	Thorough
 	// Full also hides each write of a pod from the cache. After each write, it restarts the controller with stale caches:
 	// with all caches stale, and with only one. It explores all small jobs with up to three faults.
