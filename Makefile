@@ -9,6 +9,8 @@ CONTROLLERS := $(shell hack/modules.sh framework controller)
 CLIENT      := $(shell hack/modules.sh client)
 $(if $(and $(FRAMEWORKS),$(CONTROLLERS),$(CLIENT)),,$(error versions.yaml cannot be read by hack/modules.sh))
 BIN         := $(CURDIR)/bin
+# The programs in hack/tools that only releases need.
+RELEASE     := client release sbom sign
 FOCUS       ?=
 ATTACKS     ?=
 BENCH       ?=
@@ -110,12 +112,17 @@ sign: ## Sign the files, the provenance and the image of a release with a cosign
 
 .PHONY: test
 # The module test reads files of other modules, which Go's test cache does not track. make lint runs test/style.
-test: $(BIN)/localcluster $(BIN)/cosign $(BIN)/krew $(BIN)/validate-krew-manifest charts ## Run the unit and integration tests of every module
+test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 	export KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)"; \
-		go test -count=1 -timeout 30m $$(go list ./test/... | grep -v '/test/style$$') & uncached=$$!; status=0; \
+		go test -count=1 -timeout 30m $$(go list ./test/... | grep -vE '/test/(release|style)$$') & uncached=$$!; status=0; \
 		go test -p $(PACKAGES) -timeout 30m $(patsubst %,./%/...,$(filter-out test,$(MODULES))) || status=1; \
 		wait $$uncached || status=1; exit $$status
-	cd hack/tools && GOWORK=off go test ./...
+	cd hack/tools && GOWORK=off go test $$(GOWORK=off go list ./... | grep -v $(RELEASE:%=-e '/tools/%$$'))
+
+.PHONY: test-release
+test-release: $(BIN)/localcluster $(BIN)/cosign $(BIN)/krew $(BIN)/validate-krew-manifest charts ## Test what only releases need: charts, archives, signatures
+	KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)" go test -count=1 ./test/release
+	cd hack/tools && GOWORK=off go test $(RELEASE:%=./%)
 
 .PHONY: integration
 integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kubernetes [CONTROLLERS=pytorch KUBERNETES=kubernetes-1.34]

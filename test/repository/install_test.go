@@ -3,11 +3,8 @@ package repository
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"tensorstack.dev/jobs/test/internal/manifests"
 )
 
 // controllers maps the name of each controller to the folder of its installation. The scheduler-controller has one
@@ -27,55 +25,10 @@ import (
 func controllers(t *testing.T) map[string]string {
 	t.Helper()
 	folders := map[string]string{"native": "deploy/scheduler/native", "volcano": "deploy/scheduler/volcano"}
-	for _, name := range unqueued(t) {
+	for _, name := range readVersions(t).Confined() {
 		folders[name] = "deploy/" + name
 	}
 	return folders
-}
-
-// program returns the path of a program in $KUBEBUILDER_ASSETS or in the folder bin.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	for _, folder := range []string{os.Getenv("KUBEBUILDER_ASSETS"), "../../bin"} {
-		if file, err := filepath.Abs(filepath.Join(folder, name)); err == nil && folder != "" {
-			if _, err := os.Stat(file); err == nil {
-				return file
-			}
-		}
-	}
-	t.Fatalf("%s is missing: run the tests with `make test`, which builds it", name)
-	return ""
-}
-
-// kustomized returns the objects that `kubectl apply -k` applies for a folder of the repository.
-func kustomized(t *testing.T, folder string) []unstructured.Unstructured {
-	t.Helper()
-	return printed(t, program(t, "kubectl"), "kustomize", filepath.Join("../..", folder))
-}
-
-// printed returns the objects that a command prints.
-func printed(t *testing.T, command string, args ...string) []unstructured.Unstructured {
-	t.Helper()
-	manifests, err := exec.CommandContext(t.Context(), command, args...).Output()
-	if err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("%s %q: %v: %s", filepath.Base(command), args, err, exit.Stderr)
-		}
-		t.Fatal(err)
-	}
-	var objects []unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		var object unstructured.Unstructured
-		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
-			return objects
-		} else if err != nil {
-			t.Fatalf("%s %q: %v", filepath.Base(command), args, err)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }
 
 // installations maps each key of controllers to the objects of that installation.
@@ -83,42 +36,9 @@ func installations(t *testing.T) map[string][]unstructured.Unstructured {
 	t.Helper()
 	rendered := map[string][]unstructured.Unstructured{}
 	for controller, folder := range controllers(t) {
-		rendered[controller] = kustomized(t, folder)
+		rendered[controller] = manifests.Kustomized(t, folder)
 	}
 	return rendered
-}
-
-// id returns kind, namespace and name of an object.
-func id(object unstructured.Unstructured) string {
-	return strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")
-}
-
-// byID maps the ID of each object to the object. It reports an error if two objects have the same ID.
-func byID(t *testing.T, objects []unstructured.Unstructured) map[string]map[string]any {
-	t.Helper()
-	named := map[string]map[string]any{}
-	for _, object := range objects {
-		if named[id(object)] != nil {
-			t.Errorf("there are two objects %s", id(object))
-		}
-		named[id(object)] = object.Object
-	}
-	return named
-}
-
-// same reports an error unless want and got have the same objects, in any order. It shows how each object differs.
-func same(t *testing.T, want, got []unstructured.Unstructured) {
-	t.Helper()
-	wanted, gotten := byID(t, want), byID(t, got)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(gotten))); diff != "" {
-		t.Errorf("unexpected objects (-want +got):\n%s", diff)
-	}
-	for key, object := range wanted {
-		// Missing objects are already reported.
-		if diff := cmp.Diff(object, gotten[key]); diff != "" && gotten[key] != nil {
-			t.Errorf("unexpected %s (-want +got):\n%s", key, diff)
-		}
-	}
 }
 
 func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
@@ -131,7 +51,7 @@ func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
 	}
 	// If two controllers share an object, same reports that the object occurs twice. Removing one controller would break
 	// the other.
-	same(t, each, kustomized(t, "deploy/all"))
+	manifests.Same(t, each, manifests.Kustomized(t, "deploy/all"))
 }
 
 func TestInstallationHasExactlyItsAPIAndItsController(t *testing.T) {
@@ -141,7 +61,8 @@ func TestInstallationHasExactlyItsAPIAndItsController(t *testing.T) {
 		if strings.HasPrefix(folder, "deploy/scheduler") {
 			api = "deploy/scheduler/crd"
 		}
-		same(t, kustomized(t, folder), append(kustomized(t, api), kustomized(t, folder+"/controller")...))
+		parts := append(manifests.Kustomized(t, api), manifests.Kustomized(t, folder+"/controller")...)
+		manifests.Same(t, manifests.Kustomized(t, folder), parts)
 	}
 }
 
@@ -172,7 +93,7 @@ func TestFlagsOfAKustomizationAreAppended(t *testing.T) {
 		"deploy/tensorflow/namespaced": {"--namespace=$(POD_NAMESPACE)", "--workers=64"},
 		"deploy/scheduler/volcano":     {"--engine=volcano", "--workers=64"},
 	} {
-		container := containerOf(t, onTop(t, folder, `
+		container := manifests.Container(t, manifests.OnTop(t, folder, `
 patches:
   - target: {kind: Deployment}
     patch: '[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--workers=64"}]'
@@ -183,58 +104,14 @@ patches:
 	}
 }
 
-// deploymentOf returns the one Deployment of an installation.
-func deploymentOf(t *testing.T, objects []unstructured.Unstructured) map[string]any {
-	t.Helper()
-	var found []map[string]any
-	for _, object := range objects {
-		if object.GetKind() == "Deployment" {
-			found = append(found, object.Object)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("there are %d Deployments, want 1", len(found))
-	}
-	return found[0]
-}
-
-// containerOf returns the one container of the Deployment of an installation.
-func containerOf(t *testing.T, objects []unstructured.Unstructured) map[string]any {
-	t.Helper()
-	containers, _, err := unstructured.NestedSlice(deploymentOf(t, objects), "spec", "template", "spec", "containers")
-	if err != nil || len(containers) != 1 {
-		t.Fatalf("there are %d containers: %v", len(containers), err)
-	}
-	return containers[0].(map[string]any)
-}
-
-// onTop returns the objects of a kustomization that a user writes on top of a folder of the repository. ROOT in the
-// content stands for the path to the repository.
-func onTop(t *testing.T, folder, content string) []unstructured.Unstructured {
-	t.Helper()
-	own := t.TempDir()
-	path, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if path, err = filepath.Rel(own, path); err != nil {
-		t.Fatal(err)
-	}
-	content = strings.ReplaceAll("resources: [ROOT/"+folder+"]\n"+content, "ROOT", path)
-	if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return printed(t, program(t, "kubectl"), "kustomize", own)
-}
-
 func TestNamespacedInstallationHasNoClusterScopedObject(t *testing.T) {
 	t.Parallel()
-	for _, controller := range unqueued(t) {
-		for _, object := range kustomized(t, "deploy/"+controller+"/namespaced") {
+	for _, controller := range readVersions(t).Confined() {
+		for _, object := range manifests.Kustomized(t, "deploy/"+controller+"/namespaced") {
 			if !slices.Contains([]string{
 				"ServiceAccount", "Role", "RoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget",
 			}, object.GetKind()) {
-				t.Errorf("the installation of %s for one namespace has %s", controller, id(object))
+				t.Errorf("the installation of %s for one namespace has %s", controller, manifests.ID(object))
 			}
 		}
 	}
@@ -353,13 +230,13 @@ func ownsTensorBoards(t *testing.T, controller string) bool {
 // the name controller, which must not conflict with the ConfigMaps of the components.
 func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	t.Parallel()
-	want := kustomized(t, "deploy/all")
+	want := manifests.Kustomized(t, "deploy/all")
 	content := "configMapGenerator: [{name: controller, literals: [a=b]}]\ncomponents:\n"
 	for _, controller := range readVersions(t).Controllers() {
-		want = append(want, kustomized(t, controller+"/config/servicemonitor")...)
+		want = append(want, manifests.Kustomized(t, controller+"/config/servicemonitor")...)
 		content += "  - ROOT/" + controller + "/config/servicemonitor\n"
 	}
-	same(t, want, without("ConfigMap", onTop(t, "deploy/all", content)))
+	manifests.Same(t, want, manifests.Without("ConfigMap", manifests.OnTop(t, "deploy/all", content)))
 }
 
 // TestComponentsForNetworkPoliciesCanBeCombined puts the components of all controllers on deploy/all. Each component
@@ -367,10 +244,10 @@ func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	t.Parallel()
 	content := "components:\n"
-	for _, controller := range unqueued(t) {
+	for _, controller := range readVersions(t).Confined() {
 		content += "  - ROOT/" + controller + "/config/networkpolicies\n"
 	}
-	for _, object := range onTop(t, "deploy/all", content) {
+	for _, object := range manifests.OnTop(t, "deploy/all", content) {
 		controller := strings.TrimPrefix(strings.TrimSuffix(object.GetName(), "-controller"), "tensorstack-")
 		var text string
 		switch object.GetKind() {
@@ -386,11 +263,11 @@ func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := 0
-		if slices.Contains(unqueued(t), controller) {
+		if slices.Contains(readVersions(t).Confined(), controller) {
 			want = 1
 		}
 		if got := bytes.Count(content, []byte(`"`+text+`"`)); got != want {
-			t.Errorf("%s has %q %d times, want %d", id(object), text, got, want)
+			t.Errorf("%s has %q %d times, want %d", manifests.ID(object), text, got, want)
 		}
 	}
 }
@@ -431,7 +308,7 @@ func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 			Reads: []any{map[string]any{"nonResourceURLs": []any{"/metrics"}, "verbs": []any{"get"}}},
 		}
 	}
-	for _, object := range onTop(t, "deploy/all", content) {
+	for _, object := range manifests.OnTop(t, "deploy/all", content) {
 		name := strings.TrimPrefix(object.GetName(), "tensorstack-")
 		controller, part, _ := strings.Cut(name, "-")
 		of, ok := got[controller]
@@ -444,7 +321,7 @@ func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 		}
 		switch object.GetKind() + " " + part {
 		case "Deployment controller":
-			args := containerOf(t, []unstructured.Unstructured{object})["args"].([]any)
+			args := manifests.Container(t, []unstructured.Unstructured{object})["args"].([]any)
 			for _, arg := range args {
 				if arg == "--metrics-secure" {
 					of.Flags++
@@ -474,9 +351,9 @@ func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 // example, and that Prometheus verifies the certificate.
 func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	t.Parallel()
-	objects := kustomized(t, "examples/install/secure-metrics")
+	objects := manifests.Kustomized(t, "examples/install/secure-metrics")
 	want := any([]any{"--metrics-secure", "--metrics-cert-dir=/etc/metrics"})
-	if diff := cmp.Diff(want, containerOf(t, objects)["args"]); diff != "" {
+	if diff := cmp.Diff(want, manifests.Container(t, objects)["args"]); diff != "" {
 		t.Errorf("unexpected flags (-want +got):\n%s", diff)
 	}
 	var endpoints []monitoringv1.Endpoint
@@ -510,21 +387,21 @@ func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 // for one namespace. The component must add exactly two ClusterRoles and a ClusterRoleBinding.
 func TestSecureMetricsOfOneNamespaceAddOnlyTheirClusterRoles(t *testing.T) {
 	t.Parallel()
-	for _, controller := range unqueued(t) {
-		installed := kustomized(t, "deploy/"+controller+"/namespaced")
+	for _, controller := range readVersions(t).Confined() {
+		installed := manifests.Kustomized(t, "deploy/"+controller+"/namespaced")
 		component := "namespace: team\ncomponents: [ROOT/" + controller + "/config/securemetrics]"
 		var added []string
-		for _, object := range onTop(t, "deploy/"+controller+"/namespaced", component) {
+		for _, object := range manifests.OnTop(t, "deploy/"+controller+"/namespaced", component) {
 			sameKind := func(other unstructured.Unstructured) bool {
 				return other.GetKind() == object.GetKind() && other.GetName() == object.GetName()
 			}
 			if !slices.ContainsFunc(installed, sameKind) {
-				added = append(added, id(object))
+				added = append(added, manifests.ID(object))
 			}
 			subjects, _, _ := unstructured.NestedSlice(object.Object, "subjects")
 			for _, subject := range subjects {
 				if namespace := subject.(map[string]any)["namespace"]; namespace != "team" {
-					t.Errorf("%s is for a ServiceAccount of namespace %v, want team", id(object), namespace)
+					t.Errorf("%s is for a ServiceAccount of namespace %v, want team", manifests.ID(object), namespace)
 				}
 			}
 		}

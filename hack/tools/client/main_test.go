@@ -142,7 +142,7 @@ func built(t *testing.T, program string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("%v: run this test with `make test`, which builds the programs of krew", err)
+		t.Fatalf("%v: run this test with `make test-release`, which builds the programs of krew", err)
 	}
 	return file
 }

@@ -45,7 +45,7 @@ func copied(t *testing.T) string {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(built); err != nil {
-			t.Fatalf("%v: run this test with `make test`, which builds the program", err)
+			t.Fatalf("%v: run this test with `make test-release`, which builds the program", err)
 		}
 		if err := os.Symlink(built, filepath.Join(root, "bin", program)); err != nil {
 			t.Fatal(err)

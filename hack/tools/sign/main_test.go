@@ -65,7 +65,7 @@ func cosign(t *testing.T, folder string, args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("%v: run this test with `make test`, which builds cosign", err)
+		t.Fatalf("%v: run this test with `make test-release`, which builds cosign", err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = folder

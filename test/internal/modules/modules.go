@@ -88,3 +88,8 @@ func (f File) Names(roles ...string) []string {
 
 // Controllers returns the names of the modules with a controller, in alphabetical order.
 func (f File) Controllers() []string { return f.Names(Framework, Controller) }
+
+// Confined returns the modules with a controller that can be confined to a namespace: all except the scheduler.
+func (f File) Confined() []string {
+	return slices.DeleteFunc(f.Controllers(), func(name string) bool { return name == "scheduler" })
+}

@@ -1,15 +1,15 @@
-package repository
+package release
 
 import (
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"tensorstack.dev/jobs/test/internal/manifests"
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
@@ -17,30 +17,12 @@ import (
 // syntax of --set.
 func templated(t *testing.T, controller, namespace, values string) []unstructured.Unstructured {
 	t.Helper()
-	return printed(t, program(t, "helm"), "template", "release", chart(controller), "--namespace", namespace, "--set",
-		values)
+	return manifests.Printed(t, manifests.Program(t, "helm"), "template", "release", chart(controller),
+		"--namespace", namespace, "--set", values)
 }
 
 // chart returns the folder of the chart of a controller.
-func chart(controller string) string { return "../../bin/charts/" + controller + "-controller" }
-
-// without returns the objects that are not of the kind.
-func without(kind string, objects []unstructured.Unstructured) []unstructured.Unstructured {
-	var others []unstructured.Unstructured
-	for _, object := range objects {
-		if object.GetKind() != kind {
-			others = append(others, object)
-		}
-	}
-	return others
-}
-
-// unqueued returns all controllers except the scheduler-controller. The chart of that controller has a value for the
-// engine, and cannot confine the controller to a namespace.
-func unqueued(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(readVersions(t).Controllers(), func(name string) bool { return name == "scheduler" })
-}
+func chart(controller string) string { return root + "/bin/charts/" + controller + "-controller" }
 
 func TestChartInstallsTheObjectsOfTheKustomization(t *testing.T) {
 	t.Parallel()
@@ -56,7 +38,7 @@ func TestChartInstallsTheObjectsOfTheKustomization(t *testing.T) {
 		},
 		"pytorch without its CRD": {"pytorch", "crds.install=false", "deploy/pytorch/controller"},
 	}
-	for _, controller := range unqueued(t) {
+	for _, controller := range readVersions(t).Confined() {
 		cases[controller] = chartCase{controller, "", "deploy/" + controller}
 	}
 	for name, tc := range cases {
@@ -68,21 +50,21 @@ func TestChartInstallsTheObjectsOfTheKustomization(t *testing.T) {
 				unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "helm.sh/resource-policy")
 			}
 			// Helm creates the namespace only with --create-namespace.
-			same(t, without("Namespace", kustomized(t, tc.folder)), got)
+			manifests.Same(t, manifests.Without("Namespace", manifests.Kustomized(t, tc.folder)), got)
 		})
 	}
 }
 
 func TestChartOfOneNamespaceInstallsTheObjectsOfTheKustomization(t *testing.T) {
 	t.Parallel()
-	for _, controller := range unqueued(t) {
+	for _, controller := range readVersions(t).Confined() {
 		t.Run(controller, func(t *testing.T) {
 			t.Parallel()
 			got := templated(t, controller, "team", "namespaced=true,crds.install=false")
-			same(t, onTop(t, "deploy/"+controller+"/namespaced", "namespace: team"), got)
+			manifests.Same(t, manifests.OnTop(t, "deploy/"+controller+"/namespaced", "namespace: team"), got)
 			for _, object := range got {
 				if object.GetNamespace() != "team" {
-					t.Errorf("%s is not in the namespace team", id(object))
+					t.Errorf("%s is not in the namespace team", manifests.ID(object))
 				}
 			}
 		})
@@ -92,15 +74,15 @@ func TestChartOfOneNamespaceInstallsTheObjectsOfTheKustomization(t *testing.T) {
 func TestChartHasTheServiceMonitorOfTheComponent(t *testing.T) {
 	t.Parallel()
 	for _, controller := range readVersions(t).Controllers() {
-		component := kustomized(t, controller+"/config/servicemonitor")
-		same(t, append(component, templated(t, controller, "team", "")...),
+		component := manifests.Kustomized(t, controller+"/config/servicemonitor")
+		manifests.Same(t, append(component, templated(t, controller, "team", "")...),
 			templated(t, controller, "team", "serviceMonitor.enabled=true"))
 	}
 }
 
 func TestChartEnablesNetworkPoliciesLikeTheComponent(t *testing.T) {
 	t.Parallel()
-	for _, controller := range unqueued(t) {
+	for _, controller := range readVersions(t).Confined() {
 		for values, folder := range map[string]string{
 			"networkPolicies.enabled=true":                 "deploy/" + controller + "/controller",
 			"networkPolicies.enabled=true,namespaced=true": "deploy/" + controller + "/namespaced",
@@ -110,7 +92,7 @@ func TestChartEnablesNetworkPoliciesLikeTheComponent(t *testing.T) {
 				namespace := "t9k-" + controller
 				component := fmt.Sprintf("namespace: %s\ncomponents: [ROOT/%s/config/networkpolicies]", namespace, controller)
 				got := templated(t, controller, namespace, values+",crds.install=false")
-				same(t, without("Namespace", onTop(t, folder, component)), got)
+				manifests.Same(t, manifests.Without("Namespace", manifests.OnTop(t, folder, component)), got)
 			})
 		}
 	}
@@ -123,7 +105,8 @@ func TestChartEnablesKueueLikeTheComponent(t *testing.T) {
 			t.Parallel()
 			component := fmt.Sprintf("components: [ROOT/%s/config/kueue]", controller)
 			got := templated(t, controller, "t9k-"+controller, "kueue.enabled=true,crds.install=false")
-			same(t, without("Namespace", onTop(t, "deploy/"+controller+"/controller", component)), got)
+			want := manifests.OnTop(t, "deploy/"+controller+"/controller", component)
+			manifests.Same(t, manifests.Without("Namespace", want), got)
 		})
 	}
 }
@@ -141,8 +124,8 @@ func TestChartSecuresMetricsLikeTheComponent(t *testing.T) {
 			components := fmt.Sprintf(`namespace: %[1]s
 components: [ROOT/%[2]s/config/servicemonitor, ROOT/%[2]s/config/securemetrics]`, namespace, controller)
 			got := templated(t, controller, namespace, "serviceMonitor.enabled=true,metrics.secure=true,crds.install=false")
-			want := without("Namespace", onTop(t, folder, components))
-			same(t, withoutNamespace(want), withoutNamespace(got))
+			want := manifests.Without("Namespace", manifests.OnTop(t, folder, components))
+			manifests.Same(t, withoutNamespace(want), withoutNamespace(got))
 		})
 	}
 }
@@ -161,11 +144,11 @@ func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstru
 // cluster-scoped objects must contain the namespace, so that releases in several namespaces do not share them.
 func TestChartOfOneNamespaceNamesClusterRolesAfterIt(t *testing.T) {
 	t.Parallel()
-	for _, controller := range unqueued(t) {
+	for _, controller := range readVersions(t).Confined() {
 		t.Run(controller, func(t *testing.T) {
 			t.Parallel()
 			component := "namespace: team\ncomponents: [ROOT/" + controller + "/config/securemetrics]"
-			want := onTop(t, "deploy/"+controller+"/namespaced", component)
+			want := manifests.OnTop(t, "deploy/"+controller+"/namespaced", component)
 			clusterScoped := 0
 			for _, object := range want {
 				if !strings.HasPrefix(object.GetKind(), "ClusterRole") {
@@ -180,7 +163,7 @@ func TestChartOfOneNamespaceNamesClusterRolesAfterIt(t *testing.T) {
 			if clusterScoped != 3 {
 				t.Errorf("the component has %d cluster-scoped objects, want 3", clusterScoped)
 			}
-			same(t, want, templated(t, controller, "team", "namespaced=true,metrics.secure=true,crds.install=false"))
+			manifests.Same(t, want, templated(t, controller, "team", "namespaced=true,metrics.secure=true,crds.install=false"))
 		})
 	}
 }
@@ -217,8 +200,8 @@ func TestValuesOfTheChartChangeTheDeployment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _, err := unstructured.NestedFieldNoCopy(deploymentOf(t, templated(t, "pytorch", "t9k-pytorch", tc.values)),
-				append([]string{"spec"}, tc.path...)...)
+			deployment := manifests.Deployment(t, templated(t, "pytorch", "t9k-pytorch", tc.values))
+			got, _, err := unstructured.NestedFieldNoCopy(deployment, append([]string{"spec"}, tc.path...)...)
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
 				t.Errorf("unexpected value (-want +got):\n%s%v", diff, err)
 			}
@@ -231,7 +214,7 @@ func TestValuesOfTheChartChangeTheContainer(t *testing.T) {
 	values := "image.repository=registry.example.org/ml/pytorch-controller,image.tag=v9.9.9,image.pullPolicy=Always," +
 		"args={--workers=64},resources.limits.memory=2Gi,namespaced=true," +
 		"networkPolicies.enabled=true,networkPolicies.allowNamespaces=team=ops,metrics.secure=true"
-	all := containerOf(t, templated(t, "pytorch", "t9k-pytorch", values))
+	all := manifests.Container(t, templated(t, "pytorch", "t9k-pytorch", values))
 	got := map[string]any{}
 	for _, field := range []string{"image", "imagePullPolicy", "args", "resources"} {
 		got[field] = all[field]
@@ -254,7 +237,7 @@ func TestValuesOfTheChartChangeTheContainer(t *testing.T) {
 func TestChartPinsAnImageByItsDigest(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("0a", 32)
-	container := containerOf(t, templated(t, "pytorch", "t9k-pytorch", "image.digest="+digest))
+	container := manifests.Container(t, templated(t, "pytorch", "t9k-pytorch", "image.digest="+digest))
 	if image, want := container["image"], "tensorstack/pytorch-controller@"+digest; image != want {
 		t.Errorf("the image is %s, want %s", image, want)
 	}
@@ -285,8 +268,8 @@ func TestChartRejectsInvalidValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			output, err := exec.CommandContext(t.Context(), program(t, "helm"), "template", chart(tc.controller), "--set",
-				tc.values).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), manifests.Program(t, "helm"), "template",
+				chart(tc.controller), "--set", tc.values).CombinedOutput()
 			if err == nil || !strings.Contains(string(output), tc.want) {
 				t.Errorf("want an error with %q, got %v: %.2000s", tc.want, err, output)
 			}

@@ -1,0 +1,52 @@
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tensorstack.dev/jobs/test/internal/tree"
+)
+
+// TestImageBuildsAreReproducible builds an image in two folders with different settings of Go. The digests must be
+// equal, so that everybody can verify a release by building it again.
+func TestImageBuildsAreReproducible(t *testing.T) {
+	t.Parallel()
+	var digests [2]string
+	for i, folder := range []string{"here", "somewhere/else"} {
+		builder := [][]string{nil, {"GOFLAGS=-tags=else", "GOAMD64=v3", "GOARM64=v9.0", "GOEXPERIMENT=jsonv2"}}[i]
+		sources := filepath.Join(t.TempDir(), folder)
+		tree.Copy(t, root, sources, "common", "pytorch", "hack", "versions.yaml", "Dockerfile")
+		build := exec.CommandContext(t.Context(), "hack/build.sh", "pytorch", "bin")
+		build.Dir = sources
+		build.Env = append(append(os.Environ(), "REVISION=1cc8f15"), builder...)
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building: %v\n%s", err, output)
+		}
+		pack := exec.CommandContext(t.Context(), "go", "run", "./image", "-name", "tensorstack/pytorch-controller:v0.1.0",
+			"-revision", "1cc8f15", "-folders", "linux/amd64="+filepath.Join(sources, "bin"),
+			"-layout", filepath.Join(sources, "image.oci"), "-archive", filepath.Join(sources, "image.tar"))
+		pack.Dir = filepath.Join(sources, "hack/tools")
+		pack.Env = append(os.Environ(), "GOWORK=off")
+		output, err := pack.Output()
+		if err != nil {
+			t.Fatalf("packing: %v", err)
+		}
+		digests[i] = string(output)
+
+		sbom, err := os.ReadFile(filepath.Join(sources, "bin/sbom.cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, module := range []string{"tensorstack.dev/jobs/common@v", "sigs.k8s.io/controller-runtime@v"} {
+			if !strings.Contains(string(sbom), `"purl": "pkg:golang/`+module) {
+				t.Errorf("the SBOM does not list %s", module)
+			}
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("the digests are %s and %s, want equal ones", digests[0], digests[1])
+	}
+}
