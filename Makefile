@@ -65,7 +65,7 @@ generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trim
 new-framework: ## Create a module for a new framework, with manifests and an example [NAME=jax KIND=JAXTrainingJob]
 	cd hack/tools && GOWORK=off go run ./newframework -root $(CURDIR) -name "$(NAME)" -kind "$(KIND)"
 	$(MAKE) generate
-	hack/tidy.sh $$(hack/modules.sh library) $(NAME)
+	hack/tidy.sh $$(hack/modules.sh) test
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module

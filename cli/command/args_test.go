@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"tensorstack.dev/jobs/cli/jobs"
 )
 
 // runOffline runs kubectl train without a kubeconfig. It returns the output to stdout and the text of the error.
@@ -56,7 +58,7 @@ func TestArguments(t *testing.T) {
 		"debug opens one replica": {
 			args: "debug digits --rank=1 --replica=a", want: "use only one of --rank and --replica",
 		},
-		"list takes kinds":              {args: "list digits", want: `"digits" is no job kind: use ptjob, tfjob or dsjob`},
+		"list takes kinds":              {args: "list digits", want: jobs.NoKindError("digits").Error()},
 		"plan reads files of -f":        {args: "plan job.yaml", want: "the flag -f names the manifests: -f job.yaml"},
 		"convert reads files of -f":     {args: "convert job.yaml", want: "the flag -f names the manifests: -f job.yaml"},
 		"plan needs a manifest":         {args: "plan", want: "plan needs a manifest: add -f FILE, or -f - for stdin"},

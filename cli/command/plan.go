@@ -121,7 +121,7 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 	}
 	if len(plans) == 0 && errors.Join(errs...) == nil {
 		return errors.New("the files have no job: a job has the apiVersion batch.tensorstack.dev/v1beta1 and one of the " +
-			"kinds PyTorchTrainingJob, TensorFlowTrainingJob and DeepSpeedJob")
+			"kinds " + jobs.Described())
 	}
 	return errors.Join(append([]error{e.printPlans(plans, f)}, errs...)...)
 }

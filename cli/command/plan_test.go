@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
+
+	"tensorstack.dev/jobs/cli/jobs"
 )
 
 const planned = `
@@ -104,7 +106,7 @@ func TestPlan(t *testing.T) {
 			stdin: "kind: ConfigMap", args: []string{"-f", "-"},
 			errOut: `standard input: ignored, since ConfigMap "" is no job` + "\n",
 			wantErr: "the files have no job: a job has the apiVersion batch.tensorstack.dev/v1beta1 and one of the kinds " +
-				"PyTorchTrainingJob, TensorFlowTrainingJob and DeepSpeedJob",
+				jobs.Described(),
 		},
 		"an unknown output format is an error": {
 			args:    []string{"-f", "-", "-o", "wide"},

@@ -21,9 +21,9 @@ func newResume(e *environment) *cobra.Command {
 ARGS replace the args of the training program, for example to continue from a checkpoint. They are written to the job
 and also apply to later restarts:
 
-- PyTorchTrainingJob and TensorFlowTrainingJob: the args of the main container. With torchrunConfig, and in a job of
-  kubectl train run, these are the program and its arguments.
 - DeepSpeedJob: the script, module or program in spec.config.run, with its arguments.
+- All other kinds: the args of the main container. With torchrunConfig, and in a job of kubectl train run, these are
+  the program and its arguments.
 
 ARGS change the type of the leader, and the types that have the same command and args as the leader. To change other
 types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of a type, ARGS cannot replace them.`,

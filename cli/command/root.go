@@ -20,8 +20,7 @@ func New(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-train",
 		Short: "Train models on Kubernetes",
-		Long: `Train models on Kubernetes: run, watch and understand the jobs of the kinds PyTorchTrainingJob (ptjob),
-TensorFlowTrainingJob (tfjob) and DeepSpeedJob (dsjob).
+		Long: "Train models on Kubernetes: run, watch and understand the jobs of the kinds\n" + jobs.Described() + `.
 
 A job is given by its name. If jobs of several kinds have the same name, add the kind: ptjob/digits.
 Every object that kubectl train creates is a plain object, which kubectl shows, changes and deletes.`,

@@ -113,14 +113,13 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	if err := options.Kind.CheckServed(c.RESTMapper()); err != nil {
 		return err
 	}
-	options.Namespace = c.namespace
+	options.Namespace, options.Paused = c.namespace, f.dryRun == dryRunNone
 	objects, err := run.New(options, packed)
 	if err != nil {
 		return err
 	}
 	objects.Job.Flags = c.flags
 	if f.dryRun == dryRunServer {
-		objects.SetPaused(objects.Upload != nil)
 		if err := checkObjects(cmd.Context(), c, objects); err != nil {
 			return err
 		}

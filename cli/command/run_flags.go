@@ -37,7 +37,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Name, "name", "", "name of the job (default: the name of the folder and a random suffix)")
 	flags.StringVar(&f.kind, "kind", "pytorch",
-		"framework: pytorch, tensorflow or deepspeed; or the kind of the job, such as ptjob")
+		"framework: "+strings.Join(jobs.Frameworks(), ", ")+"; or the kind of the job, such as ptjob")
 	flags.StringVar(&f.Image, "image", os.Getenv(imageVariable),
 		"image with Python and the packages of the training (default: the variable "+imageVariable+")")
 	flags.Int32Var(&f.Nodes, "nodes", 0,
@@ -75,7 +75,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	addEnum(cmd, &f.output, "output", "o", "print the objects as yaml, json or name; needs --dry-run or --detach",
 		"yaml", "json", "name")
 	_ = cmd.RegisterFlagCompletionFunc("kind",
-		cobra.FixedCompletions(frameworkNames, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions(jobs.Frameworks(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // options returns the options that the flags set.
@@ -90,7 +90,7 @@ func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
 	options.Kind = kindOfFramework(f.kind)
 	if options.Kind == nil {
 		check("kind", fmt.Errorf("%q is no job kind: use %s, or a kind such as ptjob",
-			f.kind, strings.Join(frameworkNames, ", ")))
+			f.kind, strings.Join(jobs.Frameworks(), ", ")))
 	}
 	var err error
 	if f.elastic != "" {
@@ -141,13 +141,10 @@ func quantity(text string) (*resource.Quantity, error) {
 	return &q, nil
 }
 
-// frameworkNames are the names of the frameworks, in the order of jobs.Kinds.
-var frameworkNames = []string{"pytorch", "tensorflow", "deepspeed"}
-
 // kindOfFramework returns the job kind for the name of a framework or of a kind. Nil means that there is no such
 // kind.
 func kindOfFramework(name string) *jobs.Kind {
-	if i := slices.Index(frameworkNames, strings.ToLower(name)); i >= 0 {
+	if i := slices.Index(jobs.Frameworks(), strings.ToLower(name)); i >= 0 {
 		return jobs.Kinds[i]
 	}
 	return jobs.KindNamed(name)

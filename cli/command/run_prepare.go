@@ -85,7 +85,6 @@ func (p *preparation) createJob(ctx context.Context) error {
 	ctx, cancel := write(ctx)
 	defer cancel()
 	job := p.objects.Job
-	p.objects.SetPaused(true)
 	annotations := job.GetAnnotations()
 	annotations[jobs.AnnotationPreparing] = p.id
 	job.SetAnnotations(annotations)

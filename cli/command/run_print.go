@@ -43,7 +43,6 @@ func (e *environment) printOffline(options run.Options, packed run.Code, folder 
 	if err != nil {
 		return err
 	}
-	objects.SetPaused(objects.Upload != nil)
 	return e.printManifest(objects, folder, output)
 }
 

@@ -126,7 +126,7 @@ func TestRunRejectsFlags(t *testing.T) {
 			"the program comes after two dashes", "name a folder, and after -- a program",
 			[]string{"testdata/run/digits", "train.py"},
 		},
-		{"the kind does not exist", `--kind: "jax" is no job kind`, []string{"--kind=jax"}},
+		{"the kind does not exist", `--kind: "no-kind" is no job kind`, []string{"--kind=no-kind"}},
 		{"the range is wrong", `--elastic: "8" is no range`, []string{"--elastic=8"}},
 		{"the quantity is wrong", `--memory: "much" is no quantity`, []string{"--memory=much"}},
 		{"the number of CPUs is negative", `--cpus: "-1" is no quantity`, []string{"--cpus=-1"}},

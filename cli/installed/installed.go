@@ -21,11 +21,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
-	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
-	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
 // Controller is a controller of this project.
@@ -70,20 +68,8 @@ func (c Controller) ReleasedNamespace() string {
 	return "t9k-" + strings.TrimSuffix(c.Name, "-controller")
 }
 
-// known are the types that the client uses, by controller.
-var known = []struct {
-	module string
-	kinds  map[schema.GroupVersionKind]any
-}{
-	{"pytorch", map[schema.GroupVersionKind]any{
-		pytorchv1beta1.GroupVersion.WithKind("PyTorchTrainingJob"): pytorchv1beta1.PyTorchTrainingJob{},
-	}},
-	{"tensorflow", map[schema.GroupVersionKind]any{
-		tensorflowv1beta1.GroupVersion.WithKind("TensorFlowTrainingJob"): tensorflowv1beta1.TensorFlowTrainingJob{},
-	}},
-	{"deepspeed", map[schema.GroupVersionKind]any{
-		deepspeedv1beta1.GroupVersion.WithKind("DeepSpeedJob"): deepspeedv1beta1.DeepSpeedJob{},
-	}},
+// known are the types that the client uses, by module.
+var known = append(ofJobs(), []types{
 	{"tensorboard", map[schema.GroupVersionKind]any{
 		tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"): tensorboardv1beta1.TensorBoard{},
 	}},
@@ -91,6 +77,21 @@ var known = []struct {
 		schedulerv1beta1.GroupVersion.WithKind("PodGroup"): schedulerv1beta1.PodGroup{},
 		schedulerv1beta1.GroupVersion.WithKind("Queue"):    schedulerv1beta1.Queue{},
 	}},
+}...)
+
+// types are the types of the kinds of a module with a controller.
+type types struct {
+	module string
+	kinds  map[schema.GroupVersionKind]any
+}
+
+// ofJobs returns the types of all job kinds.
+func ofJobs() []types {
+	var all []types
+	for _, kind := range jobs.Kinds {
+		all = append(all, types{kind.Framework(), map[schema.GroupVersionKind]any{kind.GroupVersionKind: kind.New()}})
+	}
+	return all
 }
 
 // Controllers returns all controllers. For each of their kinds, the result has the API versions and the missing

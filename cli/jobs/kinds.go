@@ -2,6 +2,7 @@
 package jobs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,24 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/manager"
-	"tensorstack.dev/jobs/deepspeed"
-	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
-	deepspeedconfig "tensorstack.dev/jobs/deepspeed/config"
-	"tensorstack.dev/jobs/pytorch"
-	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
-	pytorchconfig "tensorstack.dev/jobs/pytorch/config"
-	"tensorstack.dev/jobs/tensorflow"
-	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
-	tensorflowconfig "tensorstack.dev/jobs/tensorflow/config"
 )
 
 // Kind is a job kind.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is the plural name of the resource, and ShortName is its short name.
+	// Resource is the plural name of the resource. ShortName is its short name, or its singular name if it has none.
 	Resource, ShortName string
 	// Controller is the name of the controller of this kind, such as pytorch-controller.
 	Controller string
@@ -41,6 +34,8 @@ type Kind struct {
 	MainContainers []string
 	// CRD is the manifest of the CustomResourceDefinition. Manifests are the manifests of the controller.
 	CRD, Manifests []byte
+	// Trainings makes jobs from Python programs. Nil means that the kind does not support that.
+	Trainings *Trainings
 	// NewList returns an empty list of jobs.
 	NewList func() client.ObjectList
 
@@ -49,25 +44,32 @@ type Kind struct {
 	addToScheme func(*runtime.Scheme) error
 }
 
-// Kinds are all job kinds.
-var Kinds = []*Kind{
-	kindOf(pytorchv1beta1.GroupVersion.WithKind("PyTorchTrainingJob"), "ptjob", pytorch.Controller(),
-		&pytorchv1beta1.PyTorchTrainingJobList{}, pytorchconfig.CRD, pytorchconfig.Controller),
-	kindOf(tensorflowv1beta1.GroupVersion.WithKind("TensorFlowTrainingJob"), "tfjob", tensorflow.Controller(),
-		&tensorflowv1beta1.TensorFlowTrainingJobList{}, tensorflowconfig.CRD, tensorflowconfig.Controller),
-	kindOf(deepspeedv1beta1.GroupVersion.WithKind("DeepSpeedJob"), "dsjob", deepspeed.Controller(),
-		&deepspeedv1beta1.DeepSpeedJobList{}, deepspeedconfig.CRD, deepspeedconfig.Controller),
+// Trainings makes jobs of a kind from Python programs. See framework.TrainingFramework.
+type Trainings struct {
+	MaxProcesses int32
+	CanScale     bool
+	New          func(framework.Training) framework.Job
 }
 
-// kindOf returns the kind of the jobs that a controller runs.
-func kindOf[J framework.Job](
-	gvk schema.GroupVersionKind, shortName string, controller manager.Controller[J], list client.ObjectList,
-	crd, manifests []byte,
-) *Kind {
-	return &Kind{
-		GroupVersionKind: gvk,
-		Resource:         strings.ToLower(gvk.Kind) + "s",
-		ShortName:        shortName,
+// kindOf returns the kind of the jobs that a controller runs. It panics if the manifest of the CRD or the scheme does
+// not have the kind.
+func kindOf[J framework.Job](controller manager.Controller[J], crd, manifests []byte) *Kind {
+	names, err := namesOf(crd)
+	if err != nil {
+		panic(fmt.Errorf("the CRD of %s: %w", controller.Name, err))
+	}
+	scheme := runtime.NewScheme()
+	if err := controller.AddToScheme(scheme); err != nil {
+		panic(fmt.Errorf("the scheme of %s: %w", controller.Name, err))
+	}
+	gvks, _, err := scheme.ObjectKinds(controller.Framework.NewJob())
+	if err != nil {
+		panic(fmt.Errorf("the scheme of %s: %w", controller.Name, err))
+	}
+	k := &Kind{
+		GroupVersionKind: gvks[0],
+		Resource:         names.Plural,
+		ShortName:        append(names.ShortNames, names.Singular)[0],
 		Controller:       controller.Name,
 		New:              func() framework.Job { return controller.Framework.NewJob() },
 		Spec: func(job framework.Job) framework.JobSpec {
@@ -76,16 +78,57 @@ func kindOf[J framework.Job](
 		MainContainers: controller.Framework.MainContainers(),
 		CRD:            crd,
 		Manifests:      manifests,
-		preview:        previewerOf(gvk, controller),
+		preview:        previewerOf(gvks[0], controller),
 		isKindOf: func(job framework.Job) bool {
 			_, ok := job.(J)
 			return ok
 		},
 		NewList: func() client.ObjectList {
-			return list.DeepCopyObject().(client.ObjectList) //nolint:forcetypeassert // a copy has the same type
+			list, err := scheme.New(gvks[0].GroupVersion().WithKind(names.ListKind))
+			if err != nil {
+				panic(err) // all kinds have lists
+			}
+			return list.(client.ObjectList) //nolint:forcetypeassert // it is the list of a kind
 		},
 		addToScheme: controller.AddToScheme,
 	}
+	if trainings, ok := controller.Framework.(framework.TrainingFramework[J]); ok {
+		k.Trainings = &Trainings{
+			MaxProcesses: trainings.MaxProcesses(), CanScale: trainings.CanScale(),
+			New: func(t framework.Training) framework.Job { return trainings.NewTraining(t) },
+		}
+	}
+	return k
+}
+
+// names are names of a kind.
+type names struct {
+	Plural, Singular, ListKind string
+	ShortNames                 []string
+}
+
+// namesOf returns the names in the manifest of a CRD. The manifests of controller-gen begin with the names, so the
+// schema, which is long, need not be parsed.
+func namesOf(crd []byte) (names, error) {
+	begin, _, _ := bytes.Cut(crd, []byte("\n  scope:"))
+	var definition struct{ Spec struct{ Names names } }
+	err := yaml.Unmarshal(begin, &definition)
+	if err == nil && definition.Spec.Names.Singular == "" {
+		err = errors.New("it has no names before the scope")
+	}
+	return definition.Spec.Names, err
+}
+
+// Framework returns the name of the framework of the kind, such as pytorch.
+func (k *Kind) Framework() string { return strings.TrimSuffix(k.Controller, "-controller") }
+
+// Frameworks returns the names of the frameworks of all kinds, in the order of Kinds.
+func Frameworks() []string {
+	names := make([]string, 0, len(Kinds))
+	for _, kind := range Kinds {
+		names = append(names, kind.Framework())
+	}
+	return names
 }
 
 // KindOf returns the kind of a job, or nil if the Go type of the job belongs to no job kind.
@@ -127,6 +170,15 @@ func (k *Kind) notServed() error {
 	return fmt.Errorf("the cluster has no %s: ask an administrator to install its controller", k.Resource)
 }
 
+// Described returns the names of all kinds with their short names, for a sentence.
+func Described() string {
+	var names []string
+	for _, kind := range Kinds {
+		names = append(names, kind.Kind+" ("+kind.ShortName+")")
+	}
+	return listed(names, "and")
+}
+
 // ShortNames returns the short names of all kinds.
 func ShortNames() []string {
 	names := make([]string, 0, len(Kinds))
@@ -138,9 +190,13 @@ func ShortNames() []string {
 
 // NoKindError returns the error about a name that is no job kind.
 func NoKindError(name string) error {
-	names := ShortNames()
+	return fmt.Errorf("%q is no job kind: use %s", name, listed(ShortNames(), "or"))
+}
+
+// listed joins names with commas, and the last two with a word.
+func listed(names []string, word string) string {
 	last := len(names) - 1
-	return fmt.Errorf("%q is no job kind: use %s or %s", name, strings.Join(names[:last], ", "), names[last])
+	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
 // Scheme returns a scheme with the types of Kubernetes and of all job kinds.

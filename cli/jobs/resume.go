@@ -11,8 +11,6 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
-	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
-	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
 // Operation is an operation of a JSON patch.
@@ -39,6 +37,9 @@ func ResumeWithArgs(job Job, types, args []string) (patch []byte, changed []stri
 	}
 	if err == nil {
 		err = checkTypes(job, types)
+	}
+	if err == nil && len(operations) == 0 {
+		err = fmt.Errorf("resume cannot change the args of %s: change them with kubectl edit while it is paused", job.Ref())
 	}
 	if err == nil {
 		err = checkResumeSpecs(job, changed)
@@ -103,7 +104,11 @@ func templateArgs(job Job, types, args []string) (operations []Operation, change
 			}
 		}
 	}
-	for i, roleType := range specTypes(job.Job) {
+	inSpec, err := specTypes(job.Job)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, roleType := range inSpec {
 		at := slices.IndexFunc(roles, func(r framework.Role) bool { return r.Type == roleType })
 		if !slices.Contains(types, roleType) || at < 0 {
 			continue
@@ -135,20 +140,26 @@ func hasSameCommandLine(kind *Kind, a, b framework.Role) bool {
 	return x != nil && y != nil && slices.Equal(x.Command, y.Command) && slices.Equal(x.Args, y.Args)
 }
 
-// specTypes returns the types of replicaSpecs in the order of the spec.
-func specTypes(job framework.Job) []string {
-	var types []string
-	switch job := job.(type) {
-	case *pytorchv1beta1.PyTorchTrainingJob:
-		for i := range job.Spec.ReplicaSpecs {
-			types = append(types, job.Spec.ReplicaSpecs[i].Type)
-		}
-	case *tensorflowv1beta1.TensorFlowTrainingJob:
-		for i := range job.Spec.ReplicaSpecs {
-			types = append(types, string(job.Spec.ReplicaSpecs[i].Type))
-		}
+// specTypes returns the types of spec.replicaSpecs in the order of the spec. If jobs of the kind have no such field, it
+// returns none.
+func specTypes(job framework.Job) ([]string, error) {
+	content, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
 	}
-	return types
+	var object struct {
+		Spec struct {
+			ReplicaSpecs []struct {
+				Type string `json:"type"`
+			} `json:"replicaSpecs"`
+		} `json:"spec"`
+	}
+	err = json.Unmarshal(content, &object)
+	var types []string
+	for _, replicas := range object.Spec.ReplicaSpecs {
+		types = append(types, replicas.Type)
+	}
+	return types, err
 }
 
 // checkTypes returns an error if the job does not have one of the types.

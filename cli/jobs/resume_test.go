@@ -39,6 +39,10 @@ func TestResumeWithArgs(t *testing.T) {
 				`{"op":"add","path":"/spec/replicaSpecs/1/template/spec/containers/0/args","value":["-e"]},` + resumes,
 			wantChanged: []string{"master"},
 		},
+		"a job without replicaSpecs is an error": {
+			manifest: "{kind: PyTorchTrainingJob, metadata: {name: digits}, spec: {}}", args: []string{"-e"},
+			wantErr: "resume cannot change the args of ptjob/digits: change them with kubectl edit while it is paused",
+		},
 		"an unknown type is an error": {
 			manifest: masterLast, types: []string{"chief"}, args: []string{"-e"},
 			wantErr: `ptjob/digits has no type "chief": its types are ["master" "worker"]`,

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,9 +9,6 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
-	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
-	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
 
 // AnnotationCode is the annotation with the checksum of the code of a job.
@@ -21,7 +16,8 @@ const AnnotationCode = "train.tensorstack.dev/code"
 
 // Objects are the objects of a training.
 type Objects struct {
-	// Job is the job that trains. It is complete: if its code is in the cluster, it runs as soon as it is created.
+	// Job is the job that trains. It is paused if Options.Paused is set or if Upload is not nil. Otherwise, it runs as
+	// soon as it is created.
 	Job jobs.Job
 	// ConfigMap has the code. Nil means that the code is too large for a ConfigMap.
 	ConfigMap *corev1.ConfigMap
@@ -52,7 +48,7 @@ func New(o Options, c Code) (*Objects, error) {
 		objects.Claim, source = o.claim(c)
 		objects.Upload = o.uploadPod(source)
 	}
-	objects.Job = jobs.Job{Kind: o.Kind, Job: o.job(o.template(source))}
+	objects.Job = jobs.Job{Kind: o.Kind, Job: o.job(o.template(source), o.Paused || objects.Upload != nil)}
 	objects.Job.GetObjectKind().SetGroupVersionKind(o.Kind.GroupVersionKind)
 	objects.Job.SetName(o.Name)
 	objects.Job.SetNamespace(o.Namespace)
@@ -82,22 +78,6 @@ func (o *Objects) All() []client.Object {
 // little, so that it fits on a node beside other trainings. A LimitRange can reject such small requests.
 func (o *Objects) UploadLikeTraining() { o.Upload.Spec.Containers[0].Resources = o.training }
 
-// SetPaused sets whether the job is paused. A job that is not paused gets no runMode.
-func (o *Objects) SetPaused(paused bool) {
-	var mode *batchv1beta1.RunMode
-	if paused {
-		mode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
-	}
-	switch job := o.Job.Job.(type) {
-	case *pytorchv1beta1.PyTorchTrainingJob:
-		job.Spec.RunMode = mode
-	case *tensorflowv1beta1.TensorFlowTrainingJob:
-		job.Spec.RunMode = mode
-	case *deepspeedv1beta1.DeepSpeedJob:
-		job.Spec.RunMode = mode
-	}
-}
-
 // SetOwner makes the job the owner of all other objects. The job must already have the UID that the API server
 // chooses.
 func (o *Objects) SetOwner() {
@@ -111,76 +91,17 @@ func (o *Objects) SetOwner() {
 	}
 }
 
-// job returns a job of the kind of the options.
-func (o *Options) job(template corev1.PodTemplateSpec) framework.Job {
-	switch o.Kind.ShortName {
-	case pytorch:
-		return o.pytorch(template)
-	case tensorflow:
-		return o.tensorflow(template)
-	case deepspeed:
-		return o.deepspeed(template)
-	}
-	panic(fmt.Sprintf("the kind %s has no jobs of kubectl train run", o.Kind.Kind))
-}
-
-// pytorch returns a PyTorchTrainingJob. If it can have several processes or is elastic, it runs torchrun. Otherwise,
-// it runs python3.
-func (o *Options) pytorch(template corev1.PodTemplateSpec) *pytorchv1beta1.PyTorchTrainingJob {
-	job := &pytorchv1beta1.PyTorchTrainingJob{}
-	main := &template.Spec.Containers[0]
-	replicas := pytorchv1beta1.ReplicaSpec{Type: worker, RestartPolicy: batchv1beta1.RestartPolicyOnFailure}
-	main.Args = o.commandLine()
-	if o.maxNodes() > 1 || o.processes() > 1 || o.Elastic != nil {
-		job.Spec.TorchrunConfig = &pytorchv1beta1.TorchrunConfig{Enabled: true, ProcPerNode: fmt.Sprint(o.processes())}
-	} else {
-		main.Command = []string{python}
+// job returns a job of the kind of the options, without metadata.
+func (o *Options) job(template corev1.PodTemplateSpec, isPaused bool) framework.Job {
+	training := framework.Training{
+		Program: o.commandLine(), Template: template, Nodes: o.nodes(), Processes: o.processes(),
+		RunPolicy: o.runPolicy(), Scheduler: o.scheduler(), Progress: o.progress(), TensorBoard: o.tensorBoard(),
 	}
 	if o.Elastic != nil {
-		job.Spec.Elastic = o.elastic()
-		// Whenever another replica joins or leaves, torchrun uses up one of its restarts.
-		job.Spec.TorchrunConfig.MaxRestarts = new(int32(elasticRestarts))
-	} else {
-		replicas.Replicas = new(o.nodes())
+		training.Elastic = o.elastic()
 	}
-	replicas.Template = template
-	job.Spec.ReplicaSpecs = []pytorchv1beta1.ReplicaSpec{replicas}
-	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
-	job.Spec.TensorBoardSpec = o.tensorBoard()
-	return job
-}
-
-// elasticRestarts is the limit of restarts by torchrun in an elastic job, as in examples/pytorch/elastic.yaml.
-const elasticRestarts = 20
-
-// tensorflow returns a job that starts one process in each replica.
-func (o *Options) tensorflow(template corev1.PodTemplateSpec) *tensorflowv1beta1.TensorFlowTrainingJob {
-	job := &tensorflowv1beta1.TensorFlowTrainingJob{}
-	template.Spec.Containers[0].Command = []string{python}
-	template.Spec.Containers[0].Args = o.commandLine()
-	job.Spec.ReplicaSpecs = []tensorflowv1beta1.ReplicaSpec{{
-		Type: tensorflowv1beta1.ReplicaTypeWorker, Replicas: new(o.nodes()), Template: template,
-		RestartPolicy: batchv1beta1.RestartPolicyOnFailure,
-	}}
-	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
-	job.Spec.TensorBoardSpec = o.tensorBoard()
-	return job
-}
-
-// deepspeed returns a job that starts its processes with the launcher of DeepSpeed.
-func (o *Options) deepspeed(template corev1.PodTemplateSpec) *deepspeedv1beta1.DeepSpeedJob {
-	job := &deepspeedv1beta1.DeepSpeedJob{}
-	program := &deepspeedv1beta1.RunType{Python: o.commandLine()}
-	if o.isModule() {
-		program = &deepspeedv1beta1.RunType{Module: o.Program[1:]}
+	if isPaused {
+		training.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
 	}
-	job.Spec.Config = &deepspeedv1beta1.Config{SlotsPerWorker: new(o.processes()), Run: program}
-	job.Spec.Worker = deepspeedv1beta1.Worker{Template: template, RestartPolicy: batchv1beta1.RestartPolicyOnFailure}
-	if o.Elastic != nil {
-		job.Spec.Elastic = o.elastic()
-	} else {
-		job.Spec.Worker.Replicas = new(o.nodes())
-	}
-	job.Spec.RunPolicy, job.Spec.Scheduler, job.Spec.Progress = o.runPolicy(), o.scheduler(), o.progress()
-	return job
+	return o.Kind.Trainings.New(training)
 }

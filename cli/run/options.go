@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 // Options are the options of kubectl train run. The flags of the same names describe them.
@@ -30,8 +31,8 @@ type Options struct {
 	Image string
 	// Nodes is the number of replicas. 0 means 1, or Elastic.Min in an elastic job.
 	Nodes int32
-	// Processes is the number of processes of each replica. 0 means one for each GPU, but at most 1024. Without GPUs,
-	// and with TensorFlow, 0 means 1.
+	// Processes is the number of processes of each replica. 0 means one for each GPU, but at most as many as the kind
+	// supports. Without GPUs, 0 means 1.
 	Processes int32
 	// GPUs is the number of GPUs of each replica. GPUResource is the name of their resource, such as nvidia.com/gpu.
 	GPUs        int64
@@ -53,6 +54,8 @@ type Options struct {
 	MaxTime time.Duration
 	// Retries is the maximum number of restarts after failures of the program.
 	Retries int32
+	// Paused is set if the job is created paused. A job whose code must be uploaded is always created paused.
+	Paused bool
 	// Progress adds the sidecar that receives reports of the progress.
 	Progress bool
 	// User that the containers run as. Nil means the user of the image.
@@ -138,13 +141,6 @@ func NameFor(folder, suffix string) string {
 	return strings.TrimRight(base[:min(len(base), limit)], "-") + "-" + suffix
 }
 
-// The kinds by their short names.
-const (
-	pytorch    = "ptjob"
-	tensorflow = "tfjob"
-	deepspeed  = "dsjob"
-)
-
 // validate returns all problems of the options that it can find without the code. Each message names the flag.
 func (o *Options) validate() error {
 	var errs []error
@@ -187,26 +183,38 @@ func (o *Options) validate() error {
 		}
 		paths[claim.Path] = true
 	}
-	switch o.Kind.ShortName {
-	case tensorflow:
-		if o.Elastic != nil {
-			add("--elastic is for PyTorch and DeepSpeed: a TensorFlowTrainingJob does not scale")
-		}
-		if o.Processes > 1 {
-			add("--procs is for PyTorch and DeepSpeed: TensorFlow uses all GPUs of a node from one process")
-		}
-	case deepspeed:
-		if o.TensorBoard != "" {
-			add("--tensorboard is for PyTorch and TensorFlow: for a DeepSpeedJob, create a TensorBoard object yourself, " +
-				"as in examples/tensorboard/claim.yaml")
-		}
-	}
+	errs = append(errs, o.checkKind()...)
 	if o.TensorBoard != "" {
 		if _, err := o.fileset(); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkKind returns the options that jobs of the kind do not support.
+func (o *Options) checkKind() []error {
+	trainings := o.Kind.Trainings
+	if trainings == nil {
+		return []error{fmt.Errorf("--kind: kubectl train run cannot make a %s: create the job with kubectl apply",
+			o.Kind.Kind)}
+	}
+	var errs []error
+	if o.Elastic != nil && !trainings.CanScale {
+		errs = append(errs, fmt.Errorf("--elastic: a %s does not scale", o.Kind.Kind))
+	}
+	switch most := trainings.MaxProcesses; {
+	case o.Processes > most && most == 1:
+		errs = append(errs, fmt.Errorf("--procs: each replica of a %s is one process, which uses all GPUs of its node",
+			o.Kind.Kind))
+	case o.Processes > most:
+		errs = append(errs, fmt.Errorf("--procs: a replica of a %s can have at most %d processes", o.Kind.Kind, most))
+	}
+	if _, canShow := o.Kind.New().(framework.TensorBoardJob); o.TensorBoard != "" && !canShow {
+		errs = append(errs, fmt.Errorf("--tensorboard: a %s has no TensorBoard: create a TensorBoard object yourself, "+
+			"as in examples/tensorboard/claim.yaml", o.Kind.Kind))
+	}
+	return errs
 }
 
 // checkProgram returns an error if the code does not have the program.
@@ -277,8 +285,8 @@ func (o *Options) processes() int32 {
 	switch {
 	case o.Processes > 0:
 		return o.Processes
-	case o.GPUs > 0 && o.Kind.ShortName != tensorflow:
-		return int32(min(o.GPUs, 1024)) // the limit of a DeepSpeedJob
+	case o.GPUs > 0:
+		return int32(min(o.GPUs, int64(o.Kind.Trainings.MaxProcesses))) //nolint:gosec // MaxProcesses is an int32
 	}
 	return 1
 }

@@ -10,6 +10,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
+	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
 // digits returns options for the code in digitsCode. The options are valid unless the change makes them invalid.
@@ -44,7 +45,15 @@ func TestNewRejectsOptions(t *testing.T) {
 		{"TensorFlow does not scale", func(o *Options) { o.Kind, o.Elastic = jobs.Kinds[1], &Range{2, 8} }, "does not scale"},
 		{"TensorFlow has one process on a node", func(o *Options) {
 			o.Kind, o.Processes = jobs.Kinds[1], 2
-		}, "from one process"},
+		}, "each replica of a TensorFlowTrainingJob is one process"},
+		{"the number of processes has a limit", func(o *Options) {
+			o.Kind, o.Processes = jobs.Kinds[2], 1025
+		}, "--procs: a replica of a DeepSpeedJob can have at most 1024 processes"},
+		{"a kind must support programs", func(o *Options) {
+			kind := *o.Kind
+			kind.Trainings = nil
+			o.Kind = &kind
+		}, "--kind: kubectl train run cannot make a PyTorchTrainingJob"},
 		{"DeepSpeed has no TensorBoard", func(o *Options) {
 			o.Kind, o.Claims, o.TensorBoard = jobs.Kinds[2], []Mount{{Claim: "logs", Path: "/logs"}}, "/logs"
 		}, "create a TensorBoard object yourself"},
@@ -63,6 +72,23 @@ func TestNewRejectsOptions(t *testing.T) {
 				t.Errorf("got the error %v, want one with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestArgumentsReachAModuleUnchanged(t *testing.T) {
+	t.Parallel()
+	objects, err := New(digits(func(o *Options) {
+		o.Kind, o.Program = jobs.Kinds[2], []string{"-m", "digits.train", "--home=$(HOME)"}
+	}), digitsCode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, ok := objects.Job.Job.(*deepspeedv1beta1.DeepSpeedJob)
+	if !ok {
+		t.Fatalf("the job is a %T", objects.Job.Job)
+	}
+	if diff := cmp.Diff([]string{"digits.train", "--home=$$(HOME)"}, job.Spec.Config.Run.Module); diff != "" {
+		t.Errorf("unexpected module and arguments (-want +got):\n%s", diff)
 	}
 }
 

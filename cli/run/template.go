@@ -11,11 +11,11 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 const (
-	worker         = "worker"
-	python         = "python3"
+	python         = framework.Python
 	labelQueueName = kueuev1beta2.LabelQueueName
 )
 

@@ -1,10 +1,12 @@
 package release
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +19,8 @@ import (
 // folder with the files.
 func client(t *testing.T, sources string, settings ...string) string {
 	t.Helper()
-	tree.Copy(t, root, sources, "cli", "common", "pytorch", "tensorflow", "deepspeed", "hack", "versions.yaml",
-		"Dockerfile", "LICENSE")
+	parts := []string{"cli", "hack", "versions.yaml", "Dockerfile", "LICENSE"}
+	tree.Copy(t, root, sources, slices.AppendSeq(parts, maps.Keys(readVersions(t).Modules["cli"].Requires))...)
 	build := exec.CommandContext(t.Context(), "hack/client.sh", "cli", "bin/client", "linux/"+runtime.GOARCH)
 	build.Dir = sources
 	build.Env = append(append(os.Environ(), "REVISION=1cc8f15"), settings...)

@@ -20,20 +20,23 @@ func TestANewFrameworkBuildsAndConforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	tree.Copy(t, root, folder, "versions.yaml", "go.work.sum", "tensorflow/go.mod", "tensorflow/go.sum")
-	workspace := "go 1.26.0\n\nuse ./example\n"
+	tree.Copy(t, root, folder, "versions.yaml", "go.work.sum", "cli/go.mod", "tensorflow/go.mod", "tensorflow/go.sum")
+	workspace, replaced := "go 1.26.0\n\nuse ./example\n", "replace (\n"
 	registry := readVersions(t)
 	for _, library := range registry.Names(modules.Library) {
-		workspace += fmt.Sprintf("use %[1]s/%[2]s\nreplace tensorstack.dev/jobs/%[2]s %[3]s => %[1]s/%[2]s\n",
+		workspace += fmt.Sprintf("use %s/%s\n", repository, library)
+		replaced += fmt.Sprintf("tensorstack.dev/jobs/%[2]s %[3]s => %[1]s/%[2]s\n",
 			repository, library, registry.Modules[library].Version)
 	}
+	workspace += replaced + ")\n"
 	if err := os.WriteFile(filepath.Join(folder, "go.work"), []byte(workspace), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ folder, command string }{
 		{filepath.Join(root, "hack/tools"), "GOWORK=off go run ./newframework -root $FOLDER -name example"},
 		{filepath.Join(root, "hack/tools"), "GOWORK=off go build -o $FOLDER sigs.k8s.io/controller-tools/cmd/controller-gen"},
-		{filepath.Join(folder, "example"), "$FOLDER/controller-gen object paths=./api/..."},
+		{filepath.Join(folder, "example"), "$FOLDER/controller-gen object crd paths=./api/... output:crd:dir=config/crd"},
+		{filepath.Join(folder, "example"), "touch config/controller.yaml"}, // make generate fills it
 		{filepath.Join(folder, "example"), "go vet ./..."},
 		{filepath.Join(folder, "example"), "go test -short -run 'Conformance|Replica|Template' ."},
 	} {

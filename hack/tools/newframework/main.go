@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
@@ -51,8 +53,8 @@ type framework struct {
 	root, name, kind string
 }
 
-// write writes the files of the framework and adds its module to versions.yaml. It does not change other files. It
-// returns an error if the name is already in use.
+// write writes the files of the framework, and adds its module to versions.yaml, go.work and the go.mod of each client.
+// It does not change other files. It returns an error if the name is already in use.
 func (f framework) write() error {
 	if f.kind == "" && f.name != "" {
 		f.kind = strings.ToUpper(f.name[:1]) + f.name[1:] + "TrainingJob"
@@ -126,7 +128,7 @@ func (f framework) checkCRDs() error {
 			return fmt.Errorf("reading %s: %w", file, err)
 		}
 		taken := slices.Concat(crd.Spec.Names.ShortNames, []string{crd.Spec.Names.Plural, crd.Spec.Names.Singular})
-		for _, name := range []string{kind, kind + "s", f.name + "job"} {
+		for _, name := range []string{kind, kind + "s", f.name + "job", f.name} {
 			if slices.Contains(taken, name) {
 				return fmt.Errorf("%s already uses the name %s: choose another NAME or KIND", file, name)
 			}
@@ -203,7 +205,8 @@ func (f framework) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// register adds the module to versions.yaml, after the last framework.
+// register adds the module to versions.yaml, after the last framework, and to the requirements of all clients. It
+// replaces the version, which is not published, by the folder.
 func (f framework) register() error {
 	file := filepath.Join(f.root, "versions.yaml")
 	modules, err := versions.Read(file)
@@ -215,16 +218,83 @@ func (f framework) register() error {
 		return err
 	}
 	var line strings.Builder
-	fmt.Fprintf(&line, "  %s: {version: v0.1.0, role: %s", f.name, versions.Framework)
+	fmt.Fprintf(&line, "  %s: {version: %s, role: %s", f.name, version, versions.Framework)
 	for _, required := range modules.RequiredBy(model) {
 		fmt.Fprintf(&line, ", %s: %s", required, modules.Modules[model].Requires[required])
 	}
 	line.WriteString("}\n")
 	frameworks := modules.Names(versions.Framework)
-	last := regexp.MustCompile(`(?m)^  ` + frameworks[len(frameworks)-1] + `: .*\n`)
-	at := last.FindIndex(content)
-	if at == nil {
-		return errors.New("versions.yaml has no framework on a separate line")
+	content, err = edited(content, frameworks[len(frameworks)-1], func(last string) string { return last + line.String() })
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(file, append(content[:at[1]:at[1]], append([]byte(line.String()), content[at[1]:]...)...), 0o644)
+	for _, client := range modules.Names(versions.Client) {
+		content, err = edited(content, client, func(line string) string {
+			return strings.TrimRight(line, "}\n") + ", " + f.name + ": " + version + "}\n"
+		})
+		if err == nil {
+			err = f.requiredBy(client)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := f.replace(); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+// version is the version of a new module.
+const version = "v0.1.0"
+
+// edited returns the content of versions.yaml with another line for a module.
+func edited(content []byte, module string, edit func(line string) string) ([]byte, error) {
+	pattern := regexp.MustCompile(`(?m)^  ` + module + `: \{.*\}\n`)
+	if !pattern.Match(content) {
+		return nil, fmt.Errorf("versions.yaml has no separate line for the module %s", module)
+	}
+	return pattern.ReplaceAllFunc(content, func(line []byte) []byte { return []byte(edit(string(line))) }), nil
+}
+
+// requiredBy adds the module to the go.mod of another module.
+func (f framework) requiredBy(name string) error {
+	file := filepath.Join(f.root, name, "go.mod")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse(file, content, nil)
+	if err != nil {
+		return err
+	}
+	required := modfile.Require{Mod: module.Version{Path: versions.Prefix + f.name, Version: version}}
+	mod.SetRequireSeparateIndirect(append(mod.Require, &required))
+	mod.SortBlocks()
+	return os.WriteFile(file, modfile.Format(mod.Syntax), 0o644)
+}
+
+// replace adds a replacement of the module to go.work.
+func (f framework) replace() error {
+	file := filepath.Join(f.root, "go.work")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	work, err := modfile.ParseWork(file, content, nil)
+	if err != nil {
+		return err
+	}
+	line := []string{versions.Prefix + f.name, version, "=>", "./" + f.name}
+	at := slices.IndexFunc(work.Syntax.Stmt, func(s modfile.Expr) bool {
+		block, ok := s.(*modfile.LineBlock)
+		return ok && block.Token[0] == "replace"
+	})
+	if at < 0 {
+		return fmt.Errorf("%s has no block of replacements", file)
+	}
+	block := work.Syntax.Stmt[at].(*modfile.LineBlock) //nolint:forcetypeassert // IndexFunc found a block
+	block.Line = append(block.Line, &modfile.Line{Token: line, InBlock: true})
+	work.SortBlocks()
+	return os.WriteFile(file, modfile.Format(work.Syntax), 0o644)
 }

@@ -19,7 +19,12 @@ func newRoot(t *testing.T) string {
 		"versions.yaml": "modules:\n  common: {version: v0.1.0, role: library}\n" +
 			"  kit: {version: v0.3.0, role: library, common: v0.1.0}\n" +
 			"  tensorflow: {version: v0.4.0, role: framework, common: v0.2.0, kit: v0.3.0}\n" +
-			"  scheduler: {version: v0.1.0, role: controller, common: v0.2.0}\nkubernetes: {}\n",
+			"  scheduler: {version: v0.1.0, role: controller, common: v0.2.0}\n" +
+			"  cli: {version: v0.1.0, role: client, common: v0.2.0, tensorflow: v0.4.0}\nkubernetes: {}\n",
+		"go.work": "go 1.26.0\n\nuse ./tensorflow\n\n" +
+			"replace (\n\ttensorstack.dev/jobs/tensorflow v0.4.0 => ./tensorflow\n)\n",
+		"cli/go.mod": "module tensorstack.dev/jobs/cli\n\nrequire (\n\ttensorstack.dev/jobs/common v0.2.0\n" +
+			"\ttensorstack.dev/jobs/tensorflow v0.4.0\n)\n",
 		"tensorflow/go.mod": "module tensorstack.dev/jobs/tensorflow\n",
 		"tensorflow/go.sum": "",
 		"tensorflow/config/crd/batch.tensorstack.dev_tensorflowtrainingjobs.yaml": "spec:\n  names:\n" +
@@ -53,6 +58,34 @@ func TestTheNewFrameworkIsRegisteredAfterTheLastFramework(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, file.Modules["jax"]); diff != "" {
 		t.Errorf("unexpected module (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientsRequireTheNewFramework(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	if err := (framework{root: root, name: "jax"}).write(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := versions.Read(filepath.Join(root, "versions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"common": "v0.2.0", "tensorflow": "v0.4.0", "jax": "v0.1.0"}
+	if diff := cmp.Diff(want, file.Modules["cli"].Requires); diff != "" {
+		t.Errorf("unexpected requirements in versions.yaml (-want +got):\n%s", diff)
+	}
+	for name, line := range map[string]string{
+		"cli/go.mod": "\ttensorstack.dev/jobs/jax v0.1.0\n",
+		"go.work":    "replace (\n\ttensorstack.dev/jobs/jax v0.1.0 => ./jax\n\ttensorstack.dev/jobs/tensorflow",
+	} {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), line) {
+			t.Errorf("%s does not have the line %q:\n%s", name, line, content)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ var lists = []list{
 	{file: "deploy/monitoring/dashboard.json", pattern: scrapedJobs, many: true, content: scrapeSelector},
 	{file: "deploy/monitoring/prometheusrule.yaml", pattern: scrapedJobs, many: true, content: scrapeSelector},
 	{file: "hack/consumer/schemes.go", pattern: `(?s)^.+$`, content: schemes},
+	{file: "cli/jobs/frameworks.go", pattern: `(?s)^.+$`, content: jobKinds},
 }
 
 // write updates all lists. It returns an error if a file does not contain its list, or contains it more than once
@@ -170,4 +171,28 @@ import (
 var schemes = []func(*runtime.Scheme) error{
 %s}
 `, imports.String(), calls.String())
+}
+
+// jobKinds returns the content of cli/jobs/frameworks.go, which lists the kinds of all frameworks. The names of modules
+// have only lower case letters and digits, so no module can have the name of an import.
+func jobKinds(modules versions.File) string {
+	var imports, kinds strings.Builder
+	for _, name := range slices.Sorted(slices.Values(modules.Names(versions.Framework))) {
+		path := versions.Prefix + name
+		fmt.Fprintf(&imports, "\t%sFramework %q\n\t%sConfig %q\n", name, path, name, path+"/config")
+	}
+	for _, name := range modules.Names(versions.Framework) {
+		fmt.Fprintf(&kinds, "\tkindOf(%[1]sFramework.Controller(), %[1]sConfig.CRD, %[1]sConfig.Controller),\n", name)
+	}
+	return fmt.Sprintf(`// Written by make generate.
+
+package jobs
+
+import (
+%s)
+
+// Kinds are all job kinds.
+var Kinds = []*Kind{
+%s}
+`, imports.String(), kinds.String())
 }
