@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestMain runs 20 instead of 100 random walks of each kind, unless the whole suite runs or -rapid.checks is given. The
+// TestMain runs 10 instead of 100 random walks of each kind, unless the whole suite runs or -rapid.checks is given. The
 // seeds differ in each run.
 func TestMain(m *testing.M) {
 	isSet := map[string]bool{}
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { isSet[f.Name] = true })
 	if !*fullConformance && !isSet["rapid.checks"] {
-		if err := flag.Set("rapid.checks", "20"); err != nil {
+		if err := flag.Set("rapid.checks", "10"); err != nil {
 			panic(err)
 		}
 	}

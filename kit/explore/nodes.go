@@ -23,7 +23,7 @@ func nodeExplorations() []exploration {
 	onlyNode := exploration{hasOneNode: true, nodeFaults: losesDevice, budget: few, briefly: 1, inTurn: true}
 	explorations := []exploration{
 		{
-			name: "a job of one replica restarts when a device is unhealthy", added: true,
+			name:     "a job of one replica restarts when a device is unhealthy",
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: []edit{pauses},
 			nodeFaults: []string{"loses its device", "gets its device back", "forgets its device", "has a tainted device"},
@@ -81,7 +81,7 @@ func nodeExplorations() []exploration {
 	}
 	for _, waits := range []exploration{
 		{
-			name: "a job of one replica avoids its only node until it has waited for a while", added: true,
+			name:  "a job of one replica avoids its only node until it has waited for a while",
 			shape: model.One(model.OnFailure, model.Limit(1)), edits: []edit{pauses, resumes}, budget: every,
 		},
 		{

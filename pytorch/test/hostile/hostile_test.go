@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	jobs = flag.Int("jobs", 1000, "number of jobs to send")
+	jobs = flag.Int("jobs", 300, "number of jobs to send")
 	seed = flag.Uint64("seed", rand.Uint64(), "seed of the random choice of jobs")
 )
 
