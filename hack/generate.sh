@@ -29,6 +29,17 @@ for controller in "$@"; do
 			"$bin/kustomize" build "$controller/config/rights"
 		} >"$controller/config/rights.yaml"
 	fi
+	# The patches of a component name the controller, so that components of several controllers can be combined.
+	for component in networkpolicies securemetrics; do
+		if [ "$controller/$component" = scheduler/networkpolicies ]; then continue; fi
+		mkdir -p "$controller/config/$component"
+		for file in "deploy/base/$component"/*.yaml; do
+			{
+				echo "# Written by make generate from $file."
+				sed "s/NAME/$controller/g" "$file"
+			} >"$controller/config/$component/${file##*/}"
+		done
+	done
 	# The module is also tested without its siblings and the examples.
 	if [ "$module" = common ]; then
 		mkdir -p "kit/controlplane/crds/$controller"
