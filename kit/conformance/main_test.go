@@ -7,12 +7,12 @@ import (
 )
 
 // TestMain runs 10 instead of 100 random walks of each kind, unless the whole suite runs or -rapid.checks is given. The
-// seeds differ in each run.
+// seeds differ in each run. With -short, rapid itself runs a fifth of the walks.
 func TestMain(m *testing.M) {
 	isSet := map[string]bool{}
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { isSet[f.Name] = true })
-	if !*fullConformance && !isSet["rapid.checks"] {
+	if !*fullConformance && !testing.Short() && !isSet["rapid.checks"] {
 		if err := flag.Set("rapid.checks", "10"); err != nil {
 			panic(err)
 		}
