@@ -73,6 +73,7 @@ tidy: ## Tidy the go.mod of every module
 	cd hack/tools && GOWORK=off go mod tidy
 	cd hack/cosign && GOWORK=off go mod tidy
 	cd hack/krew && GOWORK=off go mod tidy
+	cd hack/licenses && GOWORK=off go mod tidy
 	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
@@ -120,9 +121,10 @@ test: $(BIN)/localcluster ## Run the unit and integration tests of every module
 	cd hack/tools && GOWORK=off go test $$(GOWORK=off go list ./... | grep -v $(RELEASE:%=-e '/tools/%$$'))
 
 .PHONY: test-release
-test-release: $(BIN)/localcluster $(BIN)/cosign $(BIN)/krew $(BIN)/validate-krew-manifest charts ## Test what only releases need: charts, archives, signatures
+test-release: $(BIN)/localcluster $(BIN)/cosign $(BIN)/krew $(BIN)/validate-krew-manifest charts ## Test what only releases need: charts, archives, licenses, signatures
 	KUBEBUILDER_ASSETS="$$($(BIN)/localcluster assets)" go test -count=1 ./test/release
 	cd hack/tools && GOWORK=off go test $(RELEASE:%=./%)
+	cd hack/licenses && GOWORK=off go test .
 
 .PHONY: integration
 integration: $(BIN)/localcluster ## Run the integration tests on the oldest Kubernetes [CONTROLLERS=pytorch KUBERNETES=kubernetes-1.34]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the program of a module into a folder: the static binary, and sbom.cdx.json, which lists its Go modules. `make images`,
-# the Dockerfile and hack/client.sh all call this script, so they build the same files. GOOS and GOARCH name the platform.
+# Builds the program of a module into a folder: the static binary; sbom.cdx.json, which lists its Go modules; LICENSE; and
+# THIRD_PARTY_LICENSES, with the licenses of these modules and of Go. `make images`, the Dockerfile and hack/client.sh all call
+# this script, so they build the same files. GOOS and GOARCH name the platform.
 #
 #	hack/build.sh MODULE FOLDER
 #	hack/build.sh --version MODULE
@@ -63,7 +64,12 @@ GOWORK=off go mod edit -droprequire tensorstack.dev/jobs/kit "$pins/go.mod"
 	GOWORK=off CGO_ENABLED=0 go build -modfile="$pins/go.mod" -trimpath -buildvcs=false \
 		-ldflags "-s -w -X $package.linkedVersion=$version -X $package.linkedRevision=$revision" \
 		-o "$output/$program" "./cmd/$program"
+	GOWORK=off CGO_ENABLED=0 go list -modfile="$pins/go.mod" -deps -json=Dir,ImportPath,Module "./cmd/$program" >"$pins/packages.json"
 )
-cd hack/tools
-# The tool runs on this machine, regardless of the target platform.
-GOOS='' GOARCH='' GOWORK=off go run ./sbom -binary "$output/$program" -version "$version" -output "$output/sbom.cdx.json"
+goroot=$(go env GOROOT)
+cp LICENSE "$output"
+# The tools run on this machine, regardless of the target platform.
+export GOOS='' GOARCH='' GOWORK=off
+(cd hack/tools && go run ./sbom -binary "$output/$program" -version "$version" -output "$output/sbom.cdx.json")
+cd hack/licenses
+go run . -goroot "$goroot" -output "$output/THIRD_PARTY_LICENSES" <"$pins/packages.json"

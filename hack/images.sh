@@ -14,7 +14,7 @@ kept=3 # images of each controller in the cache
 # The inputs of an image: the files of the module, of common and of the build tools, and the values that are written into it.
 inputs() {
 	echo "$2 $(hack/build.sh --revision "$1")"
-	find common "$1" hack/build.sh hack/images.sh hack/tools Dockerfile versions.yaml -type f -print0 | sort -z | xargs -0 sha256sum
+	find common "$1" hack/build.sh hack/images.sh hack/licenses hack/tools Dockerfile LICENSE versions.yaml -type f -print0 | sort -z | xargs -0 sha256sum
 }
 
 build() {

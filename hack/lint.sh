@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints the modules given, hack/tools, the workflows of GitHub Actions, and all texts against docs/style.md. golangci-lint
+# Lints the modules given, hack/tools, hack/licenses, the workflows of GitHub Actions, and all texts against docs/style.md. golangci-lint
 # caches its results by the paths of the files, so it runs on a copy of the tree at a path that all clones share. It prints
 # paths relative to the module.
 set -euo pipefail
@@ -16,8 +16,10 @@ for module in "$@"; do
 	echo "$module"
 	(cd "$copy/$module" && "$linter" run ./...) || status=1
 done
-echo hack/tools
-(cd "$copy/hack/tools" && GOWORK=off "$linter" run ./...) || status=1
+for tools in hack/tools hack/licenses; do
+	echo "$tools"
+	(cd "$copy/$tools" && GOWORK=off "$linter" run ./...) || status=1
+done
 echo .github/workflows
 # The dependencies of actionlint conflict with the dependencies of hack/tools, so it is built separately.
 go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1

@@ -58,7 +58,7 @@ func TestClientIsReproducible(t *testing.T) {
 	platform := "linux_" + runtime.GOARCH
 	for _, step := range []struct{ command, want string }{
 		{"grep -F " + platform + ".tar.gz " + name + " | sha256sum --check", platform + ".tar.gz: OK"},
-		{"tar xvzf kubectl-train_" + version + "_" + platform + ".tar.gz -C " + programs, "LICENSE"},
+		{"tar xvzf kubectl-train_" + version + "_" + platform + ".tar.gz -C " + programs, "THIRD_PARTY_LICENSES"},
 		{"kubectl train version --client", "Client Version: " + version + " (revision 1cc8f15, Go "},
 		{"kubectl __complete train vers", "version\t"},
 	} {
@@ -70,4 +70,6 @@ func TestClientIsReproducible(t *testing.T) {
 			t.Fatalf("%s: %v, want %q\n%s", step.command, err, step.want, output)
 		}
 	}
+	sbom := filepath.Join(files, "kubectl-train_"+version+"_"+platform+".cdx.json")
+	expectLicenses(t, modulesOf(t, sbom), filepath.Join(programs, "THIRD_PARTY_LICENSES"))
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,7 @@ func TestImageBuildsAreReproducible(t *testing.T) {
 	for i, folder := range []string{"here", "somewhere/else"} {
 		builder := [][]string{nil, {"GOFLAGS=-tags=else", "GOAMD64=v3", "GOARM64=v9.0", "GOEXPERIMENT=jsonv2"}}[i]
 		sources := filepath.Join(t.TempDir(), folder)
-		tree.Copy(t, root, sources, "common", "pytorch", "hack", "versions.yaml", "Dockerfile")
+		tree.Copy(t, root, sources, "common", "pytorch", "hack", "versions.yaml", "Dockerfile", "LICENSE")
 		build := exec.CommandContext(t.Context(), "hack/build.sh", "pytorch", "bin")
 		build.Dir = sources
 		build.Env = append(append(os.Environ(), "REVISION=1cc8f15"), builder...)
@@ -36,17 +37,53 @@ func TestImageBuildsAreReproducible(t *testing.T) {
 		}
 		digests[i] = string(output)
 
-		sbom, err := os.ReadFile(filepath.Join(sources, "bin/sbom.cdx.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, module := range []string{"tensorstack.dev/jobs/common@v", "sigs.k8s.io/controller-runtime@v"} {
-			if !strings.Contains(string(sbom), `"purl": "pkg:golang/`+module) {
+		modules := modulesOf(t, filepath.Join(sources, "bin/sbom.cdx.json"))
+		for _, module := range []string{"tensorstack.dev/jobs/common", "sigs.k8s.io/controller-runtime"} {
+			if modules[module] == "" {
 				t.Errorf("the SBOM does not list %s", module)
 			}
 		}
+		expectLicenses(t, modules, filepath.Join(sources, "bin/THIRD_PARTY_LICENSES"))
 	}
 	if digests[0] != digests[1] {
 		t.Errorf("the digests are %s and %s, want equal ones", digests[0], digests[1])
+	}
+}
+
+// modulesOf returns the versions of the modules in an SBOM by their paths, and the version of Go as std.
+func modulesOf(t *testing.T, sbom string) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(sbom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(content, &document); err != nil {
+		t.Fatal(err)
+	}
+	modules := map[string]string{}
+	for _, c := range document.Components {
+		modules[c.Name] = c.Version
+	}
+	return modules
+}
+
+// expectLicenses checks that a file has a license of Go and of each module that is not of this repository.
+func expectLicenses(t *testing.T, modules map[string]string, file string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, version := range modules {
+		heading := "\n" + module + " " + version + " "
+		if module == "std" {
+			heading = "\nGo LICENSE\n"
+		}
+		if !strings.HasPrefix(module, "tensorstack.dev/jobs/") && !strings.Contains(string(content), heading) {
+			t.Errorf("%s has no license of %s %s", file, module, version)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // Client packs kubectl train for the machines of its users. For each platform, it writes an archive and the SBOM of
-// the program. The archive contains the program, the license, and the script that kubectl calls for completion.
-// Client also writes the checksums of these files, and the manifest for krew. The same input gives the same bytes. In
-// the flag -folders, each DIR is a folder with the files that hack/build.sh writes for a platform.
+// the program. The archive contains the program, its licenses, and the script that kubectl calls for completion. Client
+// also writes the checksums of these files, and the manifest for krew. The same input gives the same bytes. In the flag
+// -folders, each DIR is a folder with the files that hack/build.sh writes for a platform.
 //
 //	client -root FOLDER -module cli -version v0.1.0 -folders linux/amd64=DIR,darwin/arm64=DIR -output DIR
 package main
@@ -27,6 +27,7 @@ const (
 	program    = "kubectl-" + plugin
 	completion = "kubectl_complete-" + plugin
 	license    = "LICENSE"
+	thirdParty = "THIRD_PARTY_LICENSES"
 	repository = "https://tensorstack.dev/jobs"
 )
 
@@ -69,7 +70,8 @@ func pack(o options) error {
 		}
 		base := strings.Join([]string{program, o.version, system, architecture}, "_")
 		content, err := archive(
-			file{license, filepath.Join(o.root, license), 0o644},
+			file{license, filepath.Join(folder, license), 0o644},
+			file{thirdParty, filepath.Join(folder, thirdParty), 0o644},
 			file{program, filepath.Join(folder, program), 0o755},
 			file{completion, filepath.Join(o.root, o.module, completion), 0o755},
 		)
@@ -91,7 +93,7 @@ func pack(o options) error {
 			Selector: selector{map[string]string{"os": system, "arch": architecture}},
 			URI:      fmt.Sprintf("%s/releases/%s/%s/%s.tar.gz", repository, o.module, o.version, base),
 			SHA256:   sum, Bin: program,
-			Files: []operation{{license, "."}, {program, "."}, {completion, "."}},
+			Files: []operation{{license, "."}, {thirdParty, "."}, {program, "."}, {completion, "."}},
 		})
 	}
 	var manifest bytes.Buffer

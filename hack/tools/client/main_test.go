@@ -17,11 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newRoot returns a repository with the license and the script for completion.
+// newRoot returns a repository with the script for completion.
 func newRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	write(t, root, "LICENSE", "Apache-2.0\n")
 	write(t, root, "cli/kubectl_complete-train", "#!/bin/sh\n")
 	return root
 }
@@ -45,6 +44,8 @@ func packedIn(t *testing.T, root string) string {
 	for _, name := range []string{"linux/amd64", "darwin/arm64"} {
 		folder := t.TempDir()
 		write(t, folder, "kubectl-train", "#!/bin/sh\necho kubectl train for "+name+"\n")
+		write(t, folder, "LICENSE", "Apache-2.0\n")
+		write(t, folder, "THIRD_PARTY_LICENSES", "MIT\n")
 		write(t, folder, "sbom.cdx.json", `{"platform": "`+name+"\"}\n")
 		o.folders = append(o.folders, name+"="+folder)
 	}
@@ -98,6 +99,7 @@ func TestArchiveContainsTheProgramAndNothingOfThisMachine(t *testing.T) {
 	}
 	want := map[string]string{
 		"LICENSE":                "644 0:0  1980-01-01 00:00:00\nApache-2.0\n",
+		"THIRD_PARTY_LICENSES":   "644 0:0  1980-01-01 00:00:00\nMIT\n",
 		"kubectl-train":          "755 0:0  1980-01-01 00:00:00\n#!/bin/sh\necho kubectl train for darwin/arm64\n",
 		"kubectl_complete-train": "755 0:0  1980-01-01 00:00:00\n#!/bin/sh\n",
 	}
@@ -195,7 +197,7 @@ func TestPackRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ folder, want string }{
 		"a folder without a platform":  {"bin/build", `"bin/build" is not in the form PLATFORM=FOLDER`},
 		"a platform without a folder":  {"linux/amd64=", `"linux/amd64=" is not in the form`},
-		"a folder without the program": {"linux/amd64=bin/build", "bin/build/kubectl-train: no such file"},
+		"a folder without the program": {"linux/amd64=bin/build", "bin/build/LICENSE: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

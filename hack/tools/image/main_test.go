@@ -25,7 +25,9 @@ const (
 func folder(t *testing.T, content string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"pytorch-controller": content, "sbom.cdx.json": "{}"} {
+	for name, content := range map[string]string{
+		"pytorch-controller": content, "sbom.cdx.json": "{}", "LICENSE": "Apache-2.0", "THIRD_PARTY_LICENSES": "MIT",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -139,6 +141,8 @@ func TestImageContainsTheBinaryAndItsSBOM(t *testing.T) {
 	}
 	// The binary is executable, whatever its mode in the folder, and only root can change the files.
 	want := []file{
+		{Name: "LICENSE", Content: "Apache-2.0", Mode: 0o644, ModTime: time.Unix(0, 0).UTC()},
+		{Name: "THIRD_PARTY_LICENSES", Content: "MIT", Mode: 0o644, ModTime: time.Unix(0, 0).UTC()},
 		{Name: "pytorch-controller", Content: content, Mode: 0o755, ModTime: time.Unix(0, 0).UTC()},
 		{Name: "sbom.cdx.json", Content: "{}", Mode: 0o644, ModTime: time.Unix(0, 0).UTC()},
 	}
