@@ -13,9 +13,9 @@ type AvoidedNode struct {
 	// When the job began to avoid the node.
 	Since metav1.Time `json:"since"`
 
-	// When the job stops avoiding the node: an hour after the time in since, unless an administrator has set another
-	// duration. While a replica cannot be scheduled, the node that the job has avoided for the longest time is avoided
-	// for at most 5 more minutes, so that the job does not wait for a node that it avoids. Once all replicas have nodes,
-	// this field is an hour after since again.
+	// When the job stops avoiding the node: an hour after since, unless an administrator has set another duration. When
+	// the scheduler finds no node for a replica, the controller changes the time of the node that the job has avoided
+	// the longest to at most 5 minutes from then, so that the replica can run on that node. Once all replicas have
+	// nodes, the controller restores the original time.
 	Until metav1.Time `json:"until"`
 }

@@ -10,13 +10,13 @@ const (
 	// minReplicas running replicas, including the leader. If the condition is False, the reason and the message explain
 	// what the job waits for.
 	ConditionRunning = "Running"
-	// ConditionStalled is True from the time when the training has reported no progress for too long until it reports
-	// another step. See runPolicy.progressDeadlineSeconds and runPolicy.startupDeadlineSeconds. It is Unknown while the
-	// controller cannot read the progress. Its normal state is absent or False.
+	// ConditionStalled is True from the time when the training exceeds runPolicy.progressDeadlineSeconds or
+	// runPolicy.startupDeadlineSeconds until it is within its deadlines again or no longer runs. A condition that is not
+	// True is Unknown while the controller cannot read the progress. The normal state is absent or False.
 	ConditionStalled = "Stalled"
 	// ConditionReplicaFailure is True from the failure of a replica until the replica runs again. After a restart of all
-	// replicas of an elastic job, it is enough that minReplicas of them run, including the leader. Its normal state is
-	// absent or False.
+	// replicas of an elastic job, the condition becomes False as soon as minReplicas of them run, including the leader.
+	// Its normal state is absent or False.
 	ConditionReplicaFailure = "ReplicaFailure"
 	// ConditionSuccessCriteriaMet is True once the leader has succeeded, as in a batch/v1 Job. It is final. The job
 	// becomes Completed after the remaining pods have had some time to end and have been cleaned up.
@@ -25,12 +25,12 @@ const (
 	// replica that failed and its exit code, if a replica is the cause. The condition is final, and its normal state is
 	// absent. The job becomes Failed after its pods have been cleaned up.
 	ConditionFailureTarget = "FailureTarget"
-	// ConditionCompleted is True when the leader has succeeded and no pod of the job runs. With cleanUpPolicy None, pods
-	// can still run. The condition is final.
+	// ConditionCompleted is True when the leader has succeeded and no pod of the job runs. With cleanUpPolicy None, the
+	// condition does not wait for the pods. It is final.
 	ConditionCompleted = "Completed"
-	// ConditionFailed is True when the job has failed and no pod of the job runs. With cleanUpPolicy None, pods can still
-	// run. The message contains the replica that failed and its exit code, if a replica is the cause. The condition
-	// is final, and its normal state is absent.
+	// ConditionFailed is True when the job has failed and no pod of the job runs. With cleanUpPolicy None, the condition
+	// does not wait for the pods. The message contains the replica that failed and its exit code, if a replica is the
+	// cause. The condition is final, and its normal state is absent.
 	ConditionFailed = "Failed"
 	// ConditionPaused is True when the job is paused and all its pods are gone. Its normal state is absent or False.
 	ConditionPaused = "Paused"
@@ -58,8 +58,9 @@ const (
 	ReasonAdmissionChangedPod = "AdmissionChangedPod"
 )
 
-// Reasons of ConditionRunning. While ConditionInitialized is False, the reason of ConditionInitialized can occur,
-// too. If the job has a PodGroup, the reasons of the PodGroup's conditions can also occur.
+// Reasons of ConditionRunning. While ConditionInitialized is False, ConditionRunning can have the reason of
+// ConditionInitialized. If the job has a PodGroup, ConditionRunning can have the reasons of the PodGroup's
+// conditions.
 const (
 	// ReasonReplicasRunning: every replica runs, or has ended and is not restarted.
 	ReasonReplicasRunning = "ReplicasRunning"
@@ -89,9 +90,9 @@ const (
 
 // Reasons of ConditionStalled. ReasonNoProgress is also a reason of ConditionReplicaFailure and of status.failures[].
 const (
-	// ReasonNoProgress: the training reported no other step for longer than runPolicy.progressDeadlineSeconds, or reported
-	// nothing for runPolicy.startupDeadlineSeconds after the job began to run, or after its processes started again in
-	// their pods.
+	// ReasonNoProgress: the training exceeded a deadline. Either it reported no other step for longer than
+	// runPolicy.progressDeadlineSeconds, or it reported nothing for runPolicy.startupDeadlineSeconds after the job began
+	// to run or its processes started again in their pods.
 	ReasonNoProgress = "NoProgress"
 	// ReasonProgressUnknown: the condition is Unknown, because the controller cannot read the progress. The message
 	// contains the error. For example, a NetworkPolicy or a service mesh can prevent the controller from reaching the
@@ -138,11 +139,12 @@ const (
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonPreempted: the pod was preempted by a pod of higher priority.
 	ReasonPreempted = "Preempted"
-	// ReasonEvicted: the pod was evicted through the eviction API, by a taint of a node that responds, or by the kubelet
-	// because resources of the node ran low or the pod exceeded its limit of ephemeral storage.
+	// ReasonEvicted: the pod was evicted through the eviction API, by a taint of its node, or by the kubelet because
+	// resources of the node ran low or the pod exceeded its limit of ephemeral storage. If a taint evicts the pod from a
+	// node that does not respond, the reason is NodeLost instead.
 	ReasonEvicted = "Evicted"
-	// ReasonNodeLost: the node of the pod does not respond or no longer exists, or it has lost the container of the pod,
-	// as after a restart of the node without a shutdown.
+	// ReasonNodeLost: the node of the pod does not respond or no longer exists, or the container of the pod is gone from
+	// the node, for example because the node restarted without a shutdown.
 	ReasonNodeLost = "NodeLost"
 	// ReasonNodeShutdown: the kubelet terminated the pod because the node was shut down or needed the pod's resources.
 	ReasonNodeShutdown = "NodeShutdown"
@@ -163,14 +165,13 @@ const (
 	ReasonRecovered = "Recovered"
 )
 
-// Reasons of status.tensorboard. ReasonNameConflict, ReasonCreateFailed, ReasonCreating, ReasonDeleted and the
-// reasons of the condition Ready of the TensorBoard can occur, too. ConditionInitialized can have one of the reasons
-// below, except ReasonDeleteFailed, if the problem concerns the PodGroup, the Workload or the NetworkPolicy of the
-// job.
+// Reasons of status.tensorboard. It can also have ReasonNameConflict, ReasonCreateFailed, ReasonCreating,
+// ReasonDeleted and the reasons of the TensorBoard's condition Ready. If the job has a problem with its PodGroup,
+// Workload or NetworkPolicy, ConditionInitialized can have one of the reasons below, except ReasonDeleteFailed.
 const (
 	// ReasonNotInstalled: the CustomResourceDefinition of the object is not installed.
 	ReasonNotInstalled = "NotInstalled"
-	// ReasonReadFailed: the controller cannot read objects of the kind.
+	// ReasonReadFailed: the controller cannot read the object.
 	ReasonReadFailed = "ReadFailed"
 	// ReasonUpdateFailed: the API server rejected an update of the object.
 	ReasonUpdateFailed = "UpdateFailed"

@@ -1,8 +1,8 @@
 package v1beta1
 
-// Reasons of the events of a job. In addition, one event is emitted when a problem with the objects, the queue or the
-// TensorBoard of the job begins. This event has the reason of the problem, as in ConditionInitialized,
-// ConditionRunning or status.tensorboard.
+// Reasons of the events of a job. The controller also emits an event when a problem with the objects, the queue or
+// the TensorBoard of the job begins. That event has the reason of ConditionInitialized, ConditionRunning or
+// status.tensorboard.
 const (
 	// EventCreated: replicas were created.
 	EventCreated = "Created"

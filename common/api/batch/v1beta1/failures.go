@@ -22,8 +22,8 @@ type ReplicaFailure struct {
 
 	// Rank of the process that failed first. Ranks number all processes of the training, beginning with 0. The rank is
 	// read from the output of torchrun, DeepSpeed or torch, so a program can falsify it. If the output contains no rank
-	// and each replica is one process (PyTorch without torchrunConfig), it is the rank of the replica. Unset if the rank
-	// is not known.
+	// and each replica is one process (PyTorch without torchrunConfig), this is the rank of the replica. Unset if the
+	// rank is not known.
 	//
 	// +optional
 	Rank *int32 `json:"rank,omitempty"`
@@ -45,8 +45,8 @@ type ReplicaFailure struct {
 	// DeviceTainted, Disrupted, Deleted, NoProgress, or another reason that the kubelet gives.
 	Reason string `json:"reason"`
 
-	// The devices of the replica that the kubelet reported as unhealthy, sorted by resource and id. At most 16. Kubernetes
-	// reports them from version 1.36 on, or with its feature gate ResourceHealthStatus.
+	// The devices of the replica that the kubelet reported as unhealthy, sorted by resource and id. At most 16. The
+	// kubelet reports unhealthy devices from Kubernetes 1.36 on, or with the feature gate ResourceHealthStatus.
 	//
 	// +optional
 	// +listType=atomic
@@ -60,10 +60,10 @@ type ReplicaFailure struct {
 	// restart follows it.
 	Counted bool `json:"counted"`
 
-	// The message of the kubelet or the name of the init container that failed, if any, followed by the last output of
-	// the replica. If a launcher reports which process failed first, the output is limited to that report and to the
-	// output of that process. The message has no escape sequences or control characters. For a line that rewrites
-	// itself, such as a progress bar, it has only the last state. At most 5 KiB.
+	// The last output of the replica. Before it comes the message of the kubelet, or the name of the init container that
+	// failed, if there is one. If a launcher reports which process failed first, the output is limited to that report
+	// and to the output of that process. The message has no escape sequences or control characters. For a line that
+	// rewrites itself, such as a progress bar, it has only the last state. At most 5 KiB.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`

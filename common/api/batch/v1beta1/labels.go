@@ -15,7 +15,7 @@ const (
 	// of this replica was replaced after that, a dot and the number of these replacements follow.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 	// LabelAdmittedBy holds the UID of the Workload by which Kueue has admitted the pod. Pods of jobs that are not in a
-	// queue of Kueue do not have it.
+	// queue of Kueue do not have the label.
 	LabelAdmittedBy = "batch.tensorstack.dev/admitted-by"
 )
 

@@ -11,16 +11,16 @@ const (
 	DefaultScopeJob = PolicyDefault(RestartScopeJob)
 	// DefaultScopeReplica restarts only the replica that failed, as RestartScopeReplica does.
 	DefaultScopeReplica = PolicyDefault(RestartScopeReplica)
-	// DefaultScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun, and only the
-	// replica that failed after any other failure. A spec cannot request it, since it is only a default.
+	// DefaultScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun. After any other
+	// failure, it restarts only the replica that failed. It is only a default, so a spec cannot have this value.
 	DefaultScopeRendezvous PolicyDefault = "Rendezvous"
 )
 
 // PolicyDefaults are the defaults of those fields of spec.runPolicy that have no default in the schema.
 type PolicyDefaults struct {
-	// The default of restartScope: Job, Replica or Rendezvous. With Rendezvous, all replicas are restarted after a failure
-	// that ends the rendezvous of torchrun, and only the replica that failed after any other failure. Empty: the
-	// controller chooses, as the description of restartScope specifies.
+	// The default of restartScope: Job, Replica or Rendezvous. Rendezvous means Job for a failure that ends the
+	// rendezvous of torchrun, and Replica for any other failure. Empty: the controller chooses, as the description of
+	// restartScope specifies.
 	//
 	// +optional
 	RestartScope PolicyDefault `json:"restartScope,omitempty"`

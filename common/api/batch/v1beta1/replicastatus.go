@@ -65,9 +65,9 @@ type ReplicaStatus struct {
 	// +optional
 	Node string `json:"node,omitempty"`
 
-	// The number of times that this replica was restarted alone since all replicas were last replaced together,
-	// including restarts that did not count towards runPolicy.backoffLimit. All replicas are replaced together after a
-	// restart, a pause or an eviction of the whole job, which status.attempt, status.pauses and status.evictions count.
+	// The number of restarts of this replica alone since all replicas were last replaced together, including restarts
+	// that did not count towards runPolicy.backoffLimit. A restart, a pause or an eviction of the whole job replaces all
+	// replicas together. The job counts these in status.attempt, status.pauses and status.evictions.
 	//
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`

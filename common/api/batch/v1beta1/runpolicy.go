@@ -12,8 +12,9 @@ const (
 	RestartPolicyAlways RestartPolicy = "Always"
 	// RestartPolicyOnFailure restarts a replica that failed.
 	RestartPolicyOnFailure RestartPolicy = "OnFailure"
-	// RestartPolicyNever never restarts a replica that ended, not even after a disruption, such as an eviction by kubectl
-	// drain. A replica is only replaced if somebody deletes its pod, which is a request for another pod.
+	// RestartPolicyNever never restarts a replica that ended, not even after a disruption, such as an eviction by
+	// kubectl drain. However, if somebody deletes the pod of a replica, the controller creates another pod, because the
+	// deletion is a request for one.
 	RestartPolicyNever RestartPolicy = "Never"
 	// RestartPolicyExitCode restarts a replica after exit code 130, 137, 138 or 143, after a disruption, and after a
 	// failure without an exit code. If torchrun or DeepSpeed reports which process failed first, it is enough that this
@@ -102,11 +103,11 @@ type RunPolicy struct {
 	// +kubebuilder:default=Unfinished
 	CleanUpPolicy CleanUpPolicy `json:"cleanUpPolicy,omitempty"`
 
-	// How long other replicas can take to end by themselves after the leader has succeeded, in seconds. Then the
-	// cleanUpPolicy applies. From 0 to 86400 (a day). If unset, it is the value of the controller's flag --peer-grace,
-	// which defaults to 30 s. For evaluators of a TensorFlowTrainingJob, it is then at least 600, because they evaluate
-	// the last checkpoint in this time. It has no effect on replicas that only serve others, such as parameter servers:
-	// they end after all other replicas.
+	// How long the other replicas can take to end by themselves after the leader has succeeded, in seconds. After this
+	// time, cleanUpPolicy applies. From 0 to 86400 (a day). Defaults to the value of the controller's flag --peer-grace,
+	// which defaults to 30 s. For evaluators of a TensorFlowTrainingJob, the default is at least 600, because they
+	// evaluate the last checkpoint in this time. The field has no effect on replicas that only serve others, such as
+	// parameter servers: they end after all other replicas.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -120,13 +121,13 @@ type RunPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// Time in seconds after which a running job is stalled if its training reports no other step. If the reports contain
-	// no steps, the job is stalled if its training reports no other percentage. The time begins when the job runs, and
-	// again with each new step or percentage. The training can announce a longer time without reports. A job that has
-	// reported 100 percent is not stalled. At least 60 and at most 2147483647. It must be longer than an evaluation and
-	// a checkpoint take together, because most programs report nothing in that time. While the processes of the training
-	// start again in their pods, startupDeadlineSeconds applies instead. If unset, the job is never stalled after its
-	// first report, except while its processes start again. Requires progress.enabled. It has no effect in debug mode.
+	// Time in seconds after which a running job is stalled if its training reports no other step, or no other percentage
+	// if its reports contain no steps. The time begins when the job runs, and again with each new step or percentage.
+	// The training can announce that it will report nothing for a longer time. A job that has reported 100 percent is
+	// not stalled. At least 60 and at most 2147483647. It must be longer than an evaluation and a checkpoint take
+	// together, because most programs report nothing in that time. While the processes of the training start again in
+	// their pods, startupDeadlineSeconds applies instead. If unset, the job is never stalled after its first report,
+	// except while its processes start again. Requires progress.enabled. It has no effect in debug mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=60

@@ -22,11 +22,11 @@ const (
 	JobPhasePaused JobPhase = "Paused"
 	// JobPhaseResuming: the job was resumed after a pause, but does not run yet.
 	JobPhaseResuming JobPhase = "Resuming"
-	// JobPhaseSucceeded: the leader succeeded, and no pod of the job runs. With cleanUpPolicy None, pods can still run.
-	// The phase is final.
+	// JobPhaseSucceeded: the leader succeeded, and no pod of the job runs. With cleanUpPolicy None, the phase does not
+	// wait for the pods. It is final.
 	JobPhaseSucceeded JobPhase = "Succeeded"
-	// JobPhaseFailed: the job failed, and no pod of the job runs. With cleanUpPolicy None, pods can still run. The phase
-	// is final.
+	// JobPhaseFailed: the job failed, and no pod of the job runs. With cleanUpPolicy None, the phase does not wait for
+	// the pods. It is final.
 	JobPhaseFailed JobPhase = "Failed"
 	// JobPhaseUnknown: the state of the leader cannot be obtained. No job has this phase, because Kubernetes no longer
 	// sets the phase Unknown of a pod. A job whose node does not respond stays Running.
@@ -70,8 +70,8 @@ type JobStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// A simple, high-level summary of where the job is in its lifecycle. It is not a comprehensive state machine.
-	// Succeeded and Failed are final. After it is decided how the job ends, the phase does not change until no pod of the
-	// job runs. During that time, reason shows how the job ends.
+	// Succeeded and Failed are final. After it is decided how the job ends, the phase does not change until no pod of
+	// the job runs. During that time, the field reason shows how the job ends.
 	//
 	// +optional
 	Phase JobPhase `json:"phase,omitempty"`
@@ -87,11 +87,11 @@ type JobStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// The defaults of fields of spec.runPolicy that hold for this job. A field that is set in the spec takes precedence.
-	// They are recorded when the job starts, so that another version of the controller with other defaults does not
-	// change a job that has started. A pause removes them, and they are recorded again when the job is resumed. If an
-	// earlier version of the controller has started the job, they are recorded with the next change of the status.
-	// Unset: the defaults of the controller hold.
+	// The defaults of spec.runPolicy that apply to this job. A field that is set in the spec takes precedence. The
+	// controller records the defaults when the job starts, so that another version of the controller with other defaults
+	// does not change a job that has started. A pause removes the defaults, and they are recorded again when the job is
+	// resumed. If an earlier version of the controller has started the job, they are recorded with the next change of
+	// the status. Unset: the defaults of the controller apply.
 	//
 	// +optional
 	Defaults *PolicyDefaults `json:"defaults,omitempty"`
@@ -153,8 +153,8 @@ type JobStatus struct {
 	// +optional
 	Progress *ProgressStatus `json:"progress,omitempty"`
 
-	// Describes the data that is omitted from tasks and messages because the status would be too large for the API server,
-	// and where to find that data. Empty if nothing is omitted.
+	// Which data is omitted from tasks and messages, and where to find that data. Data is omitted if the status would
+	// otherwise be too large for the API server. Empty if nothing is omitted.
 	//
 	// +optional
 	Omitted string `json:"omitted,omitempty"`

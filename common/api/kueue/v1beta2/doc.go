@@ -41,7 +41,7 @@ const (
 	// PrefixParameter is the prefix of annotations of a job and of its Workload. Kueue passes these annotations to a
 	// ProvisioningRequest as parameters.
 	PrefixParameter = "provreq.kueue.x-k8s.io/"
-	// LabelJobUID labels a Workload with the UID of its job. Kueue finishes a Workload whose job is gone.
+	// LabelJobUID labels a Workload with the UID of its job. Kueue shows this UID in its messages about preemption.
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// LabelPodSet labels a pod with the name of its PodSet.
 	LabelPodSet = "kueue.x-k8s.io/podset"
@@ -72,14 +72,14 @@ const (
 	ReasonPreempted = "Preempted"
 	// ReasonNodeFailures is the reason of Evicted if nodes of the topology have failed.
 	ReasonNodeFailures = "NodeFailures"
-	// ReasonQuotaGivenBack is the reason of Evicted if the job controller evicts the Workload, because the job needs
-	// replicas again whose quota it has given back. Kueue itself has no such reason.
+	// ReasonQuotaGivenBack is the reason of Evicted after an eviction by the job controller: the job has given back the
+	// quota of some replicas, but needs these replicas again. Kueue itself has no such reason.
 	ReasonQuotaGivenBack = "QuotaGivenBack"
 	// CheckPending is the state of an admission check that the Workload waits for.
 	CheckPending = "Pending"
 	// ReasonPending is the reason of QuotaReserved of a Workload that waits in the queue.
 	ReasonPending = "Pending"
-	// ReasonNoReservation is the reason of Admitted of a Workload whose quota was returned.
+	// ReasonNoReservation is the reason of Admitted of an evicted Workload that has given back its quota.
 	ReasonNoReservation = "NoReservation"
 	// ReasonWaitForStart, ReasonWaitForRecovery, ReasonStarted and ReasonRecovered are the reasons of PodsReady.
 	ReasonWaitForStart    = "WaitForStart"

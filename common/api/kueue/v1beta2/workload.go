@@ -35,8 +35,8 @@ type WorkloadSpec struct {
 	MaximumExecutionTimeSeconds *int32            `json:"maximumExecutionTimeSeconds,omitempty"`
 }
 
-// PodSet is a number of equal pods. With MinCount, Kueue can admit fewer pods than Count. It supports MinCount for at
-// most one PodSet of a Workload.
+// PodSet is a number of equal pods. With MinCount, Kueue can admit fewer pods than Count. Kueue supports MinCount for
+// at most one PodSet of a Workload.
 type PodSet struct {
 	Name            string                 `json:"name,omitempty"`
 	Template        corev1.PodTemplateSpec `json:"template"`

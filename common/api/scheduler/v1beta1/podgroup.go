@@ -81,8 +81,8 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Priority *int32 `json:"priority,omitempty"`
 
-	// Name of the topology within which the pods should be placed close to each other. No engine supports it yet, so the
-	// condition TopologyHonoured is False while it is set. At most 253 characters.
+	// Name of the topology within which the pods should be placed close to each other. No engine supports topologies
+	// yet, so the condition TopologyHonoured is False while this field is set. At most 253 characters.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -121,16 +121,16 @@ type PodGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// When as many pods as the group needs were on nodes for the first time. The maxDuration of the Queue is relative to
-	// this time, even after the pods are restarted. Unset before that time. It is not set while the Queue has no
-	// maxDuration.
+	// this time, even after the pods are restarted. The time is recorded only while the Queue has a maxDuration. Unset
+	// until it is recorded.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`
 
 	// Whether new pods of the group must have the scheduling gate scheduler.tensorstack.dev/queue. The gate is removed
-	// when the quota of the queue has room for the pods that the group needs. At the same time, the pods are restricted to
-	// the nodes of the queue. Pods that the group does not need can have the gate in any case. They are released after the
-	// needed pods are on nodes.
+	// when the quota of the queue has room for the pods that the group needs. At the same time, the pods are restricted
+	// to the nodes of the queue. Pods that the group does not need can have the gate even if this field is false. Their
+	// gates are removed after the needed pods are on nodes.
 	//
 	// +optional
 	Gated bool `json:"gated,omitempty"`
@@ -141,8 +141,8 @@ type PodGroupStatus struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Sum of the resource requests of the group's pods that are on nodes and have not ended. At most 64 resources. The
-	// resources in the quota of the queue come first.
+	// Sum of the resource requests of the group's pods that are on nodes and have not ended. At most 64 resources: if
+	// there are more, those in the quota of the queue take precedence.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
@@ -194,11 +194,11 @@ const (
 	// Queue. The job then fails, and pods that still run 30 seconds later are deleted. Otherwise the condition is
 	// absent. It is always absent from groups that no job controls.
 	ConditionMaxDurationExceeded = "MaxDurationExceeded"
-	// ConditionTopologyHonoured is False while topologyPolicy is set, because no engine supports it yet. It is absent
-	// otherwise.
+	// ConditionTopologyHonoured is False while topologyPolicy is set, because no engine supports topologies yet.
+	// Otherwise the condition is absent.
 	ConditionTopologyHonoured = "TopologyHonoured"
-	// ConditionRolesHonoured is False while the engine might place minMember pods without enough pods of every role. It is
-	// absent otherwise.
+	// ConditionRolesHonoured is False while the engine might place minMember pods without enough pods of every role.
+	// Otherwise the condition is absent.
 	ConditionRolesHonoured = "RolesHonoured"
 )
 

@@ -72,9 +72,9 @@ type QueueSpec struct {
 	Closed bool `json:"closed,omitempty"`
 
 	// How long a job of this queue can be on nodes, relative to the time when its PodGroup was scheduled for the first
-	// time. After that, the job fails with the reason MaxDurationExceeded. If no job controls a PodGroup, each of its pods
-	// is deleted when it has existed for this long. The format is a sequence of numbers with the units y (365 days), w, d,
-	// h, m, s and ms, each at most once and in this order, such as 15d or 1h20m15s. If unset, there is no limit.
+	// time. After that, the job fails with the reason MaxDurationExceeded. A pod of a PodGroup that no job controls is
+	// deleted when the pod has existed for this long. The format is a sequence of numbers with the units y (365 days),
+	// w, d, h, m, s and ms, each at most once and in this order, such as 15d or 1h20m15s. If unset, there is no limit.
 	//
 	// +optional
 	MaxDuration *Duration `json:"maxDuration,omitempty"`
@@ -129,8 +129,8 @@ type QueueStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Sum of the resource requests of the queue's pods that are on nodes and have not ended. At most 64 resources. The
-	// resources in the quota come first.
+	// Sum of the resource requests of the queue's pods that are on nodes and have not ended. At most 64 resources: if
+	// there are more, those in the quota take precedence.
 	//
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
