@@ -9,9 +9,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// List returns the items of a JSON array, or nil for null. It returns an error if the array has more items than the
-// argument most allows, because a short text can contain very many empty items, which need much memory. The argument
-// called is the name of the items in error messages, for example "sources".
+// List returns the items of a JSON array, or nil for null. If the array has more than most items, List returns an
+// error, because even a short text can contain very many empty items, which need much memory. The parameter called is
+// the name of the items in error messages, for example "sources".
 func List[T any](text []byte, most int, called string) ([]T, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if start, err := decoder.Token(); err != nil || start == nil { // null has no items

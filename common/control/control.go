@@ -29,7 +29,7 @@ func Options(workers int) controller.Options {
 		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 		NewQueue: func(name string, l limiter) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return fair.NewQueue(name, l, max(1, workers)) // the controller treats fewer than one worker as one
+			return fair.NewQueue(name, l, max(1, workers)) // controller-runtime treats fewer than one worker as one
 		},
 	}
 }

@@ -22,10 +22,10 @@ type Cycle[S, D any] struct {
 	Clock clock.PassiveClock
 	// Observe reads the state of the object and of the objects that belong to it.
 	Observe func(context.Context) (S, error)
-	// Decide is a pure function.
+	// Decide returns the decision for an observed state. It is a pure function.
 	Decide func(seen S) D
-	// First are steps that make a decision complete, such as live reads. Run calls each step once, in this order. A step
-	// does nothing if the decision does not need it.
+	// First are the steps that read the facts that a decision still needs, for example from the API server itself. Run
+	// calls each step once, in this order. A step does nothing if the decision does not need it.
 	First []Step[S, D]
 	// Act carries out the decision: it writes the status, emits the events of that write, and changes other objects. It
 	// returns when to requeue the object.
@@ -59,8 +59,9 @@ func (c *Cycle[S, D]) Run(ctx context.Context) (reconcile.Result, error) {
 	return requeue.result(c.Clock.Now()), nil
 }
 
-// ConflictDelay is how long a controller waits for its cache after a conflict, before it reconciles the object again.
-// It does not wait for an event, because there might be no event of the change that caused the conflict.
+// ConflictDelay is how long a controller waits after a conflict before it reconciles the object again, so that its
+// cache can catch up. The controller cannot rely on an event, because there might be none for the change that caused
+// the conflict.
 const ConflictDelay = 100 * time.Millisecond
 
 // Retry returns the result of a reconcile that has failed: a conflict and a lack of memory are retried after a fixed
@@ -77,7 +78,7 @@ func Retry(err error) (reconcile.Result, error) {
 }
 
 // isConflict reports whether an error is a conflict. Joined errors count as a conflict only if all of them are
-// conflicts, because Retry does not return a conflict, and would hide the other errors.
+// conflicts, because Retry does not return a conflict, and would drop the other errors with it.
 func isConflict(err error) bool {
 	joined, isJoined := err.(interface{ Unwrap() []error })
 	if !isJoined {

@@ -18,14 +18,14 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestCycle checks the order of the steps of a cycle. The state is the list of the reads, and the decision is the
-// state from which it was made, as text.
+// TestCycle checks the order of the steps of a cycle. The observed state is a list of the reads so far, and a
+// decision is the text of the state that it was made from.
 func TestCycle(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the API server is down")
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "training", errors.New("it was changed"))
 	for name, tc := range map[string]struct {
-		first   map[string]error // results by step: only a step with nil changes the state
+		first   map[string]error // results by step: nil means that the step changes the state
 		observe error
 		act     error
 		requeue Requeue

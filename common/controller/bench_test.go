@@ -117,7 +117,8 @@ func (j *idle) DeepCopyObject() kruntime.Object {
 	return &copied
 }
 
-// ofIdle is the framework of idle jobs. It does not implement Wire.
+// ofIdle is the framework of idle jobs. It does not implement Wire, because a reconcile of an idle job creates no
+// pods.
 type ofIdle struct{ framework.Framework[*idle] }
 
 func (ofIdle) NewJob() *idle                       { return &idle{} }

@@ -56,9 +56,9 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 			"exempt these labels or the namespace from the webhook or policy", strings.Join(changed, ", "))}
 }
 
-// delayCreations removes the pods to create from the decision if the delay that refuseChanged has begun is not over.
-// It returns the rest of the delay, or 0 if it removes nothing. Without the delay, the job would create pods in a
-// loop, because the creation and the deletion of a changed pod each requeue the job.
+// delayCreations removes all pod creations from the decision while the delay that refuseChanged has set is not over.
+// It returns the remaining delay, or 0 if it removes nothing. Without the delay, the job would create pods in a loop,
+// because the creation and the deletion of a changed pod each requeue the job.
 func (r *Reconciler[J]) delayCreations(job J, d *plan.Decision) time.Duration {
 	delay := r.options.Memory.DelayedUntil(client.ObjectKeyFromObject(job)).Sub(r.options.Clock.Now())
 	if len(d.Creates) == 0 || delay <= 0 {

@@ -31,7 +31,7 @@ func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 
 // releaseAndDelete removes FinalizerLeader from the pods that the decision releases, and then deletes the pods that
 // the decision deletes. Preconditions ensure that it does not delete a later pod of the same name. If it cannot
-// release a pod, it still deletes the others.
+// release a pod, it deletes the pods nevertheless.
 func (r *Reconciler[J]) releaseAndDelete(ctx context.Context, job types.NamespacedName, d plan.Decision) error {
 	released, err := r.release(ctx, job, d.Releases)
 	return errors.Join(

@@ -19,9 +19,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// execute carries out a decision. It first writes the status, so that no failure is lost, unless a later reconcile
-// can write it. After that, execute changes the PodGroup or the Workload, releases and deletes pods, creates objects,
-// and finally changes the TensorBoard.
+// execute carries out a decision. It first writes the status, so that no failure is lost. If this write can be
+// delayed, it leaves the write to a later reconcile. After that, execute changes the PodGroup or the Workload,
+// releases and deletes pods, creates objects, and finally changes the TensorBoard.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (control.Requeue, error) {
 	requeue := control.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
 	delay := r.delayCreations(job, &d.Decision)

@@ -128,7 +128,8 @@ func (n *podNames) take(job types.NamespacedName) []string {
 	return pods
 }
 
-// forget drops everything about a job, except its held pods that left the cache. releaseStrays takes these.
+// forget drops everything about a job, except the names of its held pods that left the cache, because releaseStrays
+// still needs these names.
 func (m *Memory) forget(job types.NamespacedName) {
 	m.times.Delete(job)
 	m.services.Delete(job)

@@ -13,7 +13,7 @@ import (
 
 func TestRestartsAreCountedByNode(t *testing.T) {
 	t.Parallel()
-	// many has one restart for each of maxNodes nodes. The first node is the oldest.
+	// many has one restart for each of maxNodes nodes. The restart of the first node is the oldest.
 	many := make([]decide.Restart, 0, maxNodes)
 	for i := range maxNodes {
 		many = append(many, decide.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
@@ -21,7 +21,7 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 	lost := func(node string) decide.Restart { return decide.Restart{Cause: "NodeLost", Node: node} }
 	for name, tc := range map[string]struct {
 		restarts []decide.Restart
-		// want maps series to their values. If there are fewer than maxNodes nodes, want must have all series.
+		// want maps series to their values. If wantNodes is less than maxNodes, the metric must have no other series.
 		want map[string]float64
 		// wantGone are series that must not exist.
 		wantGone  []string

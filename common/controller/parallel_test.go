@@ -16,7 +16,7 @@ func TestInParallel(t *testing.T) {
 		n int
 		// failing is the index of the call that fails.
 		failing int
-		// goesOn is the result of mayGoOn for that error.
+		// goesOn is the result of mayGoOn for the error of the call that fails.
 		goesOn                           bool
 		wantCalls, wantAtOnce, wantTrips int
 	}{
@@ -55,7 +55,7 @@ func TestInParallel(t *testing.T) {
 				err := inParallel(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
 					counts(false)
 					defer counts(true)
-					time.Sleep(trip + time.Duration(i)) // calls return in their order
+					time.Sleep(trip + time.Duration(i)) // calls return in the order of their indexes
 					if i == tc.failing {
 						return refused
 					}

@@ -32,9 +32,9 @@ func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
 }
 
 // deviceFailures passes only updates that record a failure because of an unhealthy device in the status. If the
-// response to the write of such a status is lost, the next reconcile can read an older status from the cache.
-// Failures of other kinds do no harm, because that reconcile finds them in the pods again. But a device can be
-// healthy again, and then only the status has the failure. So the event of the write must requeue the job.
+// response to such a status write is lost, the next reconcile can read an older status from the cache. It finds
+// failures of other kinds in the pods again. But an unhealthy device can be healthy again by then, so that only the
+// written status has the failure. So the event of the write must requeue the job.
 func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
 	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
 }

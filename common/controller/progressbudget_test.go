@@ -147,7 +147,8 @@ func TestNamespacesShareTheWrites(t *testing.T) {
 			}
 		}
 	}
-	// Namespace a has one more write: when it reserves its first write, namespace b does not wait yet.
+	// Namespace a gets one more write: it reserves its first write before namespace b waits, so its second write is due
+	// earlier.
 	diff(t, "writes in 10 seconds", map[string]int{"a": 126, "b": 125}, writes)
 }
 

@@ -20,7 +20,8 @@ const (
 )
 
 // progressCollector reports the progress of running jobs, as their statuses in the cache show it. It does not include
-// the metrics that the training reports: tenants choose their names, so their number is unlimited.
+// the metrics that the training reports, because tenants choose the names of these metrics, so the number of names is
+// unlimited.
 type progressCollector struct {
 	jobs phases.Objects
 

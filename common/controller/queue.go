@@ -28,8 +28,8 @@ const urgentPriority = 1
 // queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// priorityOf returns the priority with which a job is requeued. Without an explicit priority, the queue uses the
-// priority of the last event.
+// priorityOf returns the priority with which a job is requeued. It is always explicit, because the queue would
+// otherwise use the priority of the last event.
 func priorityOf(d plan.Decision) int {
 	if d.Urgent {
 		return urgentPriority
@@ -85,9 +85,9 @@ func changesOfUser() handler.EventHandler {
 	}
 }
 
-// requestsOfPod returns a request for the job of a pod. The Owns method of the builder would do the same. However, it
-// looks up for each event whether the kind is namespaced. This took 5% of the controller's CPU time when many jobs
-// started.
+// requestsOfPod returns a request for the job of a pod. The Owns method of the builder would do the same, but the
+// handler of Owns looks up for each event whether the kind is namespaced. This took 5% of the controller's CPU time
+// when many jobs started.
 func (r *Reconciler[J]) requestsOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	name := r.jobOf(pod)
 	if name == "" {

@@ -93,9 +93,10 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 }
 
 // fits reports whether a ResourceQuota has room for the pods that the job needs together, in addition to the pods of
-// older jobs that wait for the quota and fit. It also reports true if the quota does not exist or the controller must
-// not read it. refusal is the last rejection of a pod of the job by the quota, and empty if there is none. If the
-// rejected pod has other requests now, newest is the message of a new rejection. Otherwise newest is empty.
+// older jobs that wait for the quota and fit. It also reports true if the quota does not exist or the controller has
+// no permission to read it. refusal is the last rejection of a pod of the job by the quota, and empty if there is
+// none. If the quota rejects that pod again, but with other requests, newest is the message of the new rejection.
+// Otherwise newest is empty.
 func (r *Reconciler[J]) fits(
 	ctx context.Context, job J, pods []view.Creation, name string, refusal quota.Refusal,
 ) (fits bool, newest string, err error) {
@@ -116,12 +117,12 @@ func (r *Reconciler[J]) fits(
 }
 
 // needsOf returns how much of each resource the pods use together, as a ResourceQuota counts it. It builds only the
-// first and the last pod of each type, because the pods in between are like the last one. For the type of the
-// rejected pod, it counts the requests after admission by the API server, which a dry run shows. They differ from the
-// requests in the template if, for example, a LimitRange sets defaults. If the ResourceQuota has scopes, only the
-// type of the rejected pod counts, because the quota might not apply to other types. If the quota rejects that pod
-// with other requests than before, newest is the message of the new rejection. Otherwise newest is empty. An error
-// describes a mistake in a template.
+// first and the last pod of each type, because the pods in between are like the last one. refusal is the last
+// rejection of one of the pods by a quota. For the type of that pod, needsOf counts the requests after admission by
+// the API server, which a dry run shows: for example, a LimitRange can set defaults. If the ResourceQuota has scopes,
+// only this type counts, because the quota might not apply to other types. If the quota rejects the pod again, but
+// with other requests, newest is the message of the new rejection. Otherwise newest is empty. An error describes a
+// mistake in a template.
 func (r *Reconciler[J]) needsOf(
 	ctx context.Context, pods []view.Creation, refusal quota.Refusal, hasScopes bool,
 ) (needs corev1.ResourceList, newest string, err error) {
@@ -163,14 +164,15 @@ func (r *Reconciler[J]) needsOf(
 }
 
 // admittedUsage returns the usage of a pod after admission by the API server. A dry run shows this usage, either in
-// the resulting pod or in a rejection by a ResourceQuota. If the dry run fails in another way, admittedUsage returns
-// the usage in before, the last rejection. If the quota that before names rejects the pod again, but with requests
-// that differ from before, newest is the message of the new rejection. Otherwise newest is empty.
+// the resulting pod or in a rejection by a ResourceQuota. The parameter before is the last rejection. If the dry run
+// fails in another way, admittedUsage returns the usage in that rejection. If the same quota rejects the pod again,
+// but with other requests, newest is the message of the new rejection. Otherwise newest is empty.
 func (r *Reconciler[J]) admittedUsage(
 	ctx context.Context, pod *corev1.Pod, before quota.Refusal,
 ) (usage corev1.ResourceList, newest string) {
 	tried := pod.DeepCopy()
-	// The result of a dry run has no resourceVersion, which the client needs for reads after its writes.
+	// Without this option, the client would need the resourceVersion of the result, and the result of a dry run has
+	// none.
 	err := r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency)
 	if err == nil {
 		return quota.UsageOf(tried), ""

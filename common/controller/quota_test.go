@@ -24,7 +24,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// quotas is a reader of a cluster that has at most one ResourceQuota: only. Nil means that it has none.
+// quotas is a reader of a cluster. The field only is the only ResourceQuota of the cluster, and nil means that there
+// is none.
 type quotas struct {
 	client.Reader
 
@@ -204,8 +205,7 @@ func TestOnlyTheRefusalByAQuotaHasItsReason(t *testing.T) {
 	}
 }
 
-// A decision might create no pods although the job needs pods together, for example because earlier pods of the job
-// still terminate.
+// A job that needs its pods together can have no pods to create, for example while its earlier pods terminate.
 func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}

@@ -108,7 +108,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	}, nil
 }
 
-// Reconcile moves one job closer to its spec. It returns an error if it must be retried with backoff.
+// Reconcile moves one job closer to its spec. It returns an error if the reconcile must be retried with backoff.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
 	isLarge, release, err := r.jobs.Get(ctx, r.client, request.NamespacedName, job)

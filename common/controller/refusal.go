@@ -59,7 +59,8 @@ func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) 
 		tried.Spec.InitContainers = slices.DeleteFunc(tried.Spec.InitContainers, func(c corev1.Container) bool {
 			return !isTemplate(c) && c.Name != helper
 		})
-		// The result of a dry run has no resourceVersion, which the client needs for reads after its writes.
+		// Without this option, the client would need the resourceVersion of the result, and the result of a dry run has
+		// none.
 		return r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency) == nil
 	}
 	if len(helpers) == 0 || !accepts("") {

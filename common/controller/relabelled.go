@@ -28,7 +28,8 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 	return !selector.Matches(labelled)
 }
 
-// errRelabelled is returned if a pod cannot be created until an earlier pod, whose labels somebody changed, is gone.
+// errRelabelled is the error if a pod cannot be created yet, because an earlier pod of the same name still exists.
+// Somebody changed the labels of the earlier pod, and the controller is deleting it.
 var errRelabelled = errors.New("a pod of the job is being deleted because its labels were changed")
 
 // relabelledDelay is how long to wait before the creation is retried. No event reports when the earlier pod is gone.

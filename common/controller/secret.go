@@ -48,8 +48,8 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 }
 
 // deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. Call
-// deleteSecret before the status records that the run is over. If the controller restarts between the two, it calls
-// deleteSecret again, because the status still lacks the end of the run.
+// deleteSecret before the write of the status that records the end of the job and of its replicas. If the controller
+// restarts between the deletion and the write, it calls deleteSecret again, because the status still lacks the end.
 func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {

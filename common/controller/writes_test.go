@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// laggingCache is a cache that never shows the writes of one pod. As with the client of controller-runtime, a read of
-// the pod waits for these writes, and so does a list unless DisableReadYourWritesConsistency is set.
+// laggingCache is a cache that never shows the writes of one pod. Like the client of controller-runtime, it makes a
+// read of the pod wait for these writes. It makes a list wait as well, unless DisableReadYourWritesConsistency is
+// set.
 type laggingCache struct {
 	*idleCache
 

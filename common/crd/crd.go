@@ -94,9 +94,9 @@ func Parse(manifest []byte) (*Definition, error) {
 // Schema returns the schema of the objects. Callers must not change it.
 func (d *Definition) Schema() *structuralschema.Structural { return d.structural }
 
-// Create reads a new object from a document in YAML or JSON. It returns the object with the changes that Admit makes,
-// and with its namespace. It returns the error of an API server if the API server would reject a request to create
-// the object in the namespace.
+// Create reads a new object from a document in YAML or JSON. Like Admit, it sets the defaults, generates the name if
+// the object has a generateName, and removes the status. It returns the object with its namespace. If the API server
+// would reject a request to create the object in the namespace, Create returns the error of the API server.
 func (d *Definition) Create(ctx context.Context, namespace string, document []byte) (map[string]any, error) {
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, unstructuredscheme.NewUnstructuredCreator(),
 		unstructuredscheme.NewUnstructuredObjectTyper(),
@@ -132,8 +132,8 @@ func (d *Definition) Admit(ctx context.Context, object map[string]any) error {
 	return d.create(ctx, object)
 }
 
-// decode sets the defaults of an object in place. It returns the error of the API server if the object has unknown
-// fields, or if there are problems with the document that the object was read from.
+// decode sets the defaults of an object in place. problems are the problems of the document that the object was read
+// from. If there are any, or if the object has unknown fields, decode returns the error of the API server.
 func (d *Definition) decode(object map[string]any, problems []error) error {
 	unknown, err := d.coerce(object)
 	if err != nil {
@@ -254,7 +254,7 @@ func (d *Definition) validateScale(object map[string]any) field.ErrorList {
 }
 
 // preventsRules reports whether the API server skips the CEL rules for an object that has the given problem. The
-// rules expect values of the types and within the limits that the schema sets.
+// rules assume that all values have the types of the schema and are within its limits.
 func preventsRules(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,

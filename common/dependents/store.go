@@ -115,7 +115,7 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
 		err := owned.Create(ctx, s.Client, s.APIReader, job, view.TheJob, change.Wanted, noWait)
-		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter while the CRD is being deleted
+		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter if the CRD is being deleted
 			return s.notInstalled(err)
 		}
 		return err
@@ -150,8 +150,9 @@ func isNotFoundOrNotInstalled(err error) bool {
 	return apierrors.IsNotFound(err) || isNotInstalled(err)
 }
 
-// isNotInstalled reports whether a kind is not installed. If its CRD was removed, the API server does not know the
-// path. The body of its response then differs from the response for an object that does not exist.
+// isNotInstalled reports whether an error means that a kind is not installed. If the CRD was removed, the API server
+// does not know the path of the request. The body of its response then differs from the response for an object that
+// does not exist.
 func isNotInstalled(err error) bool {
 	var noKind *meta.NoKindMatchError
 	var noResource *meta.NoResourceMatchError

@@ -130,7 +130,7 @@ func (t *TensorBoards) Apply(
 	case apierrors.IsConflict(err):
 		wait = control.ConflictDelay
 	case notCached:
-		wait = t.retry // if only the cache is stale, its next event requeues the job earlier
+		wait = t.retry // if the cache is only stale, its event of the TensorBoard requeues the job earlier
 	case err != nil:
 		wait = retryDelay
 		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")

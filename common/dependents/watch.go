@@ -39,8 +39,8 @@ const (
 	retryDelay = 2 * time.Second
 )
 
-// changes returns a predicate that drops the updates of dependents that cannot matter to their jobs. The predicate
-// passes all updates of a large dependent, because the cache has only its metadata.
+// changes returns a predicate that drops an update of a dependent if the update cannot matter to the job. It passes
+// all updates of a large dependent, because the metadata in the cache does not show whether an update matters.
 func (k kind[T]) changes() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e ctrlevent.TypedUpdateEvent[T]) bool {
 		isLarge := large.Is(e.ObjectOld) || large.Is(e.ObjectNew)

@@ -98,8 +98,9 @@ const (
 	// contains the error. For example, a NetworkPolicy or a service mesh can prevent the controller from reaching the
 	// pod.
 	ReasonProgressUnknown = "ProgressUnknown"
-	// ReasonProgressing: the progress can be read again, or the training is within its deadlines again: it reported
-	// another step, its processes started again, or a deadline was changed.
+	// ReasonProgressing: the training is within its deadlines again, because it reported another step, its processes
+	// started again, or a deadline was changed. After the condition was Unknown, the reason means that the progress can
+	// be read again.
 	ReasonProgressing = "Progressing"
 	// ReasonNotRunning: the replicas were stopped by a pause or an eviction, or the job ends for a reason other than a
 	// stall.

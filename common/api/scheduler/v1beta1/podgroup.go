@@ -120,9 +120,9 @@ type PodGroupStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// When as many pods as the group needs were on nodes for the first time. The maxDuration of the Queue is relative to
-	// this time, even after the pods are restarted. The time is recorded only while the Queue has a maxDuration. Unset
-	// until it is recorded.
+	// When the first pod of the group was bound to a node. The time is recorded once as many pods as the group needs are
+	// on nodes, and only while the Queue has a maxDuration. The maxDuration is relative to this time, even after the
+	// pods are restarted. Unset until it is recorded.
 	//
 	// +optional
 	ScheduledTime *metav1.Time `json:"scheduledTime,omitempty"`

@@ -158,11 +158,11 @@ type QueuePodGroups struct {
 const (
 	// ConditionActive is True while the queue is open and allocates resources.
 	ConditionActive = "Active"
-	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not fully support. It is
-	// absent otherwise.
+	// ConditionPriorityHonoured is False while the queue has a priority that the engine does not fully support.
+	// Otherwise the condition is absent.
 	ConditionPriorityHonoured = "PriorityHonoured"
-	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by their shares. It
-	// is absent otherwise.
+	// ConditionFairShareHonoured is False while the engine does not order queues of the same priority by the fraction of
+	// their quota, or of the cluster, that they use. Otherwise the condition is absent.
 	ConditionFairShareHonoured = "FairShareHonoured"
 	// ConditionClosedHonoured is False while the queue is closed, but the engine might still place pods that were released
 	// before. It is absent otherwise.

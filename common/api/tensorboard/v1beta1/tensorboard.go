@@ -123,8 +123,8 @@ type TensorBoardCondition struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When TensorBoard was last probed before this condition was written. Later probes with the same result do not
-	// change this time. Unset in the condition Ready, which no probe determines.
+	// When TensorBoard was probed for this condition. Later probes with the same result do not change this time. Unset
+	// in the condition Ready, which no probe determines.
 	//
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
