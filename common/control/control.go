@@ -14,8 +14,8 @@ import (
 const (
 	// timeout is how long one reconcile may take. It ends reconciles that wait for an API server or a cache.
 	timeout = time.Minute
-	// minRetry and maxRetry are the bounds of the backoff after an error, such as a timeout of the API server. After the
-	// cause is gone, it can take up to maxRetry until the next retry.
+	// minRetry and maxRetry are the bounds of the backoff after an error, such as a timeout of the API server. The next
+	// retry can come up to maxRetry after the cause is gone.
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Minute
 )

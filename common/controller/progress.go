@@ -72,7 +72,7 @@ func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
 }
 
 // readings maps the UIDs of pods of a job to the last readings of their progress. If the sidecar of a pod has ended,
-// its last reading is in the status of the pod. The progress of the other pods is read in the background.
+// the last reading is from the status of the pod. For the other pods, it is from the background reads.
 func (r *Reconciler[J]) readings(
 	job types.NamespacedName, pods map[string]*corev1.Pod,
 ) map[types.UID]view.Reading {

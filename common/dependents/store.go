@@ -74,8 +74,8 @@ const (
 // writes of the client. If the CRD is removed in the meantime, the cache never shows them.
 const noWait = client.DisableReadYourWritesConsistency
 
-// reader returns a reader of the dependents that does not block. If the dependents cannot be read, it returns the
-// problem. If it is not known yet whether they can be read, it returns neither.
+// reader returns a reader of the dependents, and never blocks. If the dependents cannot be read, reader returns the
+// problem. If it is not known yet whether they can be read, reader returns neither.
 func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if s.watch == nil {
 		return s.Client, nil

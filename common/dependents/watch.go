@@ -101,7 +101,7 @@ type watch struct {
 	notInstalled func(error) *report.RefusedError
 	// start starts the cache. Its events requeue the jobs.
 	start func() (cache.Cache, error)
-	// retry is how long to wait between two checks.
+	// retry is how long to wait before it is checked again whether the dependents can be read.
 	retry time.Duration
 	clock clock.PassiveClock
 
@@ -169,8 +169,8 @@ func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	}
 }
 
-// reader returns a reader of the dependents that does not block. If the dependents cannot be read, it returns the
-// problem. If it is not known yet whether they can be read, it returns neither.
+// reader returns a reader of the dependents, and never blocks. If the dependents cannot be read, reader returns the
+// problem. If it is not known yet whether they can be read, reader returns neither.
 func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if synced := w.synced.Load(); synced != nil {
 		return *synced, nil

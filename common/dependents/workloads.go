@@ -120,7 +120,7 @@ func (w *Workloads) readMore(ctx context.Context, job client.Object, spec *view.
 		switch {
 		case err == nil:
 		case seen.Is(kueuev1beta2.ConditionQuotaReserved):
-			seen.PriorityClass = "" // a job with a wrong label must be able to release its quota, like other evicted jobs
+			seen.PriorityClass = "" // no error: an evicted job with a wrong label must be able to release its quota
 		default:
 			return err
 		}
