@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// fits reports whether a tenant can get n units in addition to those that it holds. A tenant that holds none can get
-// all free units. Any other tenant must afterwards hold at most as many units as are still free. So if tenants get
-// the units of a large pool one by one, the first tenant gets half of the units, the second one about half of the
-// remaining units, and so on, so that units stay free for the next tenant.
+// fits reports whether a tenant can get n units in addition to the units that it holds. A tenant that holds none can
+// get all free units. Any other tenant can get the units only if afterwards it holds at most as many units as are
+// still free. So if tenants get the units of a large pool one by one, the first tenant gets half of the units, the
+// second one about half of the remaining units, and so on, and units stay free for the next tenant.
 func fits(held, n, free int64) bool {
 	return held == 0 && n <= free || held+n <= free-n
 }
@@ -51,10 +51,11 @@ func NewPool(capacity int64) *Pool {
 // Acquire waits until the tenant can get n units, and takes them. If the context ends first, Acquire returns the error
 // of the context.
 //
-// A request for more than half of all units counts as half, so that no request takes all units of a pool with several
-// units. A request for less than 1 unit counts as 1. Waiters are served in the order of arrival. A waiter whose
-// tenant holds too many units only blocks later waiters of that tenant. A waiter whose tenant holds no units blocks
-// all later waiters, so that small requests cannot starve a large one.
+// A request for more than half of the pool counts as a request for half of the pool, so that no request takes all
+// units of a pool with several units. Every request counts as at least 1 unit. Waiters are served in the order of
+// arrival. If a waiter cannot be served and its tenant already holds units, it blocks only later waiters of that
+// tenant. If its tenant holds no units, it blocks all later waiters, so that small requests cannot starve a large
+// one.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (p *Pool) serve() {
 			t.held += w.n
 			p.free -= w.n
 			close(w.served)
-			p.leave(t, 0) // keep i: the next waiter of the tenant arrived after the checked waiters
+			p.leave(t, 0) // keep i: leave removes the tenant from position i, or moves it to i or later
 		case t.held > 0:
 			i++
 		default:

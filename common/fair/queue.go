@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue is the work queue of a controller. Namespaces share the workers of the controller as they share the units of
-// a Pool. Requests with the highest priority go first. Within a priority, namespaces take turns. Within a namespace,
-// the request goes first that has waited longest for a worker at its priority. Each cluster-scoped object counts as a
+// Queue is the work queue of a controller. Namespaces share the workers of the controller as tenants share the units
+// of a Pool. Requests with the highest priority go first. Within a priority, namespaces take turns. Within a
+// namespace, the request that has waited longest at its priority goes first. Each cluster-scoped object counts as a
 // namespace of its own. If all cluster-scoped objects were one tenant, their controller would use only half of its
 // workers.
 //
@@ -37,7 +37,8 @@ type Queue struct {
 	timer   *time.Timer
 	// ready are the requests that wait for a worker, by descending priority.
 	ready []level
-	// busy are the requests that workers process, with their start times. held is the number of these requests by tenant.
+	// busy maps each request that a worker processes to the time when the worker began. held is the number of these
+	// requests by tenant.
 	busy map[reconcile.Request]time.Time
 	held map[string]int64
 }
@@ -230,7 +231,7 @@ func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	return reconcile.Request{}, 0, true
 }
 
-// next removes and returns the next request, if there is one that can get a worker.
+// next takes the next request that can get a worker out of the ready requests. If there is none, ok is false.
 func (q *Queue) next() (e *entry, ok bool) {
 	free := q.workers - int64(len(q.busy))
 	may := func(tenant string) bool { return fits(q.held[tenant], 1, free) }

@@ -29,20 +29,20 @@ type Framework[J Job] interface {
 	// has one of these names, the first container is the main container.
 	MainContainers() []string
 
-	// Wire makes the template of one replica a member of the gang. It adds environment variables, arguments, ports and
-	// volumes. The template is a copy that Wire may change. An error describes a problem of the template and becomes a
-	// condition of the job.
+	// Wire connects the pod of one replica with the gang: it adds environment variables, arguments, ports and volumes to
+	// the template of the pod. The template is a copy that Wire may change. An error describes a problem of the template
+	// and becomes a condition of the job.
 	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
 }
 
 // SecretFramework is implemented by a Framework whose replicas share a Secret while the job runs. The controller
 // creates the Secret before the first pod, deletes it when the run is over, and never reads it.
 type SecretFramework[J Job] interface {
-	// SecretName returns the name of a job's Secret. No other job's Secret may have this name: the controller assumes that
-	// an object of the name is the job's own Secret.
+	// SecretName returns the name of a job's Secret. Each job must have its own name for the Secret: the controller
+	// assumes that any Secret with this name belongs to the job.
 	SecretName(job J) string
 	// NewSecret returns a new Secret. The controller sets the name of the Secret. The controller can call NewSecret
-	// several times for a job, but the API server keeps only the first Secret.
+	// several times for a job, but it never replaces an existing Secret.
 	NewSecret(job J) (*corev1.Secret, error)
 }
 

@@ -13,8 +13,8 @@ import (
 const imageUser = 65532
 
 // AddHelper adds a helper to the template of a member: an init container that runs the controller's image. The helper
-// is the first init container, and must end before the other containers of the pod start. A namespace that accepts
-// the main container accepts the helper. With one exception, the helper does not change the QoS class of the pod:
+// is the first init container, and must end before the other containers of the pod start. If a namespace accepts the
+// main container, it accepts the helper:
 //
 //   - The helper meets the restricted Pod Security Standard. It runs as the user of the pod. If the pod sets no user,
 //     the helper sets none, so that OpenShift, for example, can choose the user. If the user of the pod is root, the
@@ -22,9 +22,10 @@ const imageUser = 65532
 //   - The helper has the CPU, memory and ephemeral storage of the main container. So a LimitRange accepts the helper
 //     if it accepts the main container. The pod requests no more than without the helper, because init containers end
 //     first.
-//   - The exception is a BestEffort pod of a gang that is scheduled all or nothing. In this pod, the helper has the
-//     HelperResources of the gang. Volcano would count a BestEffort pod as placed while the pod is still pending
-//     (JobInfo.IsReady).
+//
+// The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang that is
+// scheduled all or nothing, the helper has the HelperResources of the gang, so that the pod is no longer BestEffort.
+// Volcano would count a BestEffort pod as placed while the pod is still pending (JobInfo.IsReady).
 //
 // AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
 func (g Gang) AddHelper(
@@ -111,10 +112,10 @@ func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 	})
 }
 
-// resourcesLike returns the resources of a container that gets the same CPU, memory and ephemeral storage as the main
-// container, but no devices. If the static policy of the kubelet's CPU manager pins the main container to more than
-// one CPU, the other container gets a thousandth of a CPU less, so that the kubelet does not pin it. Otherwise the
-// main container would have to use the CPUs of its init containers, which can be far from its GPUs.
+// resourcesLike returns the resources of an init container that gets the same CPU, memory and ephemeral storage as
+// the main container, but no devices. If the static policy of the kubelet's CPU manager pins the main container to
+// more than one CPU, the init container gets a thousandth of a CPU less, so that the kubelet does not pin it. The
+// main container would have to use the CPUs of a pinned init container, which can be far from its GPUs.
 func resourcesLike(main corev1.ResourceRequirements) corev1.ResourceRequirements {
 	var like corev1.ResourceRequirements
 	for _, name := range []corev1.ResourceName{

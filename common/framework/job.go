@@ -45,7 +45,8 @@ type JobSpec struct {
 	ManagedBy batchv1beta1.ManagedBy
 }
 
-// NoEffect names the parts of the spec that have no effect. It is empty if there are none.
+// NoEffect names the parts of the spec that have no effect: the parts in Notice, and priorityClassName of the
+// templates if the job is in a queue. It is empty if there are none.
 func (s JobSpec) NoEffect() string {
 	if s.T9kScheduler() == nil || !slices.ContainsFunc(s.Roles, Role.hasPriorityClass) {
 		return s.Notice

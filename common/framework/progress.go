@@ -71,14 +71,15 @@ const (
 	ProgressPort = 29499
 )
 
-// Environment variables of the main container of a member that can report progress, besides progress.EnvFile. The
-// KubeflowCallback of Hugging Face Transformers reads them, and then reports by itself.
+// The main container of a member that can report progress has these environment variables and progress.EnvFile. If
+// the variables are set, the KubeflowCallback of Hugging Face Transformers reports the progress by itself.
 const (
 	envProgressURL   = "KUBEFLOW_TRAINER_SERVER_URL"
 	envProgressToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 )
 
-// noProxy is the variable with the addresses that are reached without a proxy. Its name can also be in lower case.
+// noProxy is the variable with the addresses that programs reach without a proxy. Programs accept its name in lower
+// case too.
 const noProxy = "NO_PROXY"
 
 // progressPort returns the port on which the sidecar of a member receives reports.
@@ -137,9 +138,9 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	return g.addSidecar(member, spec, *main, ProgressContainer, args, mounts...)
 }
 
-// exemptFromProxy exempts the loopback address from the proxy of a container. It extends the existing lists of exempt
-// addresses. It adds a list only if the environment sets a proxy but no list, and if envFrom is empty. Otherwise the
-// new variable might replace a list in the image, or in a ConfigMap or Secret of envFrom.
+// exemptFromProxy exempts the loopback address from the proxy of a container. It extends the lists of exempt
+// addresses in env. If env has no such list, exemptFromProxy adds one only if env sets a proxy and envFrom is empty.
+// In all other cases, the new list might replace one in the image, or in a ConfigMap or Secret of envFrom.
 func exemptFromProxy(from []corev1.EnvFromSource, env []corev1.EnvVar) []corev1.EnvVar {
 	const loopback = "127.0.0.1"
 	exempted, hasProxy := slices.Clone(env), false

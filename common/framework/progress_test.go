@@ -101,8 +101,8 @@ func progressMounts() []corev1.VolumeMount {
 	}
 }
 
-// withSidecar returns the template with the additions for a sidecar that listens on a port, except those in the main
-// container.
+// withSidecar returns the template with a sidecar that listens on a port, and with the volumes and the annotation
+// that belong to the sidecar. It does not change the main container.
 func withSidecar(template corev1.PodTemplateSpec, port string) corev1.PodTemplateSpec {
 	template.Annotations = map[string]string{"batch.tensorstack.dev/progress-port": port}
 	template.Spec.InitContainers = append([]corev1.Container{{

@@ -10,15 +10,15 @@ import (
 // TrainingFramework is implemented by a Framework that can make jobs from Python programs. `kubectl train run` creates
 // such jobs.
 type TrainingFramework[J Job] interface {
-	// MaxProcesses is how many processes of a training one replica can have, at least 1.
+	// MaxProcesses returns the maximum number of processes in one replica. It is at least 1.
 	MaxProcesses() int32
-	// CanScale reports whether jobs can be elastic.
+	// CanScale reports whether jobs of this kind can be elastic.
 	CanScale() bool
 	// NewTraining returns a job without metadata that runs the program.
 	NewTraining(training Training) J
 }
 
-// Training is a Python program that is trained with, in the form that all kinds share.
+// Training describes a Python program and how a job of any kind runs it.
 type Training struct {
 	// Program is the command line without Python: a Python program or -m and a module, and the arguments. Each word is
 	// written as in the args of a container, where $$ stands for $.

@@ -14,7 +14,7 @@ import (
 
 // Annotations from which Volcano reads the group of a pod and its role in the group.
 const (
-	// AnnotationGroup is set by Decorate on every pod, with any engine.
+	// AnnotationGroup is set by Decorate on every pod, even if the engine is not Volcano.
 	AnnotationGroup = "scheduling.k8s.io/group-name"
 	volcanoRole     = "volcano.sh/task-spec"
 )
@@ -22,8 +22,8 @@ const (
 // PodGroupSpec returns the spec of the PodGroup of a job. The argument done maps each type to the number of its
 // replicas that have ended and are not restarted. These replicas do not count towards minMember, so that other
 // replicas, including replacements, do not wait for them. For an elastic job, minMember is the minimum number of
-// replicas less the replicas in done, however many replicas the job has, and the only required member is the leader.
-// In all cases, minMember is at least 1.
+// replicas of the job, less the replicas in done. The only required member of an elastic job is the leader. In all
+// cases, minMember is at least 1.
 func PodGroupSpec(
 	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role,
 	done map[string]int32,
@@ -68,7 +68,8 @@ type Member struct {
 // of the others. If the PodGroups of Kubernetes are disabled, the API server drops the scheduling group from the spec.
 func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
-	// The name of a Queue can be too long for a label. The spec of the PodGroup has the name in any case.
+	// If the name of the Queue is too long for a label, the pod has no such label. The spec of the PodGroup always has
+	// the name.
 	delete(pod.Labels, schedulerv1beta1.LabelQueue)
 	if len(validation.IsValidLabelValue(scheduler.Queue)) == 0 {
 		pod.Labels[schedulerv1beta1.LabelQueue] = scheduler.Queue

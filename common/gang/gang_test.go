@@ -89,8 +89,8 @@ func TestPodGroupSpec(t *testing.T) {
 	}
 }
 
-// A group is never scheduled if its roles need more pods than minMember, or if minMember exceeds the number of
-// replicas that have not ended.
+// The engine can schedule the group, because its roles do not need more pods than minMember. If the job is not
+// elastic, minMember equals the number of replicas that have not ended, but is at least 1.
 func TestPodGroupCanBeScheduled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -77,7 +77,7 @@ func EndSidecars(pod *corev1.Pod, code int32, at time.Time) {
 }
 
 // Exit ends the main container with an exit code. The pod ends unless another container runs that is not an init
-// container. The output is the tail of the container's log, which the kubelet keeps as the termination message.
+// container. The argument output is the tail of the container's log. The kubelet keeps it as the termination message.
 func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 	end(pod, code, reasonOf(code), output, at)
 }
@@ -122,18 +122,18 @@ func Reject(pod *corev1.Pod, node string) {
 	}
 }
 
-// Preempt marks the pod as preempted by a pod with a higher priority. The caller then deletes the pod.
+// Preempt marks the pod as preempted by a pod with a higher priority. The caller must then delete the pod.
 func Preempt(pod *corev1.Pod, at time.Time) { disrupt(pod, corev1.PodReasonPreemptionByScheduler, at) }
 
-// LoseNode marks the pod as running on a node that no longer responds. The caller then deletes the pod, and no kubelet
-// confirms the deletion.
+// LoseNode marks the pod as running on a node that no longer responds. The caller must then delete the pod. No
+// kubelet confirms the deletion.
 func LoseNode(pod *corev1.Pod, at time.Time) {
 	disrupt(pod, "DeletionByTaintManager", at)
 	setCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})
 }
 
 // TaintDevice marks the pod as evicted because a device of one of its ResourceClaims has a taint with the effect
-// NoExecute. The caller then deletes the pod.
+// NoExecute. The caller must then delete the pod.
 func TaintDevice(pod *corev1.Pod, at time.Time) { disrupt(pod, "DeletionByDeviceTaintManager", at) }
 
 // BreakDevice makes the kubelet report a device of the main container as unhealthy. The container continues to run.

@@ -390,7 +390,8 @@ func TestSetPodsReady(t *testing.T) {
 	}
 }
 
-// Kueue adds up the times of all admissions of a Workload, and ends the Workload if the sum exceeds its maximum time.
+// When an admission ends, ClearAdmission adds its duration to the total duration of earlier admissions. Kueue ends a
+// Workload if this total exceeds the maximum time of the Workload.
 func TestClearAdmissionCountsTheTimeOfTheAdmission(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)

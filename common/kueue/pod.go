@@ -91,8 +91,8 @@ func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
 }
 
-// merged returns the entries of both maps. The entries of b take precedence. It changes neither map. If b is empty,
-// the result is a itself.
+// merged returns the entries of both maps. If both have an entry for a key, the result has the entry of b. merged
+// changes neither map. If b is empty, the result is a itself.
 func merged(a, b map[string]string) map[string]string {
 	if len(b) == 0 {
 		return a

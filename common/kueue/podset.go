@@ -18,10 +18,10 @@ import (
 )
 
 // PodSets returns a PodSet for each role that has replicas. Its template is the template of the user with the restart
-// policy Never. If replicas of the role can report progress, the template also has the placeholder for the sidecar
-// that framework.ReserveSidecar adds. The argument sidecar has the resources of this placeholder. The template has no
-// other container of the controllers, so that the PodSets do not depend on the version of the controllers. If an
-// elastic job has only one PodSet, Kueue can admit fewer replicas of it, down to minReplicas.
+// policy Never. If replicas of the role can report progress, framework.ReserveSidecar adds a placeholder for their
+// sidecar to the template. The argument sidecar has the resources of the placeholder. The template has no other
+// container of the controllers, so that the PodSets do not depend on the version of the controllers. If an elastic
+// job has only one PodSet, Kueue can admit fewer replicas of it, down to minReplicas.
 func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.ResourceList) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
@@ -136,7 +136,8 @@ func Exceeding(admitted map[string]int32, roles []framework.Role) string {
 // PriorityClassKind is the kind of the priority classes of Kueue.
 const PriorityClassKind = "WorkloadPriorityClass"
 
-// Priority is the priority of a Workload and the class that it comes from. The class is nil if it comes from none.
+// Priority is the priority of a Workload and a reference to the class that the priority comes from. Ref is nil if no
+// class sets the priority.
 type Priority struct {
 	Value int32
 	Ref   *kueuev1beta2.PriorityClassRef

@@ -66,9 +66,9 @@ func checkGroup(members []framework.Role) error {
 	return nil
 }
 
-// topologyRequest returns the topology that the annotations of a template request. The result is never nil: Kueue can
-// also assign domains to pods that request no topology, and then PodIndexLabel makes it assign them in the order of
-// the replicas. topologyRequest ignores invalid annotations, because CheckTopology reports them.
+// topologyRequest returns the topology that the annotations of a template request. The result is never nil, because
+// Kueue can also assign domains to pods that request no topology. PodIndexLabel then makes Kueue assign the domains
+// in the order of the replicas. topologyRequest ignores invalid annotations, because CheckTopology reports them.
 func topologyRequest(annotations map[string]string) *kueuev1beta2.TopologyRequest {
 	request, _ := parseTopology(annotations)
 	request.PodIndexLabel = new(batchv1beta1.LabelReplicaIndex)

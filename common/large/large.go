@@ -32,14 +32,14 @@ type Kind[T client.Object] struct {
 	// Strip removes the fields that the program does not read. It must remove all annotations that the program does not
 	// read, among them AnnotationSize.
 	Strip func(T)
-	// Keep copies from a large object the fields, besides its metadata, that the handlers of its events need. Nil means
-	// none.
+	// Keep copies fields of a large object that the handlers of its events need. The metadata is already copied. Nil
+	// means that the handlers need no other fields.
 	Keep func(into, from T)
 }
 
 // Transform is a transform function for a cache. It strips an object of type T. If the object is large, the result
-// has only the metadata that abridge copies, the annotation AnnotationSize, and the fields that Keep copies.
-// Transform does not change its own results. It does not change objects of other types.
+// has only a part of the metadata, the annotation AnnotationSize, and the fields that Keep copies. Transform does not
+// change its own results. It does not change objects of other types.
 func (k Kind[T]) Transform(object any) (any, error) {
 	whole, ok := object.(T)
 	if !ok {

@@ -102,12 +102,12 @@ func TestReader(t *testing.T) {
 		t.Errorf("the error of an object that is gone is %v, want NotFound", err)
 	}
 	reader.api = api
-	_, _, release, err = read() // the memory of the last reads is free
+	_, _, release, err = read() // succeeds, because the earlier reads hold no memory any more
 	if err != nil {
 		t.Error(err)
 	}
 	release()
-	reader.api = holding(object(2*most-1000, "")) // it has grown since the cache saw it
+	reader.api = holding(object(2*most-1000, "")) // the object has grown since the cache saw it
 	_, _, release, err = read()
 	if err != nil || reader.memory.TryAcquire(key.Namespace, 10_000) {
 		t.Errorf("the error of an object that has grown is %v, or its memory is not reserved", err)

@@ -23,7 +23,7 @@ const (
 	// Timeout is how long a client can take to send a request, and how long the server can take to handle the request and
 	// send the response.
 	Timeout = 10 * time.Second
-	// IdleTimeout is how long an idle connection is kept. Prometheus scrapes more often.
+	// IdleTimeout is how long an idle connection is kept. Prometheus scrapes more often, so its connection stays open.
 	IdleTimeout = 2 * time.Minute
 	// ShutdownTimeout is how long active requests can take during the shutdown of a server.
 	ShutdownTimeout = 2 * time.Second

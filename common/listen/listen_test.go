@@ -52,7 +52,7 @@ func TestManyConnectionsOfOneClientDoNotLockOutOthers(t *testing.T) {
 	const most = 8
 	address := start(t, most, noContent)
 	early := listentest.Dial(t, "127.0.77.1", address)
-	listentest.Crowd(t, address, most-1) // the server keeps the early connection as well
+	listentest.Crowd(t, address, most-1) // the server keeps these connections and the early one
 	wantResponse(t, early)
 	wantResponse(t, listentest.Dial(t, "127.0.99.1", address))
 }
@@ -65,7 +65,7 @@ func TestTheConnectionThatWasInactiveForTheLongestTimeIsClosed(t *testing.T) {
 		wantResponse(t, c)
 	}
 	listentest.Dial(t, peer, address)
-	_, _ = io.Copy(io.Discard, second) // until the server closes it
+	_, _ = io.Copy(io.Discard, second) // wait until the server closes the second connection
 	wantResponse(t, first)
 }
 

@@ -26,7 +26,8 @@ var testKind = schema.GroupKind{Group: "batch.example.org", Kind: "TestJob"}
 // long is longer than any text that a cache can keep.
 var long = strings.Repeat("long ", 10_000)
 
-// meta returns the metadata that the cache keeps, by default, of an object that the controller owns.
+// meta returns the metadata that the cache keeps of an object that the controller owns, if the cache keeps no labels
+// and no annotations.
 func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7", Generation: 2,
@@ -183,7 +184,7 @@ func TestTheCacheKeepsTheFieldsOfAPodThatTheJobControllerReads(t *testing.T) {
 					},
 					LastTerminationState: terminated(2, output), RestartCount: 4,
 				},
-				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // the bytes that are left
+				{Name: "other", State: terminated(0, long[:12<<10-1024-2*4096-3]+"...")}, // the remaining bytes of maxMessages
 				{Name: "last", State: terminated(0, "")},
 			},
 		},
@@ -416,7 +417,7 @@ func TestTheCacheKeepsTheLastReportOfASidecar(t *testing.T) {
 	t.Parallel()
 	last := `{"reports":1,"metrics":{"` + strings.Repeat("a", 2000) + `":"1"}}`
 	p := bulkyPod(meta())
-	for i := range 3 { // only the init container that waits for domain names can precede the sidecar
+	for i := range 3 { // the sidecar is second: only the init container that waits for domain names precedes it
 		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{
 			Name: fmt.Sprintf("other-%d", i), State: p.Status.InitContainerStatuses[0].State,
 		})

@@ -27,8 +27,8 @@ const (
 	// memoryLimitVariable is the environment variable with the memory limit of the container, in bytes. The Deployment
 	// sets it.
 	memoryLimitVariable = "MEMORY_LIMIT"
-	// memoryShare is the share of the container's limit that the program should use, in percent. The rest is for memory
-	// that the Go runtime does not count, and for allocations while the garbage collector runs.
+	// memoryShare is the share of the container's limit that the program should use, in percent. The remaining share is
+	// for memory that the Go runtime does not count, and for allocations while the garbage collector runs.
 	memoryShare = 80
 )
 

@@ -132,9 +132,8 @@ func checkHelper(resources corev1.ResourceList) error {
 	return nil
 }
 
-// OwnPods returns a NetworkPolicyPeer that selects the pods of the controller of the given name, which read the
-// progress of jobs. OwnPods returns nil if the namespace is empty, which means that the controller runs outside of a
-// cluster.
+// OwnPods returns a NetworkPolicyPeer that selects the pods of the controller of the given name. These pods read the
+// progress of jobs. If the namespace is empty, the controller runs outside of a cluster, and OwnPods returns nil.
 func OwnPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
 	if namespace == "" {
 		return nil
@@ -190,9 +189,10 @@ func stripQuota(quota *corev1.ResourceQuota) {
 	}
 }
 
-// stripPod strips a pod to the fields that the job controller reads. It strips a pod that no job of the kind controls
-// to a minimum. Of a pod that the controller holds by a finalizer, it always keeps the finalizer and the label with
-// the name of the job, because the controller must release the pod, whatever the owner of the pod is.
+// stripPod strips a pod to the fields that the job controller reads. Of a pod that no job of the kind controls, it
+// keeps only the deletion timestamp and the fields that identify the pod. If the controller holds the pod, stripPod
+// always keeps the finalizer and the label with the name of the job, because the controller must release the pod,
+// whatever the owner of the pod is.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := view.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {
@@ -216,14 +216,15 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	}
 }
 
-// stripService strips a Service to its identity and the reference to the job of the kind that controls it.
+// stripService strips a Service to the metadata that identifies it. If a job of the kind controls the Service, the
+// metadata contains the reference to this job.
 func stripService(service *corev1.Service, kind schema.GroupKind) {
 	StripOwnedMeta(&service.ObjectMeta, kind)
 	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 }
 
-// stripNetworkPolicy strips a NetworkPolicy to its identity and the reference to the job of the kind that controls
-// it. It keeps the spec only if the controller can have created a NetworkPolicy with this spec for the job.
+// stripNetworkPolicy strips the metadata of a NetworkPolicy as stripService strips the metadata of a Service. It
+// keeps the spec only if the controller can have created a NetworkPolicy with this spec for the job.
 func stripNetworkPolicy(
 	policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies,
 	reader *networkingv1.NetworkPolicyPeer,

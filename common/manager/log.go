@@ -13,7 +13,7 @@ func withoutQuotes(logger logr.Logger) logr.Logger {
 	return logger.WithSink(quoteless{logger.WithCallDepth(1).GetSink()})
 }
 
-// quoteless is a sink that drops the pairs of keys and values that unquoted removes.
+// quoteless is a sink that drops the pairs of keys and values in which libraries log contents of objects.
 type quoteless struct{ logr.LogSink }
 
 func (s quoteless) Info(level int, msg string, keysAndValues ...any) {

@@ -72,16 +72,15 @@ type Options struct {
 	ClusterDomain string
 	// PodNamespace is the namespace of the controller's own pod. If it is empty, Run sets it to $POD_NAMESPACE.
 	PodNamespace string
-	// Image is the image of the controller, which pods that the controller creates also run. If it is empty, Run detects
-	// it.
+	// Image is the image of the controller. Pods that the controller creates also run this image. If it is empty, Run
+	// detects it.
 	Image string
 }
 
 // DefaultOptions returns settings for a busy cluster. The leader election has the defaults of Kubernetes, except for
 // a shorter retry period. A candidate checks the Lease at intervals of up to 2.2 retry periods. After a crash of the
-// leader, the election can take the duration of the Lease and two such intervals. In the first interval, the
-// candidate has not yet seen the last renewal, from which it measures the duration. In the second interval, the Lease
-// has expired, but the candidate has not yet checked it again.
+// leader, the election can take the duration of the Lease and two such intervals: one until the candidate sees the
+// last renewal and begins to measure the duration, and one until it checks the Lease again after the duration.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
@@ -167,7 +166,7 @@ func Command(p Program) *cobra.Command {
 			"(default: error; with --zap-devel, also warnings)",
 		"zap-time-encoding": "time format: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano (default: rfc3339)",
 	}
-	for name, usage := range usages { // in the style of the other flags, and with the actual defaults
+	for name, usage := range usages { // these usages have the style of the other flags and name the actual defaults
 		goFlags.Lookup(name).Usage = usage
 	}
 	flags.AddGoFlagSet(goFlags)
@@ -202,8 +201,8 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	// objects.
 	electionConfig := rest.CopyConfig(config)
 	electionConfig.QPS, electionConfig.Burst = options.QPS, options.Burst
-	// Reviews of the tokens of metrics clients must not wait for requests for jobs and other objects either. They have a
-	// separate limit.
+	// Reviews of the tokens of metrics clients have a limit of their own, so that they do not wait for requests for jobs
+	// and other objects.
 	reviewConfig := rest.CopyConfig(config)
 	shareRequests(config, options.QPS, options.Burst)
 

@@ -91,7 +91,7 @@ type listedPod struct {
 	Status corev1.PodStatus `json:"status"`
 }
 
-// pod returns the stripped pod. Unlike a pod in the cache, it has a scheduling group.
+// pod returns the stripped pod with its scheduling group. Pods in the cache do not have the scheduling group.
 func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: p.Metadata, Status: p.Status}
 	pod.Spec.NodeName = p.Spec.NodeName

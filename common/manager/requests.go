@@ -12,9 +12,9 @@ import (
 )
 
 // maxUnderWay is the maximum number of concurrent requests to the API server. It suffices for the default rate of 500
-// requests per second while a request takes less than 0.2 s. One namespace can have at most half of the requests. An
-// API server with default flags handles 245 requests of ServiceAccounts concurrently. So the API server does not make
-// requests of one namespace wait for requests of another one.
+// requests per second while a request takes less than 0.2 s. One namespace can have at most half of the requests. The
+// API server accepts more: with default flags, it handles 245 requests of ServiceAccounts concurrently. So requests
+// wait in the controller, where namespaces take turns, and not in the API server.
 const maxUnderWay = 100
 
 // shareRequests makes all clients of a configuration share a rate limit and a limit of concurrent requests to the API
@@ -64,8 +64,8 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 // wait waits until a request of a namespace can be sent. The request then counts as under way, unless wait returns an
 // error.
 func (r *requests) wait(ctx context.Context, namespace string) error {
-	// Wait for a free place in underWay before the wait for a token. So at most as many requests of a namespace wait for
-	// tokens as can be under way.
+	// Wait for a free place in underWay first, and then for a token. So only requests that have a place wait for tokens,
+	// and at most half of the places belong to one namespace.
 	if err := r.underWay.Acquire(ctx, namespace, 1); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// AddResourceFlag adds a flag for quantities of resources, such as cpu=100m,memory=64Mi. The list contains the
-// default, which the first use of the flag replaces. If the flag is repeated, it adds to the list.
+// AddResourceFlag adds a flag for quantities of resources, such as cpu=100m,memory=64Mi. At first, the list contains
+// the default. The first use of the flag replaces the list, and each further use adds to it.
 func AddResourceFlag(flags *pflag.FlagSet, list *corev1.ResourceList, name, usage string) {
 	flags.Var(&resourceValue{list: list}, name, usage)
 }

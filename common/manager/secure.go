@@ -63,8 +63,8 @@ func newSecurity(config *rest.Config, options Options, logger logr.Logger) (*sec
 	return s, nil
 }
 
-// selfSigned creates a certificate, which is only kept in memory, and returns a function that returns it. The
-// certificate enables encryption, but clients cannot verify it.
+// selfSigned creates a certificate and returns a function that returns the certificate, which is kept only in memory.
+// The certificate enables encryption, but clients cannot verify it.
 func selfSigned() (func() (*tls.Certificate, error), error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {

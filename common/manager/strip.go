@@ -76,8 +76,8 @@ func StripForeignMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// StripOwnedMeta strips metadata as StripMeta does if an object of the kind controls the object, and as
-// StripForeignMeta does otherwise. It keeps no labels and no annotations.
+// StripOwnedMeta strips metadata. If an object of the kind controls the stripped object, StripOwnedMeta calls
+// StripMeta without any labels and annotations. Otherwise, it calls StripForeignMeta.
 func StripOwnedMeta(m *metav1.ObjectMeta, kind schema.GroupKind) {
 	if HasController(m, kind) {
 		StripMeta(m, nil, nil)
@@ -98,9 +98,9 @@ func HasController(object metav1.Object, kind schema.GroupKind) bool {
 func Short[S ~string](text S) S { return S(report.Truncated(string(text), maxAnnotation)) }
 
 // StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and
-// the statuses of the containers. It truncates messages. Because a pod can have thousands of containers, it keeps the
-// statuses of the named containers and, of the others, of at most maxContainers containers and maxInitContainers init
-// containers.
+// the statuses of the containers. It truncates messages. A pod can have thousands of containers, so StripPodStatus
+// does not keep the statuses of all. Besides the named containers, it keeps at most maxContainers containers and
+// maxInitContainers init containers.
 func StripPodStatus(status *corev1.PodStatus, named ...string) {
 	stripped := corev1.PodStatus{
 		Phase: Short(status.Phase), Reason: Short(status.Reason), Message: report.Truncated(status.Message, report.MaxNote),
@@ -200,8 +200,8 @@ func (t *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.Cont
 	return stripped
 }
 
-// unhealthyOf returns the devices that are unhealthy, without messages. It returns at most policy.MaxDevices devices,
-// and omits a device whose name exceeds the remaining number of bytes. Nil means none.
+// unhealthyOf returns the devices that are unhealthy, without messages. It returns at most policy.MaxDevices devices.
+// It omits a device if its ID and the name of its resource exceed the remaining number of bytes. Nil means none.
 func (t *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
 	left := policy.MaxDevices

@@ -49,9 +49,9 @@ func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressR
 	}
 }
 
-// Strip strips a NetworkPolicy for a cache. It keeps the spec only if it is one of the possible specs of the
-// controller's NetworkPolicies. Otherwise, it empties the spec, so that the cache keeps no contents that tenants
-// write. The empty spec still shows that somebody changed the NetworkPolicy. Strip does not change its own results.
+// Strip strips a NetworkPolicy for a cache. The argument possible contains the specs that the controller's
+// NetworkPolicies can have. Strip empties any other spec, so that the cache keeps no contents that tenants write. The
+// empty spec still shows that somebody changed the NetworkPolicy. Strip does not change its own results.
 func Strip(policy *networkingv1.NetworkPolicy, possible ...networkingv1.NetworkPolicySpec) {
 	if !slices.ContainsFunc(possible, func(spec networkingv1.NetworkPolicySpec) bool {
 		return equality.Semantic.DeepEqual(policy.Spec, spec)

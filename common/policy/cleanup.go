@@ -23,8 +23,8 @@ func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 }
 
 // Ended reports whether all containers of the pod except its init containers have ended. The kubelet reports this
-// some seconds before the end of the pod. In between, it stops sidecars among the init containers, within the grace
-// period of the pod.
+// some seconds before the end of the pod. In the meantime, the kubelet stops sidecars among the init containers,
+// within the grace period of the pod.
 func Ended(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -33,7 +33,7 @@ func Ended(pod *corev1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, running)
 }
 
-// MayRun reports whether a container of the pod runs or might still start. This includes init containers.
+// MayRun reports whether a container or an init container of the pod runs or might still start.
 func MayRun(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false

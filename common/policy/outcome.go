@@ -64,8 +64,9 @@ func (f Failure) Detail() string {
 }
 
 // Judge returns the state of a replica from its pod and the name of its main container. Without a pod, the phase is
-// Creating. The kubelet reports the given devices as unhealthy. If the program has failed, they are the reason of the
-// failure, unless a more specific reason is known, such as OOMKilled or Evicted.
+// Creating. The argument devices contains the devices of the pod that the kubelet reports as unhealthy. If the
+// program has failed, these devices are the reason of the failure, unless a more specific reason is known, such as
+// OOMKilled or Evicted.
 func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.UnhealthyDevice) Outcome {
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
@@ -223,8 +224,8 @@ func lastTransition(pod *corev1.Pod) time.Time {
 }
 
 // outputOf returns the termination message of a container, which can be the tail of its output. It returns "" if the
-// runtime has lost the container, or if the kubelet could not read the output and reports an error instead, which can
-// contain paths of the node.
+// runtime has lost the container. It also returns "" if the kubelet could not read the output: the message is then an
+// error of the kubelet, which can contain paths of the node.
 func outputOf(ended *corev1.ContainerStateTerminated) string {
 	if isLost(ended) || strings.HasPrefix(ended.Message, "Error on reading termination") {
 		return ""

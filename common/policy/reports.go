@@ -8,8 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// clockSkew is the tolerated difference between the clocks of two nodes whose reports are compared, including rounding
-// to seconds.
+// clockSkew is the tolerated difference between the clocks of two nodes whose failures are compared, including
+// rounding to seconds.
 const clockSkew = time.Second
 
 // ReportsDue returns when all kubelets should have reported the failures that followed from a failure, and whether that
@@ -59,7 +59,7 @@ func (f Failure) isOwnFault() bool {
 	return trainlog.IsOwnFault(f.Report.ExitCode) || trainlog.IsOwnFault(f.ExitCode)
 }
 
-// IsUnclear reports whether the output does not show if the failure followed from another one, but more of the output
+// IsUnclear reports whether it is unknown if the failure followed from another one, and an earlier part of the output
 // might show it.
 func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.isOwnFault() }
 
@@ -79,10 +79,10 @@ func (f Failure) earliest() time.Time {
 // timeZones is the unit of time zones: every offset from UTC is a multiple of it.
 const timeZones = 15 * time.Minute
 
-// seen returns when the launcher saw the failure, or when the kubelet saw the container end if the launcher reports
-// no time. The launcher might run for a while after the failure to end the other processes. Its report does not
-// contain a time zone. So seen takes the reported time modulo 15 minutes, and returns the time that matches within
-// the 15 minutes before the end of the container.
+// seen returns when the launcher saw the failure. If the launcher reports no time, seen returns when the kubelet saw
+// the container end. That can be later, because the launcher ends the other processes first. The time that a launcher
+// reports has no time zone, but all offsets from UTC are multiples of 15 minutes. So seen takes the reported time
+// modulo 15 minutes, and returns the matching time within the 15 minutes before the end of the container.
 func (f Failure) seen() time.Time {
 	if f.Report.Time.IsZero() || f.Time.IsZero() {
 		return f.Time

@@ -57,7 +57,8 @@ func TestPrecedes(t *testing.T) {
 	sawAt := func(seen time.Time, second int) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: trainlog.Report{Time: seen}}
 	}
-	// reported returns a failure with a launcher's report of the exit code of the process that failed first.
+	// reported returns a failure with a report of a launcher. In the report, the process that failed first has the given
+	// exit code.
 	reported := func(code int32, second int) Failure {
 		return Failure{ExitCode: new(int32(1)), Time: at(second), Report: trainlog.Report{ExitCode: &code}}
 	}

@@ -243,7 +243,7 @@ func TestParseKeepsTheFirstMetricsByName(t *testing.T) {
 		kubeflow = append(kubeflow, fmt.Sprintf(`{"name": %q, "value": "1"}`, name))
 		want = append(want, metric(name, "1"))
 	}
-	// The steps are read, although their names do not come first.
+	// Parse reads the number of steps, although total_steps is not among the first MaxMetrics metrics by name.
 	kubeflow = append(kubeflow, `{"name": "total_steps", "value": "9"}`)
 	for name, body := range map[string]string{
 		"own form":         `{"totalSteps": 9, "metrics": {` + strings.Join(own, ",") + `}}`,

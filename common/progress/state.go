@@ -34,9 +34,9 @@ type State struct {
 	// SinceReport is the time since the last report.
 	SinceReport time.Duration
 	// SinceProgress is the time since the last report that was progress, or since the receiver started if there is no
-	// report. The first report is progress, and so is the first report after a start. After that, another step is
-	// progress, even a smaller one, because a program can resume from an earlier checkpoint. If no report has had a
-	// step, another percentage is progress.
+	// report. The first report is progress, and so is the first report after a start. After that, a step that differs
+	// from the last one is progress, even a smaller one, because a program can resume from an earlier checkpoint. If no
+	// report has had a step, a percentage that differs from the last one is progress.
 	SinceProgress time.Duration
 	// AnnouncedSilence is the remaining part of the announced silence, at most MaxSilence. The silence begins with the
 	// last report that announced one. It ends early with the next progress. 0 means none.

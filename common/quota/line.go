@@ -29,7 +29,8 @@ type Line struct {
 type place struct {
 	quota   string
 	created time.Time
-	// needs has only the resources that the ResourceQuota limits. A job can name many others.
+	// needs has only the resources that the ResourceQuota limits, because a job can request any number of other
+	// resources.
 	needs corev1.ResourceList
 	// asked is the time of the last call of Ask for the job.
 	asked time.Time

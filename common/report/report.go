@@ -52,7 +52,7 @@ type Event struct {
 // cause. For example, the API server rejects the object, its name is taken, its CRD is not installed, or its template
 // is invalid.
 type RefusedError struct {
-	// Reason is the reason for the condition of the owner, such as NameConflict or CreateFailed.
+	// Reason is the reason that a condition of the owner gets, such as NameConflict or CreateFailed.
 	Reason string
 	// Err is the cause.
 	Err error

@@ -119,7 +119,8 @@ func (f *failure) readField(line string) *int32 {
 
 // ownLines returns the index of the first line that torchrun itself printed, and the time of day in its first log
 // line. Since torch 2.3, log lines contain the time. The argument exception is the index of the line that names
-// torchrun's exception. Torchrun prints its log lines, then the traceback of this exception, and then this line.
+// torchrun's exception. Torchrun prints its log lines, then the traceback of the exception, and then the line that
+// names it.
 func ownLines(lines []string, exception int) (begin int, clock string) {
 	begin = exception
 	for begin > 0 && !agentFailed.MatchString(lines[begin]) {

@@ -65,7 +65,7 @@ func Read(output string) Report {
 			}
 		}
 		text := first.lines
-		if first.kind != raised && first.kind != lostPeers { // the reason is in the output before the list
+		if first.kind != raised && first.kind != lostPeers { // the reason is in the output before the launcher's list
 			lacksStart := isCut(output) && !hasAgent
 			if len(printed) > 0 && lacksStart {
 				printed = printed[1:] // the beginning of the first line is missing

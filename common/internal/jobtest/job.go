@@ -308,5 +308,5 @@ func Names(pods []*corev1.Pod) []string {
 	return list
 }
 
-// WithoutFacts compares events without the facts for the log, which tests of the kit check.
+// WithoutFacts compares events without their facts, which are only for the log. Tests of the kit check the facts.
 var WithoutFacts = cmpopts.IgnoreFields(report.Event{}, "Facts")

@@ -128,7 +128,7 @@ func WithUnhealthyDevice(id string) PodOption {
 	return func(p *corev1.Pod) { kubelet.BreakDevice(p, "test/device", corev1.ResourceID(id)) }
 }
 
-// Avoiding marks the pod as one that avoids nodes. The given node is the one that the job has avoided for the longest
+// Avoiding marks the pod as one that avoids nodes. The argument is the node that the job has avoided for the longest
 // time.
 func Avoiding(node string) PodOption {
 	return func(p *corev1.Pod) {
@@ -151,9 +151,9 @@ func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// AllocatesLinearly measures the allocations of two functions: run returns one for a small and one for a large number
-// of replicas. AllocatesLinearly reports whether the allocations grow at most linearly with the number of replicas.
-// The result measured describes the measurements, for the message of a failed test.
+// AllocatesLinearly reports whether allocations grow at most linearly with the number of replicas. It measures the
+// allocations of the function that run returns, first for a small number of replicas and then for a large number. The
+// result measured describes the measurements, for the message of a failed test.
 func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
 	// The margin allows for longer names of replicas with a higher index, and for sizes of maps, which are powers of 2.
 	const few, many, margin = 100, 1000, 1.5

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxRead is how much of the file is read per poll, in bytes. If more was appended, the beginning is skipped.
+	// maxRead is how much of the file is read per poll, in bytes. If the program has appended more, the beginning of the
+	// new part is skipped.
 	maxRead = 1 << 20
 	// maxFile is the maximum size of the file, in bytes. A larger file is truncated as soon as all of it was read.
 	maxFile = 4 << 20
@@ -81,8 +82,7 @@ func (f *follower) open() (size int64, err error) {
 	return info.Size(), nil
 }
 
-// isFirst creates the marker. It reports false if the marker exists, because then a follower has followed the file
-// before.
+// isFirst reports whether no earlier follower has left the marker, and creates the marker.
 func (f *follower) isFirst() bool {
 	//nolint:gosec // the marker has no content
 	marker, err := os.OpenFile(f.path+".followed", os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)

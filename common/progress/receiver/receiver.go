@@ -169,16 +169,16 @@ func (r *receiver) run(ctx context.Context, listener net.Listener) error {
 			if server.Shutdown(ending) != nil {
 				_ = server.Close()
 			}
-			r.written = -1 // force a message with the ages at the end
+			r.written = -1 // force a last message, which has the current ages of the reports
 			r.poll()
 			return nil
 		}
 	}
 }
 
-// poll reads the file, and writes the termination message if there are new reports or if the message is old. An old
-// message is replaced because it contains the ages of the reports: a receiver that is killed cannot write a last
-// message.
+// poll reads the file, and writes the termination message if there are new reports or if the message is old. The
+// message contains the ages of the reports. If a receiver is killed, it cannot write a last message, so poll keeps
+// the ages up to date.
 func (r *receiver) poll() {
 	if err := r.follower.poll(); err != nil {
 		r.fromFile.print(err)
