@@ -91,9 +91,8 @@ type Role struct {
 	// Serves reports whether the replicas only serve other replicas and do not exit by themselves. After the job has
 	// succeeded, they are deleted once the replicas of all other roles have ended. The leader can have such a role.
 	Serves bool
-	// PeerGrace is how long the replicas can take to end by themselves after the job has succeeded. PeerGrace has an
-	// effect only if the job sets no such time, and if PeerGrace is longer than the time that the controller sets for
-	// all roles.
+	// PeerGrace is how long the replicas of this role can take to end by themselves after the job has succeeded. It has
+	// no effect if the job sets this time, or if the controller grants all roles a longer time.
 	PeerGrace time.Duration
 	// Indices of the replicas, in ascending order. Nil means 0 to Replicas-1. Only elastic jobs that were scaled down have
 	// other indices.

@@ -49,7 +49,8 @@ func CheckTopology(roles []framework.Role) error {
 	return nil
 }
 
-// checkGroup returns an error if Kueue cannot place the types of a group together.
+// checkGroup returns an error if Kueue cannot place the types of one group together. A group is the types with the
+// same annotation for the name of the group.
 func checkGroup(members []framework.Role) error {
 	if len(members) != 2 {
 		return fmt.Errorf("a group has 2 types, and not %d", len(members))

@@ -33,7 +33,7 @@ func shareRequests(config *rest.Config, qps float32, burst int) {
 	})
 }
 
-// requests is the transport of a client. It applies the limits.
+// requests is the transport of a client. It applies the limits that all clients of a configuration share.
 type requests struct {
 	next     http.RoundTripper
 	underWay *fair.Pool

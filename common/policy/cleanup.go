@@ -9,8 +9,8 @@ import (
 )
 
 // CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished, it
-// deletes pods whose containers have not all ended. Sidecars count as well as the main container, because they hold
-// resources.
+// deletes a pod while the main container or a sidecar that is not an init container has not ended. Sidecars count
+// because they hold resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
 	case batchv1beta1.CleanUpPolicyAll:

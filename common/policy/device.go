@@ -23,8 +23,8 @@ const (
 
 // UnhealthyDevices returns the devices of a pod that its kubelet reports as unhealthy, sorted by resource and ID. It
 // returns at most 16. It omits a device whose health is unknown, because its device plugin might be restarting. It
-// omits the devices of a container that has ended, unless it is the main container, which might have ended because of
-// a device.
+// omits the devices of containers that have ended, except the main container: a device might have ended the main
+// container.
 //
 // The kubelet reports the health of devices from Kubernetes 1.36 on, see https://kep.k8s.io/4680.
 func UnhealthyDevices(pod *corev1.Pod, mainContainer string) []batchv1beta1.UnhealthyDevice {

@@ -105,8 +105,8 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	return outcome
 }
 
-// clockTolerance is the minimum time by which the end of a container must precede the deletion of its pod to count as
-// earlier. The kubelet and the API server use different clocks, and both report whole seconds.
+// clockTolerance is how long before the deletion of its pod a container must have ended, so that its end counts as
+// earlier than the deletion. The kubelet and the API server use different clocks, and both report whole seconds.
 const clockTolerance = 2 * time.Second
 
 // endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. Such a pod
@@ -137,7 +137,7 @@ func wasRestarted(pod *corev1.Pod, main *corev1.ContainerStatus) bool {
 // its work on SIGTERM.
 func endedByKubelet(pod *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if c := disruptionTarget(pod); c != nil && c.Reason == corev1.PodReasonTerminationByKubelet {
-		return !main.FinishedAt.Before(&c.LastTransitionTime) // otherwise the container ended before the disruption
+		return !main.FinishedAt.Before(&c.LastTransitionTime) // an earlier end has another cause
 	}
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != ""
 }

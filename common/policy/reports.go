@@ -40,7 +40,7 @@ const lookInterval = 5 * time.Second
 //  5. A process that was killed precedes.
 //  6. A failure with an exit code or a signal that a lost peer does not explain precedes.
 //  7. A failure whose exception is known precedes.
-//  8. The failure that its launcher saw first precedes.
+//  8. The failure that a launcher or the kubelet saw first precedes.
 func Precedes(a, b Failure) bool {
 	return cmp.Or(compare.FalseFirst(!a.isOfDevice(), !b.isOfDevice()),
 		compare.FalseFirst(a.FollowsOn(), b.FollowsOn()), a.earliest().Compare(b.earliest()),

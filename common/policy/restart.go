@@ -30,7 +30,7 @@ func isRetryable(code *int32) bool {
 // Restarts reports whether the policy restarts a replica that ended. A nil failure means that the replica succeeded.
 // RestartPolicyExitCode also restarts a replica after a failure that is ignored or has no exit code, because the
 // program did not decide to exit. A launcher such as torchrun exits with a code of its own, so RestartPolicyExitCode
-// considers the exit code of the process that failed first as well.
+// considers two exit codes: the one of the container and the one of the process that failed first.
 func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	switch restart {
 	case batchv1beta1.RestartPolicyAlways:
@@ -45,8 +45,8 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 	}
 }
 
-// Scope returns the restart scope of the job. It is the scope in its run policy, or its default if none is set.
-// FailureScope also considers the rendezvous.
+// Scope returns the restart scope in the run policy of the job, or the default of the job if the run policy sets
+// none. Unlike FailureScope, Scope ignores the rendezvous.
 func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
 	if spec.RunPolicy.RestartScope != "" {
 		return spec.RunPolicy.RestartScope

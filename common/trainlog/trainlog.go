@@ -31,8 +31,8 @@ type Report struct {
 	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain the reason for the
 	// first of these failures. An earlier part of the output might contain the reason.
 	IsUnclear bool
-	// LacksOutput reports whether a launcher lists failed processes, but the output of these processes is missing or
-	// cut off. An earlier part of the replica's output might have it.
+	// LacksOutput reports whether a launcher lists failed processes, but the output of these processes is missing or cut
+	// off. An earlier part of the replica's output might contain it.
 	LacksOutput bool
 	// Text is the relevant part of the output, as a terminal shows it: without escape sequences and control characters,
 	// and with the last state of a progress bar. It is at most as long as the output.

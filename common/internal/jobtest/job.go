@@ -175,8 +175,8 @@ func (b *Builder) InQueue() *Builder {
 	return b
 }
 
-// DecideAt returns the decision about the job at a time. For a job in a queue, an observation without an admission
-// means that the job has no PodGroup.
+// DecideAt returns the decision about the job at a time. If the job is in a queue and the observation has no
+// admission, DecideAt assumes that the job has no PodGroup.
 func (b *Builder) DecideAt(now time.Time, seen view.Observation) plan.Decision {
 	if b.Spec.T9kScheduler() != nil && seen.Admission == nil {
 		seen.Admission = admission.PodGroup{}
