@@ -54,8 +54,8 @@ const (
 )
 
 // Read selects the files of a folder. It never reads a file outside the folder, except .gitignore files in the
-// folders above it. If the code has too many files or bytes, the error names the largest parts among those read so
-// far.
+// folders above it. If the code has too many files or bytes, Read stops early. The error then names the largest
+// top-level files and folders among those read so far.
 func Read(dir string) (*Folder, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func Read(dir string) (*Folder, error) {
 	case err != nil:
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // if this fails, mayRead accepts a folder that contains the home directory
+	home, _ := os.UserHomeDir() // without a home directory, mayRead cannot check whether the folder contains it
 	if err := mayRead(absolute, home); err != nil {
 		return nil, err
 	}
@@ -136,8 +136,7 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 			return nil
 		}
 		// A file that probably has credentials is part of the code only if a pattern that begins with "!" in .trainignore
-		// matches it. Only kubectl train reads .trainignore, so with such a pattern the user has decided to include the
-		// file.
+		// matches it. In .gitignore, such a pattern is not enough: it allows the file in git, but not in the code.
 		if reason = folder.secret(name, file.Size); reason != "" && rules.match(name, false) != included {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason, IsSecret: true})
 			return nil

@@ -30,8 +30,8 @@ func alwaysIgnored(base string) bool {
 	return base == TrainIgnore || base == gitIgnore || base == ".git" || base == ".DS_Store" || path.Ext(base) == ".pyc"
 }
 
-// verdict is the result of the ignore files for a path. The last pattern of .trainignore files that matches decides.
-// If none matches, the last pattern of .gitignore files that matches decides.
+// verdict is the result of the ignore files for a path. Among the patterns that match the path, the last one from a
+// .trainignore file decides. If there is none, the last one from a .gitignore file decides.
 type verdict int
 
 const (
@@ -75,7 +75,7 @@ func (r *ignored) match(name string, isDir bool) verdict {
 	return unmentioned
 }
 
-// read adds to the rules the patterns of the ignore files in a folder of the code.
+// read reads the ignore files in a folder of the code, and adds their patterns to r.
 func (r *ignored) read(content fs.FS, dir string) error {
 	domain := slices.Clone(r.prefix)
 	if dir != "." {
@@ -128,8 +128,8 @@ func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 	return patterns, prefix
 }
 
-// parse returns the patterns of an ignore file. The domain has the names of the folders on the path to this file. The
-// patterns apply only below that path.
+// parse returns the patterns of an ignore file. They apply only in the folder of this file. The domain is the path of
+// this folder, as a list of names.
 func parse(file io.Reader, domain []string) []gitignore.Pattern {
 	var patterns []gitignore.Pattern
 	for lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile)); lines.Scan(); {

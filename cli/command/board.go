@@ -78,7 +78,7 @@ func (e *environment) board(ctx context.Context, name string, o boardOptions) er
 		if err != nil {
 			return ignoreInterrupt(ctx, err)
 		}
-		o.resume = false // a TensorBoard that somebody suspends later stays suspended
+		o.resume = false // if somebody suspends the TensorBoard later, it stays suspended
 		connected := false
 		err = c.forward(ctx, board, &o.port, func() {
 			connected = true
@@ -127,7 +127,7 @@ func (e *environment) awaitBoard(
 			_, err := jobs.TensorBoardOf(*now)
 			return false, err
 		})
-		if !isFinal(err) { // go on without the job if the user may not watch jobs
+		if !isFinal(err) { // if the job cannot be watched, wait for the TensorBoard without it
 			stop(err)
 		}
 	}()
@@ -182,9 +182,9 @@ func (c *cluster) forward(
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // watch the pod: the API server reports the loss of the pod only when the port is used again
+	go func() { // watch the pod: without traffic, the API server does not report that the pod is lost
 		defer stop()
-		_ = c.awaitReplacement(ctx, &pod) // the next connection reports the same problem
+		_ = c.awaitReplacement(ctx, &pod) // if the watch fails, the next connection reports the problem
 	}()
 	ready := make(chan struct{})
 	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{loopback},

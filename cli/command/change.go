@@ -86,8 +86,8 @@ type changePlan struct {
 	patch func(jobs.Job) (types.PatchType, []byte, error)
 	// goal is the state that the change leads to.
 	goal jobs.Goal
-	// later returns the reason why the job can reach the goal only later, so that the command does not wait for it. Nil
-	// or an empty text means that there is no such reason.
+	// later returns the reason why the job cannot reach the goal yet, or an empty text. If there is a reason, the
+	// command prints it and does not wait. If later is nil, there is never a reason.
 	later func(jobs.Job) string
 	// done describes the change in the message of a command that ends before the job has reached the goal.
 	done string

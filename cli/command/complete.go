@@ -95,7 +95,7 @@ func (e *environment) quickly(ctx context.Context, act func(context.Context, *cl
 	act(ctx, c)
 }
 
-// completeReplicas completes the flag --replica with the replicas of the job that the argument names.
+// completeReplicas completes the flag --replica with the replicas of the job that the argument JOB names.
 func (e *environment) completeReplicas(
 	cmd *cobra.Command, args []string, typed string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -115,8 +115,8 @@ func (e *environment) completeReplicas(
 	return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced,
-// these are the objects in the namespace of the user.
+// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced, it
+// completes only the names of objects in the user's namespace.
 func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []string
@@ -166,7 +166,7 @@ func (e *environment) addCompletions(root *cobra.Command) {
 			if complete == nil {
 				complete = cobra.NoFileCompletions
 			}
-			_ = cmd.RegisterFlagCompletionFunc(flag.Name, complete) // cannot fail: the flag exists
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, complete) // cannot fail: the flag exists and has no completions yet
 		})
 	}
 }

@@ -79,7 +79,7 @@ func (s *console) setStatus(text string) {
 	s.draw()
 }
 
-// hold removes the status line, and blocks all other output of the console until release is called.
+// hold removes the status line. Until release is called, every method of the console that prints is blocked.
 func (s *console) hold() (release func()) {
 	s.setStatus("")
 	s.mu.Lock()

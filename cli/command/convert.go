@@ -66,7 +66,7 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 	problem := manifest.Each(names, recursive, e.In, func(file string, content []byte) error {
 		objects, err := convert.Manifest(content, options)
 		for _, object := range objects {
-			if object.Kind != "" { // an object without a kind has only comments
+			if object.Kind != "" { // a document with only comments is an Object without a kind
 				count++
 			}
 			if object.Err != nil {

@@ -51,7 +51,7 @@ func (e *environment) explainErrors(root *cobra.Command) {
 
 // explain returns an error whose message helps the user. If the cluster cannot be used, or if the user lacks a
 // permission, the message describes the problem and its solution. If a signal has canceled the command, the exit code
-// of the error is exitInterrupted. If the message of the API server names no field, explain removes its "<nil>". All
+// of the error is exitInterrupted. explain removes "<nil>" from messages of the API server that name no field. All
 // other errors keep their messages.
 func (e *environment) explain(err error) error {
 	if err == nil {
@@ -78,15 +78,16 @@ func (e *environment) explain(err error) error {
 		case unreachable != nil:
 			text := fmt.Sprintf("cannot reach the server %s of %s: %v: check with kubectl cluster-info whether the cluster is "+
 				"up and whether this is the right context", e.server(), e.context(), unreachable.Err)
-			// Keep the rest of the message: the command can have added the steps that it had completed before the error, and
-			// the objects that are left.
+			// Replace only the text about the connection. The message can also have the steps that the command had completed
+			// before the error, and the objects that are left.
 			return explained{message: strings.Replace(each.Error(), unreachable.Error(), text, 1), cause: err}
 		}
 	}
 	return withoutNoField(withForbiddenExplained(err))
 }
 
-// noField matches the beginning of the API server's message about a validation rule that names no field.
+// noField matches the beginning of the API server's message about a violated validation rule, if the message names no
+// field.
 var noField = regexp.MustCompile(`<nil>: Invalid value: (null: |"object": )?`)
 
 // withoutNoField returns the error without the matches of noField in its message.
@@ -170,8 +171,8 @@ func (e explained) Error() string { return e.message }
 
 func (e explained) Unwrap() error { return e.cause }
 
-// isUnconfigured reports whether the command failed because no kubeconfig exists. Without one, kubectl uses the server
-// localhost:8080.
+// isUnconfigured reports whether the command failed because no kubeconfig exists. In that case, requests go to the
+// server localhost:8080, which usually does not exist.
 func (e *environment) isUnconfigured(err error, unreachable *url.Error) bool {
 	if missing, ok := errors.AsType[*fs.PathError](err); ok {
 		return isSet(e.flags.KubeConfig) && missing.Path == *e.flags.KubeConfig

@@ -178,7 +178,7 @@ func (e *environment) followReplica(
 			case err == nil || !o.all:
 				narrator.tell(whyNoOutput(*state.job, replica, last != ""))
 				waits = true
-			case waits: // an elastic job has removed the replica, and can add it again
+			case waits: // an elastic job has removed the replica: narrate no wait until the job adds it again
 				narrator.tell("")
 				waits = false
 			}

@@ -19,9 +19,9 @@ const frameInterval = 250 * time.Millisecond
 
 // follower follows a job or several jobs, and makes snapshots of type S.
 type follower[S any] interface {
-	// Changes returns a channel that receives a value after changes.
+	// Changes returns a channel that receives a value after something in the snapshot has changed.
 	Changes() <-chan struct{}
-	// Snapshot returns the latest snapshot. It returns false until enough is known to show a snapshot.
+	// Snapshot returns the latest snapshot. It returns false as long as the first requests for its data have not ended.
 	Snapshot() (S, bool, error)
 }
 
@@ -69,8 +69,7 @@ func (l live[S]) run(ctx context.Context, e *environment, o watchOptions) error 
 }
 
 // each calls show with a new snapshot after changes. When the wait for the jobs is over, each returns the error of
-// the command as outcome. Otherwise, err is the error of the follower, of show or of the context that ended the wait
-// early.
+// the command as outcome. If the wait ends early, err is the error of the follower, of show, or of the context.
 func (l live[S]) each(ctx context.Context, from follower[S], show func(S) error) (outcome, err error) {
 	for {
 		select {

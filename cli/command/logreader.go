@@ -119,7 +119,8 @@ func (r *logReader) read(
 }
 
 // lookUp reads a pod again. It reports whether the pod is gone, and whether a container of the pod has ended. If the
-// user may not read the pod, lookUp reports that the pod is gone, so that print ends with the stream.
+// user may not read the pod, lookUp reports that the pod is gone, so that print does not wait for the end of the
+// container.
 func (r *logReader) lookUp(ctx context.Context, pod *corev1.Pod, container string) (isGone, isOver bool) {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -162,19 +163,19 @@ type writeError struct{ error }
 // with a new stream.
 type lineWriter struct {
 	write func([]byte) error
-	// whole reports whether write gets whole lines. Otherwise, write gets the output as it arrives. If whole is true, a
-	// line feed is added to a last line that has none, and a line that is longer than maxLine is split into several
-	// lines. If stamped is also true, a line that rewrites itself with carriage returns is split at these.
+	// whole reports whether write gets whole lines. Otherwise, write gets the output as it arrives. A whole line always
+	// ends with a line feed, which is added to the last line if necessary. A line that is longer than maxLine is split
+	// into several lines. If stamped is true, a line that a program rewrites with carriage returns is split at these.
 	whole bool
 	// stamped reports whether the output is followed. If so, each line of a stream begins with its time, and a new
-	// stream can repeat lines. If cut is also true, the time is not written.
+	// stream can repeat lines of earlier streams. If stamped and cut are true, the times are not written.
 	stamped, cut bool
 	// onlyStamped reports whether lines without a time are skipped. After the end of the container, such a line is the
 	// kubelet's message about an output that is gone.
 	onlyStamped bool
 	// last is the latest time of a line. size is the number of bytes of the stream from the start of that line to the
-	// last byte that has been written. A new stream repeats these bytes. isOpen reports whether they end in the middle
-	// of a line.
+	// last byte that has been written. A new stream repeats these bytes, and they are skipped. isOpen reports whether
+	// the last byte that has been written is within a line.
 	last   time.Time
 	size   int
 	isOpen bool
@@ -232,14 +233,14 @@ func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 	return printed, err
 }
 
-// begin returns the text to write for the beginning of a line, and records the time at its start. The parameter
-// isBroken reports whether the stream has ended within the line. isMessage reports whether the line does not begin
-// with a complete time. Such a line is usually a message of the kubelet.
+// begin returns the text to write for the beginning of a line. If the time of the line is later than w.last, begin
+// updates w.last. The parameter isBroken reports whether the stream has ended within the line. isMessage reports
+// whether the line does not begin with a complete time. Such a line is usually a message of the kubelet.
 func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage bool) {
 	at, length := timeOf(line)
 	switch {
 	case length > 0:
-	case w.onlyStamped, isBroken && !bytes.Contains(line, []byte(" ")): // the second case is an incomplete time
+	case w.onlyStamped, isBroken && !bytes.Contains(line, []byte(" ")): // second case: the stream ends within the time
 		return nil, true
 	default:
 		return line, true
@@ -249,7 +250,7 @@ func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage b
 		text = line[length:]
 	}
 	if at.After(w.last) {
-		if w.isOpen && !w.whole { // the rest of the previous line is lost
+		if w.isOpen && !w.whole { // end the previous line, whose rest is lost
 			text = slices.Concat([]byte("\n"), text)
 		}
 		w.last, w.size, w.isOpen = at, 0, false
@@ -283,7 +284,7 @@ func (w *lineWriter) resume(reader *bufio.Reader) (atStart bool, err error) {
 func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err error) {
 	for err == nil {
 		seen := len(piece)
-		_, err = reader.Peek(seen + 1) // waits for more
+		_, err = reader.Peek(seen + 1) // waits for at least one more byte
 		piece, _ = reader.Peek(reader.Buffered())
 		if i := bytes.IndexByte(piece[seen:], '\n'); i >= 0 {
 			return piece[:seen+i+1], nil

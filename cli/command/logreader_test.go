@@ -170,7 +170,8 @@ func TestOutputIsWrittenAsItArrives(t *testing.T) {
 	}
 }
 
-// TestNoByteIsLostOrWrittenTwice ends two streams early, at all pairs of positions in the output.
+// TestNoByteIsLostOrWrittenTwice ends the first two streams of an output early, at all pairs of positions. The third
+// stream has the complete output.
 func TestNoByteIsLostOrWrittenTwice(t *testing.T) {
 	t.Parallel()
 	const lines = "2026-01-02T03:04:05Z a\n2026-01-02T03:04:05.2Z b c\n2026-01-02T03:04:05.2Z \n" +
@@ -311,7 +312,7 @@ func TestFollowedOutputIsPrintedBeforeItsLineEnds(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(w, "2026-01-02T03:04:05.1Z ")
-		if r.URL.Query().Get("sinceTime") != "" { // the complete output, after the end of the container
+		if r.URL.Query().Get("sinceTime") != "" { // after the end of the container, respond with the complete output
 			_, _ = io.WriteString(w, strings.Join(pieces, ""))
 			return
 		}

@@ -301,8 +301,8 @@ func hasFailed(pod *corev1.Pod, container string) bool {
 	return status != nil && status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
 }
 
-// failedContainer returns the name of the container whose failure made the replica fail. This is the main container,
-// unless it has not ended and an init container has failed.
+// failedContainer returns the name of the container whose failure made the replica fail. If the main container has
+// not ended, this is an init container that has failed. Otherwise, it is the main container.
 func failedContainer(pod *corev1.Pod, main string) string {
 	if status := containerStatus(pod, main); status != nil && status.State.Terminated != nil {
 		return main
@@ -330,7 +330,7 @@ func waitingState(pod *corev1.Pod, container string) string {
 	case status != nil && (status.State.Running != nil || status.State.Terminated != nil || status.RestartCount > 0):
 		return ""
 	case status == nil && !hasContainer(pod, container), hasEnded(pod, container):
-		return "" // the API server explains the problem
+		return "" // the API server explains the problem when the output is requested
 	case status != nil && status.State.Waiting != nil && status.State.Waiting.Message != "":
 		return status.State.Waiting.Reason + ": " + status.State.Waiting.Message
 	case status != nil && status.State.Waiting != nil:

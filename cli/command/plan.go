@@ -25,7 +25,7 @@ type planFlags struct {
 	filenames       []string
 	recursive       bool
 	output, replica string
-	// installed has the settings of the flags. They override the settings in the released manifests of the controllers.
+	// installed has the settings of the controllers from the flags. They override those in the released manifests.
 	installed jobs.Installation
 }
 
