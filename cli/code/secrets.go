@@ -56,7 +56,8 @@ func (f *Folder) hasPrivateKey(name string) bool {
 	if err != nil {
 		return false
 	}
-	// Texts that are only about keys, such as this source file, do not have the five dashes at the beginning of a line.
+	// The five dashes must be at the beginning of a line. Texts that are only about keys, such as this source file, have
+	// them only within a line.
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSpace(line)
 		if bytes.HasPrefix(line, []byte("-----BEGIN ")) && bytes.HasSuffix(line, []byte("PRIVATE KEY-----")) {

@@ -301,8 +301,8 @@ func hasFailed(pod *corev1.Pod, container string) bool {
 	return status != nil && status.State.Terminated != nil && status.State.Terminated.ExitCode != 0
 }
 
-// failedContainer returns the name of the container whose failure made the replica fail. If the main container has
-// not ended, this is an init container that has failed. Otherwise, it is the main container.
+// failedContainer returns the name of the container whose failure made the replica fail. This is a failed init
+// container, if there is one and the main container has not ended. Otherwise, it is the main container.
 func failedContainer(pod *corev1.Pod, main string) string {
 	if status := containerStatus(pod, main); status != nil && status.State.Terminated != nil {
 		return main

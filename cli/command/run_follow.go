@@ -30,7 +30,7 @@ func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jo
 	if err != nil {
 		return err
 	}
-	reader.whole = true // the status line must be below whole lines
+	reader.whole = true // otherwise, the status line would follow a part of a line
 	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -79,8 +79,8 @@ type runFollower struct {
 
 	// last is the last message about the state of the job.
 	last string
-	// logged is the UID of the last pod of the leader whose log is printed. logs is closed at the end of this log. After
-	// that, isLogged reports whether the log could be read and had lines.
+	// logged is the UID of the leader's latest pod whose log is printed. logs is closed at the end of the log of this
+	// pod. After that, isLogged reports whether this log could be read and had lines.
 	logged   types.UID
 	logs     chan struct{}
 	isLogged bool
@@ -171,7 +171,7 @@ func (f *runFollower) hasShown(failure batchv1beta1.ReplicaFailure) bool {
 func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 	status := job.JobStatus()
 	if status.ObservedGeneration < job.GetGeneration() {
-		return // the status is older than the latest spec, which starts the job
+		return // the controller has not read the latest spec yet, which starts the job
 	}
 	if message := stateOf(job); message != f.last {
 		f.last = message

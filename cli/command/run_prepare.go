@@ -53,8 +53,8 @@ const (
 // errInterrupted means that a signal has ended the command.
 var errInterrupted = errors.New("interrupted")
 
-// run creates all objects and starts the job. If that fails or is interrupted, it deletes the job again. The error
-// reports the objects that are left.
+// run creates all objects and starts the job. After an error or an interrupt, run deletes the job that it has
+// created. The error reports the objects that are left.
 func (p *preparation) run(ctx context.Context) error {
 	p.id = string(uuid.NewUUID())
 	if ctx.Err() != nil {
@@ -194,7 +194,7 @@ func (p *preparation) createOwned(ctx context.Context, object client.Object) err
 		}
 		for _, owner := range existing.GetOwnerReferences() {
 			switch {
-			case owner.UID == p.objects.Job.GetUID(): // a proxy has repeated the request
+			case owner.UID == p.objects.Job.GetUID(): // the object exists because a proxy has repeated the request
 				return true, nil
 			case owner.Kind == p.objects.Job.Kind.Kind && owner.Name == p.objects.Job.GetName():
 				return false, nil
@@ -234,8 +234,8 @@ func (p *preparation) start(ctx context.Context) error {
 }
 
 // undo deletes the job after an error or an interrupt. It returns an error that reports the cause and everything that
-// is left. After an interrupt, the error names the interrupt instead of the given cause, since this cause is nil or
-// usually a consequence of the interrupt.
+// is left. After an interrupt, undo reports the interrupt as the cause: the given cause is then nil, or usually a
+// consequence of the interrupt.
 func (p *preparation) undo(ctx context.Context, cause error) error {
 	interrupted := ctx.Err() != nil
 	if interrupted {

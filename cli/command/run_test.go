@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the manifests in testdata/run")
 
-// TestRunPrintsManifests compares the manifests that kubectl train run prints with files. A spec in test/train lets an
-// API server check the same files.
+// TestRunPrintsManifests compares the manifests that kubectl train run prints with files. In test/train, an API
+// server checks the same files.
 func TestRunPrintsManifests(t *testing.T) {
 	t.Setenv(imageVariable, "example.com/training:1.0")
 	t.Setenv("KUBECONFIG", "/nowhere") // printing needs no cluster

@@ -116,7 +116,7 @@ func (p *preparation) problemOfClaim(ctx context.Context) string {
 	var events corev1.EventList
 	ofClaim := client.MatchingFields{"involvedObject.uid": string(claim.UID)}
 	if p.List(ctx, &events, client.InNamespace(claim.Namespace), ofClaim) != nil {
-		return "" // the events are needed only for an explanation
+		return "" // ignore the error: the events are needed only for an explanation
 	}
 	last := ""
 	for _, event := range events.Items {
@@ -150,7 +150,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 				code.Bytes(n), code.Bytes(digest.Size)))
 		}, 100*time.Millisecond)
 	})
-	stderr := firstOutput{do: func() { _ = writer.Close() }} // the program has failed and needs no more input
+	stderr := firstOutput{do: func() { _ = writer.Close() }} // after an error message, the program needs no more input
 	streams := remotecommand.StreamOptions{
 		Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr,
 	}

@@ -261,7 +261,7 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	status := job.JobStatus()
 	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
 	hasFailed := status.Phase == batchv1beta1.JobPhaseFailed
-	if isDeleted { // a job with ttlSecondsAfterFinished can be deleted before its last status is read
+	if isDeleted { // with ttlSecondsAfterFinished, a job can be deleted before its last status is read: use the decision
 		hasSucceeded = hasSucceeded || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
 		hasFailed = hasFailed || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionFailureTarget)
 	}
@@ -282,9 +282,9 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	}
 }
 
-// outcomeOfAll reports whether the wait for all jobs is over, as outcomeOf does for one job. It returns false if
-// until is empty. It also returns false while the jobs of a kind cannot be read, since some of these jobs might be
-// unknown. If no jobs match, the wait is over with an error.
+// outcomeOfAll reports whether the wait for all jobs is over: each job has reached the awaited state, or can no
+// longer reach it. If until is empty, the wait does not end. It also does not end while the jobs of a kind cannot be
+// read, since some of these jobs might be unknown. If no jobs match, the wait is over with an error.
 func outcomeOfAll(all screen.Jobs, until string) (isDone bool, err error) {
 	if until == "" || all.Trouble != "" {
 		return false, nil

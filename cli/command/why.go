@@ -222,7 +222,8 @@ func (r *collector) readEvents(ctx context.Context) {
 }
 
 // readQueue reads the PodGroup of the job and the Queue with the given name. If the job has a PodGroup, readQueue
-// also reads the PodGroups of the Queue, as far as ReadGroups finds them.
+// also reads the PodGroups of the Queue. If the user may not read the PodGroups of all namespaces, readQueue reads
+// only those in the namespace of the job.
 func (r *collector) readQueue(ctx context.Context, name string) {
 	var group schedulerv1beta1.PodGroup
 	if r.ok(r.Get(ctx, r.inNamespace(r.facts.Job.GetName()), &group), "its PodGroup") &&
@@ -295,8 +296,8 @@ func (r *collector) readNodes(ctx context.Context) {
 	}
 }
 
-// readControllers reads the pods of the controller of the job. Most users may not read these pods. The explanation
-// then names them as not read.
+// readControllers reads the pods of the controller of the job. If the user may not read these pods, which is usual,
+// the explanation lists them as not read.
 func (r *collector) readControllers(ctx context.Context) {
 	var list corev1.PodList
 	if r.ok(r.List(ctx, &list, client.Limit(maxPods),

@@ -105,8 +105,8 @@ func (m *mpi) setWorkers(list []*replicas) {
 // hasOwnWorkers reports whether the workers have a template of their own, and not the template of the launcher.
 func (m *mpi) hasOwnWorkers() bool { return m.worker.field != m.launcher.field }
 
-// workerPolicy returns the restart policy of the workers, and the backoff limit if the manifest sets none. The policy
-// follows from the policy of the launcher, since worker 0 launches the training.
+// workerPolicy returns the restart policy of the workers, and the backoff limit that applies if the manifest sets
+// none. The policy follows from the policy of the launcher, since worker 0 launches the training.
 func (m *mpi) workerPolicy() (policy batchv1beta1.RestartPolicy, limit int32) {
 	field, result := m.launcher.field+".restartPolicy", "spec.worker.restartPolicy"
 	m.move(field, result)
@@ -156,7 +156,7 @@ func (m *mpi) remarkOnLauncher() {
 	spec, workerSpec := asMap(pod["spec"]), asMap(workerPod["spec"])
 	main, workerMain := fieldsOf(m.launcher.mainContainer()), fieldsOf(m.worker.mainContainer())
 	delete(pod, "spec")
-	for _, name := range []string{"containers", "restartPolicy"} { // each container is compared below
+	for _, name := range []string{"containers", "restartPolicy"} { // containers follow below; Kubeflow sets the policy
 		delete(spec, name)
 	}
 	for _, name := range []string{"name", "command", "args", "env"} { // these have been converted

@@ -185,8 +185,8 @@ func runOf(program []string) *deepspeedv1beta1.RunType {
 }
 
 // addVariables adds two groups of variables to the workers. The first group has the variables that the flags of the
-// launch command set for all processes. The second group has the variables in the env of the launcher's container
-// that the launch command exports to the processes, or refers to.
+// launch command set for all processes. The second group is from the env of the launcher's container. It has the
+// variables that the launch command exports to the processes or refers to.
 func (m *mpi) addVariables(variables []corev1.EnvVar, exports func(name string) bool) {
 	worker := m.worker.mainContainer()
 	for _, variable := range variables {

@@ -69,7 +69,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 			Type: r.role, Replicas: r.Replicas, Template: r.Template, RestartPolicy: policies[i],
 		}
 		if p.job.Spec.Elastic != nil && len(list) == 1 {
-			replicaSpec.Replicas = nil // expectedReplicas replaces it
+			replicaSpec.Replicas = nil // elastic.expectedReplicas replaces this field
 		}
 		p.job.Spec.ReplicaSpecs = append(p.job.Spec.ReplicaSpecs, replicaSpec)
 	}
@@ -229,7 +229,7 @@ func (p *pyTorch) remarkOnVariables() {
 // remarkOnSidecars remarks on sidecars that refer to variables that only the main container has.
 func (p *pyTorch) remarkOnSidecars(r *replicas) {
 	variables := `MASTER_ADDR|MASTER_PORT`
-	if p.job.Spec.TorchrunConfig == nil { // with torchrunConfig, the main container lacks both
+	if p.job.Spec.TorchrunConfig == nil { // with torchrunConfig, the main container has neither WORLD_SIZE nor RANK
 		variables += `|WORLD_SIZE|RANK`
 	}
 	hints := []hint{{

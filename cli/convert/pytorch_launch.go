@@ -64,14 +64,15 @@ func (p *pyTorch) setLaunch() error {
 	return p.setTorchrun(first)
 }
 
-// errDifferent means that torchrunConfig cannot express the flags, because all replicas share one torchrunConfig.
+// errDifferent means that the types of replicas run torchrun with different flags. All types share one
+// torchrunConfig, so it cannot express these flags.
 var errDifferent = errors.New("the types of replicas do not run torchrun with the same flags")
 
 // errImage means that the manifest does not show the command.
 var errImage = errors.New("the image has the command")
 
-// worldSize refers to the variable WORLD_SIZE. Kubeflow sets it to the number of replicas, times nprocPerNode if that
-// is a number. Here, the controller sets it to the number of replicas.
+// worldSize refers to the variable WORLD_SIZE. Kubeflow sets it to the number of replicas, multiplied by nprocPerNode
+// if nprocPerNode is a number. The pytorch-controller sets it to the number of replicas.
 const worldSize = "$(WORLD_SIZE)"
 
 // launchOf parses the command line of a main container. The error is the reason why torchrunConfig cannot express it.

@@ -43,7 +43,8 @@ func (r *replicas) mainResult() string { return r.result + r.mainSuffix() }
 func (r *replicas) mainSuffix() string { return fmt.Sprintf(".template.spec.containers[%d]", r.main) }
 
 // replicasOf returns the replicas of each type, in the order of the roles. Like Kubeflow, it ignores the case of the
-// types. Main is the name of the main container. If no container has that name, the first one is the main container.
+// types. The parameter main is the name of the main container. If no container has that name, the first one is the
+// main container.
 func replicasOf(specs replicaSpecs, field, main string, roles []role) ([]*replicas, error) {
 	var list []*replicas
 	left := maps.Clone(specs)
@@ -108,7 +109,7 @@ func (c *conversion) restartPolicy(
 	return policy
 }
 
-// remarkOnRestarts remarks on volumes whose files a restart loses.
+// remarkOnRestarts remarks on volumes that lose their files when a replica restarts.
 func (c *conversion) remarkOnRestarts(r *replicas, policy batchv1beta1.RestartPolicy) {
 	if policy != batchv1beta1.RestartPolicyAlways && policy != batchv1beta1.RestartPolicyOnFailure {
 		return // with Never and ExitCode, Kubeflow restarts no container within its pod
@@ -152,7 +153,7 @@ var kubeflowLabels = regexp.MustCompile(`\btraining\.kubeflow\.org/[-a-z]+`)
 // remarkOnTemplate remarks on the texts of a template that refer to something that the controllers of Kubeflow provide.
 func (c *conversion) remarkOnTemplate(job string, r *replicas, more ...hint) {
 	c.remarkOnTexts(r.Template, r.result+".template", append(hintsFor(job), more...), func(path string) string {
-		if words := commandWord.FindStringIndex(path); words != nil { // words move between command and args
+		if words := commandWord.FindStringIndex(path); words != nil { // words can have moved, so name only the container
 			path = path[:words[0]]
 		}
 		return r.field + ".template" + path

@@ -75,7 +75,7 @@ func TestPlainWords(t *testing.T) {
 				return
 			}
 			script := `printf '<%s>' ` + strings.TrimPrefix(tc.script, "exec ")
-			script = strings.ReplaceAll(script, "$(NODES)", "$NODES") // the shell does the work of the kubelet
+			script = strings.ReplaceAll(script, "$(NODES)", "$NODES") // the shell prints $(NODES), the value of NODES
 			shell := exec.CommandContext(t.Context(), "sh", "-c", script)
 			shell.Env = append(shell.Environ(), "NODES=$(NODES)")
 			output, err := shell.Output()

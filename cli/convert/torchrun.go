@@ -69,7 +69,7 @@ func parseTorchrun(words []string) (*launch, error) {
 		name, flags = base, 1
 	case python.MatchString(base):
 		rest := words[1:]
-		if len(rest) > 0 && rest[0] == "-u" { // the controller also makes Python unbuffered
+		if len(rest) > 0 && rest[0] == "-u" { // ignore -u: the controller makes Python unbuffered
 			rest = rest[1:]
 		}
 		if len(rest) < 2 || rest[0] != "-m" {

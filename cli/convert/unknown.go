@@ -64,9 +64,8 @@ func newUnknownField(object any, path string) unknownField {
 }
 
 // placesOf returns the paths of all fields with the given name within a value. The parameter path is the path of the
-// value. isSet reports whether the object has the value. If so, the result includes the fields of unset structs in
-// the value, because the user can set these structs. It does not include fields of unset structs within an unset
-// struct.
+// value. isSet reports whether the value is set in the object. A user can set the fields of an unset struct, so
+// placesOf also searches unset structs within a set value. It does not search unset structs within an unset struct.
 func placesOf(name string, value reflect.Value, path string, isSet bool) []string {
 	var places []string
 	switch value.Kind() {
@@ -95,7 +94,7 @@ func placesOf(name string, value reflect.Value, path string, isSet bool) []strin
 				at = strings.TrimPrefix(path+"."+fieldName, ".")
 			}
 			switch {
-			case !hasTag, // the struct has a JSON form of its own
+			case !hasTag, // without tags, the struct has a JSON form of its own
 				field.Type == reflect.TypeFor[oldPolicy](): // only old operators read these fields
 				continue
 			case fieldName == name:

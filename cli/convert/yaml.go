@@ -70,13 +70,13 @@ func dereferenced(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// pair returns the key and the value of a name in a mapping, or nil. They can be in another mapping that is merged
-// into this one.
+// pair returns the key with the given name in a mapping, and the value of the key, or nil. It also searches the
+// mappings that are merged into the mapping.
 func pair(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return pairIn(mapping, name, map[*yaml.Node]bool{})
 }
 
-// pairIn is like pair, but skips the mappings in searched. Without this, the search in a mapping that is merged into
+// pairIn is like pair, but skips the mappings in searched. Otherwise, the search in a mapping that is merged into
 // itself would not end.
 func pairIn(mapping *yaml.Node, name string, searched map[*yaml.Node]bool) (key, value *yaml.Node) {
 	mapping = dereferenced(mapping)
@@ -198,8 +198,8 @@ func (g graft) onto(node, source *yaml.Node, path string) {
 	}
 	copyComments(node, source)
 	if node.Kind == yaml.ScalarNode {
-		// A field that has not moved has the same type as in the manifest, so its value can have the style and the tag
-		// from there.
+		// A field that has not moved has the same type as in the manifest, so its value can keep the style and the tag that
+		// it has there.
 		_, hasMoved := g.moved[path]
 		if source.Value == node.Value && (!hasMoved || source.ShortTag() == node.ShortTag()) {
 			node.Style, node.Tag = source.Style, source.Tag
@@ -237,8 +237,8 @@ func copyComments(node, source *yaml.Node) {
 	}
 }
 
-// comment adds a comment above the field at a path of the result. If there is no such field, or the field is within a
-// node in flow style, the comment is above the closest field around it that can have one.
+// comment adds a comment above the field at a path of the result. If there is no such field, or if the field is
+// within a node in flow style, the comment is above the closest field around it that is outside such a node.
 func comment(root *yaml.Node, path, text string) {
 	node, target := root, root
 	isItem := false

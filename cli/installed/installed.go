@@ -68,7 +68,7 @@ func (c Controller) ReleasedNamespace() string {
 	return "t9k-" + strings.TrimSuffix(c.Name, "-controller")
 }
 
-// known are the types that the client uses, by module.
+// known has the kinds that the client uses, grouped by the module of their controller.
 var known = append(ofJobs(), []types{
 	{"tensorboard", map[schema.GroupVersionKind]any{
 		tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"): tensorboardv1beta1.TensorBoard{},
@@ -79,7 +79,7 @@ var known = append(ofJobs(), []types{
 	}},
 }...)
 
-// types are the types of the kinds of a module with a controller.
+// types are the kinds of the controller in a module, with their Go types.
 type types struct {
 	module string
 	kinds  map[schema.GroupVersionKind]any

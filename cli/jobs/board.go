@@ -106,8 +106,8 @@ func HTTPPort(pod *corev1.Pod) int32 {
 // given address, since the TensorBoard expects this path.
 func LocalAddress(address string, host string, port uint16) string {
 	path := "/"
-	// A path that does not begin with a slash could change the host: to a browser, everything before an "@" is not the
-	// host.
+	// The path must begin with a slash. With the path "@example.com", a browser would open example.com, since the text
+	// before an "@" is not part of the host.
 	if parsed, err := url.Parse(address); err == nil && strings.HasPrefix(parsed.Path, "/") {
 		path = parsed.EscapedPath()
 	}

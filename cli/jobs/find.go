@@ -28,7 +28,7 @@ type Job struct {
 // Ref returns the job as the user types it, such as ptjob/digits.
 func (j Job) Ref() string { return j.Kind.ShortName + "/" + j.GetName() }
 
-// Typed returns the job as the user types it in the next command, with the flags that select it.
+// Typed returns the arguments with which the user selects the job in a command: Ref and Flags.
 func (j Job) Typed() string { return strings.TrimSpace(j.Ref() + " " + j.Flags) }
 
 // Spec returns the spec of the job in the form that all kinds share.
@@ -95,7 +95,7 @@ func List(ctx context.Context, reader client.Reader, kinds []*Kind, options ...c
 	for _, kind := range kinds {
 		list := kind.NewList()
 		err := reader.List(ctx, list, options...)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the discovery cache of kubectl can be stale
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the discovery cache of kubectl can still have the kind
 			continue
 		}
 		served = true

@@ -86,7 +86,7 @@ func kindOf[J framework.Job](controller manager.Controller[J], crd, manifests []
 		NewList: func() client.ObjectList {
 			list, err := scheme.New(gvks[0].GroupVersion().WithKind(names.ListKind))
 			if err != nil {
-				panic(err) // all kinds have lists
+				panic(err) // cannot happen: all kinds have lists
 			}
 			return list.(client.ObjectList) //nolint:forcetypeassert // it is the list of a kind
 		},

@@ -126,7 +126,8 @@ func (j Job) FirstProcessNote() string {
 	if !j.RunsTorchrun() || j.Spec().FirstProcess != framework.FirstProcessByName || len(replicas) == 0 {
 		return ""
 	}
-	// Torchrun sorts domain names. A domain name begins with the name of the pod and a dot.
+	// Torchrun numbers its processes by the sorted domain names of the pods. A domain name begins with the name of the
+	// pod and a dot.
 	first := slices.MinFunc(replicas, func(a, b Replica) int { return strings.Compare(a.Name+".", b.Name+".") })
 	if first.Name == replicas[0].Name {
 		return ""

@@ -22,7 +22,8 @@ type Operation struct {
 
 // ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change.
 // If types is empty, the args change for the type of the leader and for all types with the same command line. The API
-// server rejects the patch if another job has the name now, or if the types or main containers have other positions.
+// server rejects the patch if another job has the name now, or if the types or main containers are at other positions
+// in the spec now.
 //
 // The patch changes the templates or, in a DeepSpeedJob, spec.config.run. It cannot use
 // spec.runMode.pause.resumeSpecs, since the API server rejects changes of this field.
@@ -176,8 +177,8 @@ func checkTypes(job Job, types []string) error {
 	return nil
 }
 
-// checkResumeSpecs returns an error if the resumeSpecs of the job override the args of one of the types. The
-// resumeSpecs apply only to a job that has been paused after its start.
+// checkResumeSpecs returns an error if the resumeSpecs of the job override the command or the args of one of the
+// types. The resumeSpecs apply only to a job that has been paused after its start.
 func checkResumeSpecs(job Job, types []string) error {
 	mode := job.Spec().RunMode
 	if mode == nil || mode.Pause == nil || job.JobStatus().Pauses == 0 {
