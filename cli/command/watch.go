@@ -261,7 +261,7 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	status := job.JobStatus()
 	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
 	hasFailed := status.Phase == batchv1beta1.JobPhaseFailed
-	if isDeleted { // with ttlSecondsAfterFinished, a job can be deleted before its last status is read: use the decision
+	if isDeleted { // with ttlSecondsAfterFinished, the last status can remain unread: earlier conditions show the result
 		hasSucceeded = hasSucceeded || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
 		hasFailed = hasFailed || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionFailureTarget)
 	}
