@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection has the objects of a list, which a watch keeps up to date. keep returns the part of an object that the
-// collection stores, or false if the collection must ignore the object.
+// collection has the objects that a list request returned, and a watch keeps them up to date. keep returns the part
+// of an object that the collection stores, or false if the collection must ignore the object.
 type collection[T any] struct {
 	keep    func(client.Object) (T, bool)
 	changed func()
@@ -37,8 +37,9 @@ func newCollection[T any](keep func(client.Object) (T, bool), changed func()) *c
 	return &collection[T]{keep: keep, changed: changed, items: map[types.UID]T{}}
 }
 
-// follow reads and watches a list until the context ends. If a request fails, it tries again after some seconds. It
-// logs nothing, since a message on stderr would destroy the screen.
+// follow lists and watches objects, and stores them in the collection, until the context ends. If a request fails,
+// follow tries again after some seconds. It logs nothing, since a message on stderr would destroy the page that the
+// terminal shows.
 func (c *collection[T]) follow(ctx context.Context, from client.WithWatch, list client.ObjectList,
 	options client.ListOptions,
 ) {
@@ -70,8 +71,9 @@ func (c *collection[T]) follow(ctx context.Context, from client.WithWatch, list 
 	}).RunWithContext(ctx)
 }
 
-// note records the result of a request. It ignores the errors after which the reflector immediately sends another
-// request: an expired list, and an API server that cannot stream lists.
+// note records the result of a request. It ignores results after the end of the context. It also ignores the errors
+// after which the reflector immediately sends another request: an expired list, and an API server that cannot stream
+// lists.
 func (c *collection[T]) note(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return

@@ -31,7 +31,8 @@ type Job struct {
 	job  jobs.Job
 
 	changes chan struct{}
-	// stale receives a value when the queue and the TensorBoard must be read before sideInterval is over.
+	// stale receives a value when the phase or the reason of the job has changed. The queue and the TensorBoard are then
+	// read before sideInterval is over.
 	stale  chan struct{}
 	jobs   *collection[framework.Job]
 	pods   *collection[namedPod]
@@ -92,8 +93,8 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// Snapshot returns the latest known state. It returns false until each of the first requests has succeeded or failed,
-// and an error if the user may not watch the job.
+// Snapshot returns the latest known state of the job. It returns false until each part of the snapshot has been
+// requested once, whether the request succeeded or failed. It returns an error if the user may not watch the job.
 func (j *Job) Snapshot() (screen.Snapshot, bool, error) {
 	found, isListed, err := j.jobs.read()
 	pods, arePodsListed, podsErr := j.pods.read()
@@ -182,13 +183,14 @@ type sides struct {
 	queue       *screen.Queue
 	tensorBoard string
 	missing     []string
-	// isRead reports whether the queue and the TensorBoard have been read. state is the result of stateOf at that time.
+	// isRead reports whether the queue and the TensorBoard have been read. state has the phase and the reason that the
+	// job had before this read.
 	isRead bool
 	state  string
 }
 
-// stateOf returns the phase and the reason of a job. When they change, the queue and the TensorBoard can have
-// changed, too.
+// stateOf returns the phase and the reason of a job. If one of them changes, the queue and the TensorBoard are read
+// again, because they often change at the same time.
 func stateOf(job jobs.Job) string {
 	return string(job.JobStatus().Phase) + " " + job.JobStatus().Reason
 }
@@ -196,7 +198,7 @@ func stateOf(job jobs.Job) string {
 const (
 	// sideInterval is the time between two reads of the queue and the TensorBoard of a job.
 	sideInterval = 10 * time.Second
-	// sideTimeout is how long one of these reads can take.
+	// sideTimeout is the timeout of one read of the queue and the TensorBoard.
 	sideTimeout = 10 * time.Second
 )
 

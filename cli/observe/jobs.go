@@ -24,7 +24,8 @@ type Jobs struct {
 
 // FollowAll follows the jobs of the given kinds until the context ends, with the rights of the client. It ignores
 // kinds that the cluster does not serve, and returns jobs.ErrNoKinds if the cluster serves none of them. Unless
-// withReplicas is true, it removes the replicas from the status of the jobs, since they need most of the memory.
+// withReplicas is true, FollowAll removes the replicas from the status of each job, since the replicas need most of
+// the memory.
 func FollowAll(
 	ctx context.Context, from client.WithWatch, kinds []*jobs.Kind, options client.ListOptions, withReplicas bool,
 ) (*Jobs, error) {
@@ -59,8 +60,9 @@ func FollowAll(
 // Changes returns a channel that receives a value after changes. One value can stand for several changes.
 func (j *Jobs) Changes() <-chan struct{} { return j.changes }
 
-// Snapshot returns the latest known state. It returns false until each of the first requests has succeeded or failed,
-// and an error if the user may not watch jobs of any kind.
+// Snapshot returns the latest known state of the jobs. It returns false until the jobs of each kind have been
+// requested once, whether the request succeeded or failed. It returns an error if the user may watch none of the
+// kinds.
 func (j *Jobs) Snapshot() (screen.Jobs, bool, error) {
 	s := screen.Jobs{Namespace: j.namespace}
 	var forbidden []error

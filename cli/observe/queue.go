@@ -53,8 +53,8 @@ func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 	return read
 }
 
-// queueOf returns the Queue of a job and the position of the job in it. The position follows from the PodGroups of
-// all namespaces, or of the namespace of the job if the user may read only these.
+// queueOf returns the Queue of a job and the position of the job in it. It computes the position from the PodGroups
+// of all namespaces, or only from those in the namespace of the job if the user may not read the others.
 func queueOf(ctx context.Context, from client.Reader, job jobs.Job, name string) (*screen.Queue, error) {
 	q := &screen.Queue{Name: name}
 	var queue schedulerv1beta1.Queue
@@ -96,8 +96,8 @@ func place(q *screen.Queue, groups []schedulerv1beta1.PodGroup, job jobs.Job) {
 }
 
 // usageOf returns how much of the quota of a Queue is used, for at most two resources. If the quota limits devices
-// that the job requests, the result is about these devices. Otherwise, it is about the first resources of the quota
-// by name. Without a quota, the result is empty.
+// that the job requests, the result is about these devices. Otherwise, it is about the resources of the quota whose
+// names come first. Without a quota, the result is empty.
 func usageOf(queue schedulerv1beta1.Queue, job jobs.Job) string {
 	if queue.Spec.Quota == nil {
 		return ""

@@ -103,7 +103,7 @@ func TestPlaceInKueue(t *testing.T) {
 	}
 }
 
-// story returns the job of the story with the given name.
+// story returns the job of the story with the given name. A story is a job in a typical situation.
 func story(t *testing.T, name string) jobs.Job {
 	t.Helper()
 	for _, s := range stories.All() {

@@ -36,7 +36,7 @@ type Replica struct {
 	Rank int
 	// Template is the template of the job from which the pod is built.
 	Template *corev1.PodTemplateSpec
-	// mains are the names that mark the main container.
+	// mains are the names by which the main container is found, such as pytorch.
 	mains []string
 }
 

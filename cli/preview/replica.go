@@ -190,8 +190,8 @@ func (s style) containerLine(label string, c corev1.Container, added bool) line 
 	return line{added: added, label: label, text: text}
 }
 
-// schedulingLines returns the lines about the scheduling of the pod: its scheduler, its scheduling gates and its node
-// selector. It also returns the finalizers of the pod.
+// schedulingLines returns the lines with the scheduler, the scheduling gates, the node selector and the finalizers of
+// the pod.
 func (r Replica) schedulingLines() []line {
 	after, before := r.Pod.Spec, r.Template.Spec
 	lines := []line{{
@@ -215,9 +215,9 @@ func (r Replica) schedulingLines() []line {
 }
 
 // isLike reports whether two replicas have the same type and the same summary. Numbers in the summaries, such as
-// indices and ports, can differ by the difference of the ranks. Replicas can wait for the host names of all others,
-// but not for their own. So isLike leaves the host name of each of the two replicas out of the command lines of the
-// other one.
+// indices and ports, can differ by the difference of the ranks. If each replica waits for the host names of all
+// others, its command line has the host name of the other replica, but not its own. So isLike leaves these two host
+// names out of both command lines.
 func (r Replica) isLike(other Replica) bool {
 	a, b := r.lines(style{without: other.Pod.Name}), other.lines(style{without: r.Pod.Name})
 	if r.Pod.Labels[batchv1beta1.LabelReplicaType] != other.Pod.Labels[batchv1beta1.LabelReplicaType] || len(a) != len(b) {

@@ -13,8 +13,8 @@ import (
 type style struct {
 	// width is the width at which command lines are broken, in characters.
 	width int
-	// The summary leaves out the middle of a word that has more than word characters, and the end of a command line that
-	// has more than line bytes.
+	// word is the maximum number of characters of a word. The summary leaves out the middle of a longer word. line is
+	// the maximum number of bytes of a command line. The summary leaves out the end of a longer command line.
 	word, line int
 	// without is the name of a pod. Its host name is left out of command lines.
 	without string

@@ -52,7 +52,7 @@ func EscapedLines(s string) string {
 // escaped returns a text in which all characters are escaped except those that isKept accepts.
 func escaped(s string, isKept func(rune) bool) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !isKept(r) }) {
-		return s // most texts take this path, which saves most of the time
+		return s // most texts need no escapes, so this check saves time
 	}
 	var b strings.Builder
 	for _, r := range s {

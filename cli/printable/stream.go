@@ -8,8 +8,9 @@ import (
 	"github.com/charmbracelet/x/ansi/parser"
 )
 
-// Stream makes the output of a program printable for a terminal while it arrives, as Text does for a whole text. A line
-// that rewrites itself is erased and written again.
+// Stream makes the output of a program printable for a terminal, piece by piece while the output arrives. Text does
+// this for a whole text. If a line rewrites itself, such as a progress bar, the Stream erases the line on the
+// terminal and writes it again.
 type Stream struct {
 	// Stamped reports whether each line begins with a time, which stays when the line rewrites itself.
 	Stamped bool
@@ -32,7 +33,7 @@ type streamLine struct {
 // erase is the escape sequence that erases the line of the cursor.
 const erase = "\r\x1b[K"
 
-// Printable returns what to write to the terminal for the next piece of the output.
+// Printable returns the bytes to write to the terminal for the next piece of the output.
 func (s *Stream) Printable(piece []byte) []byte {
 	var out []byte
 	begin := 0 // where the last line begins in out

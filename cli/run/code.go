@@ -18,8 +18,8 @@ import (
 const codeVolume = "code"
 
 // Limits of the code in a ConfigMap. The API server accepts 1 MiB of data in a ConfigMap. The number of files is
-// limited because the template of the job must list all files, for example if one of them is in a subfolder. A list
-// with more than maxItems files is split into several lists.
+// limited because the template of the job lists all files, unless each of them is at the top of the folder and not
+// executable. A list with more than maxItems files is split into several lists.
 const (
 	maxConfigMap      = 900 << 10
 	maxConfigMapFiles = 1000
@@ -156,13 +156,13 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 const (
 	// uploadMount is where the pod of the upload mounts the claim.
 	uploadMount = "/claim"
-	// uploadSeconds limits the lifetime of the pod of the upload, since a command that is killed does not delete the
+	// uploadSeconds limits the lifetime of the pod of the upload, since a killed kubectl train run does not delete the
 	// pod.
 	uploadSeconds = 3600
 )
 
-// uploadPod returns the pod that receives the code. It runs the image of the training, which has Python and which the
-// node needs anyway.
+// uploadPod returns the pod that receives the code. It runs the image of the training, because this image has Python
+// and must be pulled for the training anyway.
 func (o *Options) uploadPod(source volume) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

@@ -31,8 +31,8 @@ type Objects struct {
 	training corev1.ResourceRequirements
 }
 
-// New returns the objects of a training with the given code. The error names all invalid options. If all options are
-// valid, the error describes the problem of the program.
+// New returns the objects of a training with the given code. If options are invalid, the error names all of them.
+// Otherwise, an error describes a problem with the program, such as a file that the code does not have.
 func New(o Options, c Code) (*Objects, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkKind returns the options that jobs of the kind do not support.
+// checkKind returns an error for each option that jobs of the kind do not support.
 func (o *Options) checkKind() []error {
 	trainings := o.Kind.Trainings
 	if trainings == nil {

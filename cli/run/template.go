@@ -152,8 +152,8 @@ func (o *Options) restrictedPod(withClaims bool) *corev1.PodSecurityContext {
 		settings.FSGroup = o.VolumeGroup
 	}
 	if settings.FSGroup != nil {
-		// Otherwise, the kubelet would change the group of all files at each start, which takes long in a volume with many
-		// files.
+		// Without this policy, the kubelet would change the group of all files at each start, which takes long in a volume
+		// with many files.
 		settings.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
 	}
 	return settings

@@ -75,7 +75,7 @@ func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []str
 	return c.lines
 }
 
-// TroubleChanges returns a line if the connection has broken or works again.
+// TroubleChanges returns a line if the cluster can no longer be read, or can be read again.
 func TroubleChanges(before, after, name string, now time.Time) []string {
 	c := changes{prefix: prefixOf(name, now)}
 	switch {
@@ -185,11 +185,12 @@ func progressLine(p *batchv1beta1.ProgressStatus) string {
 
 // line returns the name of the queue and the place of the job in it.
 func (q Queue) line() string {
-	q.Usage = "" // the usage changes with the jobs of others
+	q.Usage = "" // other jobs change the usage, so the usage would add lines that are not about this job
 	return q.summary()
 }
 
-// isInStatus reports whether an event only repeats a change of the status of the job, which has a line of its own.
+// isInStatus reports whether an event only repeats a change of the job's status. Changes returns a separate line for
+// such a change.
 func isInStatus(e Event, status *batchv1beta1.JobStatus) bool {
 	switch e.Reason {
 	case batchv1beta1.EventCreated, batchv1beta1.EventRunning, batchv1beta1.EventReplicaFailed,

@@ -23,8 +23,8 @@ type Page struct {
 	head, body []string
 	// rest follows the body. It repeats parts of the body in full, so Print omits it.
 	rest []string
-	// foot is the last line. next is the command to type next, which is at the right end of this line. If next is empty,
-	// there is none.
+	// foot is the last line. next is the command to type next, which Draw puts at the right end of the last line. It is
+	// empty if there is no such command.
 	foot, next string
 }
 

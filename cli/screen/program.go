@@ -14,8 +14,8 @@ import (
 // or the user quits, it returns the last view, with the size of the terminal, and the key that the user pressed to
 // quit.
 func Show(ctx context.Context, in io.Reader, out io.Writer, pages <-chan Source) (View, Key, error) {
-	// No signal handler is needed here, because Main cancels the context after a signal. The pages arrive at least a
-	// quarter of a second apart, so a low frame rate only delays the reaction to keys.
+	// No signal handler is needed here, because Main cancels the context after a signal. A low frame rate is enough,
+	// because the pages arrive at least a quarter of a second apart. Only the reaction to keys is a little later.
 	program := tea.NewProgram(model{now: time.Now()}, tea.WithContext(ctx), tea.WithInput(keys(in)), tea.WithOutput(out),
 		tea.WithoutSignalHandler(), tea.WithFPS(20))
 	go func() {
@@ -32,7 +32,8 @@ func Show(ctx context.Context, in io.Reader, out io.Writer, pages <-chan Source)
 	return m.view, m.key, err
 }
 
-// keys returns the input if it is a terminal. Without a terminal there are no keys, and Ctrl-C is a signal.
+// keys returns the input if it is a terminal, and otherwise nil. Without a terminal, there are no keys, and Ctrl-C
+// arrives as a signal.
 func keys(in io.Reader) io.Reader {
 	if file, ok := in.(term.File); ok && term.IsTerminal(file.Fd()) {
 		return in
@@ -59,7 +60,7 @@ type model struct {
 	view   View
 	now    time.Time
 	key    Key
-	// page is the page of the source for the view. It has nothing to draw until there is a source.
+	// page is the page that source returns for the view. It is empty until the first source arrives.
 	page Page
 }
 
@@ -116,7 +117,7 @@ func (m model) press(key string) (model, tea.Cmd) {
 	case "home", "g":
 		m.view.Offset = 0
 	case "end", "G":
-		m.view.Offset = 1 << 20 // Update limits it
+		m.view.Offset = 1 << 20 // Update reduces the offset to its maximum
 	}
 	return m, nil
 }

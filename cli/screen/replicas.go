@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// foldFrom is the number of replicas up to which a table shows them all. If a job has more, a grid shows them all,
-	// and the table shows only those with a problem.
+	// foldFrom is the maximum number of replicas in a table of all replicas. If a job has more, a grid shows all of
+	// them, and the table shows only those with a problem.
 	foldFrom = 8
 	// gridRows is the maximum number of rows of the grid of one type. If more are needed, each mark stands for several
 	// replicas.
@@ -129,7 +129,7 @@ func table(cells [][]string, columns int) []string {
 }
 
 // grid returns lines with a mark for each replica. Each type begins on a new line. A line has the index of its first
-// replica, and marks in groups of ten. If a type has too many replicas for its lines, each mark stands for several
+// replica, and marks in groups of ten. If a type would need more than gridRows lines, each mark stands for several
 // replicas and shows the most severe phase among them.
 func grid(types []replicasOf, columns int) []string {
 	labels := 0
@@ -170,7 +170,7 @@ func marks(replicas []replica, each int) string {
 	flush := func() {
 		if run.Len() > 0 {
 			style := lookOfReplica(phase).style
-			if phase == batchv1beta1.ReplicaPhaseRunning { // so that the other marks stand out
+			if phase == batchv1beta1.ReplicaPhaseRunning { // a quiet style, so that the marks of all other phases stand out
 				style = quiet
 			}
 			b.WriteString(style.Render(run.String()))

@@ -23,11 +23,11 @@ type Snapshot struct {
 	Pods map[string]Pod
 	// Events are the events of the job, newest first.
 	Events []Event
-	// Queue is the queue of the job. Nil means that the job has none, or that it is not known yet.
+	// Queue is the queue of the job. Nil means that the job has no queue, or that its queue is not known yet.
 	Queue *Queue
 	// TensorBoard is the URL of the TensorBoard of the job. Empty means that there is none.
 	TensorBoard string
-	// Missing names the parts that the user may not read.
+	// Missing names the parts of the snapshot that the user may not read.
 	Missing []string
 	// Trouble is why the cluster cannot be read at present. Empty means that the cluster can be read.
 	Trouble string
@@ -105,8 +105,8 @@ func (s Snapshot) isSucceeding() bool {
 		s.status().Phase == batchv1beta1.JobPhaseSucceeded
 }
 
-// message returns the message of the condition that explains the phase, or of the condition Running if there is none.
-// It omits the output of a replica that failed.
+// message returns the message of the condition that has the reason of the phase. If no condition with this reason has
+// a message, it returns the message of the condition Running. It omits the output of a replica that failed.
 func (s Snapshot) message() string {
 	status := s.status()
 	message := s.condition(batchv1beta1.ConditionRunning).Message
@@ -241,8 +241,8 @@ func holds(r replica) bool {
 	return r.Node != "" && (r.Phase == batchv1beta1.ReplicaPhasePending || r.Phase == batchv1beta1.ReplicaPhaseRunning)
 }
 
-// failures returns the failures of the job that are not in the earlier status before, oldest first. If before is nil,
-// it returns all failures.
+// failures returns the failures of the job, oldest first, except those in before, which is an earlier status. If
+// before is nil, it returns all failures.
 func (s Snapshot) failures(before *batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	var added []batchv1beta1.ReplicaFailure
 	for _, f := range s.status().Failures {

@@ -24,8 +24,8 @@ func width(text string) int {
 	return ansi.StringWidth(text)
 }
 
-// isASCII reports whether each byte of a text is a printable ASCII character, which takes one column. Most texts are
-// like this. With this check, a table of hundreds of rows takes much less time.
+// isASCII reports whether each byte of a text is a printable ASCII character. Each such character takes one column,
+// so the width of most texts is the number of their bytes. This makes a table of hundreds of rows much faster.
 func isASCII(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -48,8 +48,8 @@ func pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(columns-width(text), 0))
 }
 
-// spread returns a line with a text at each end. If the two texts do not fit into the line, it cuts the text at the
-// left. In a short line, it omits the text at the right instead.
+// spread returns a line with a text at each end. If the two texts do not fit into the line, it cuts the left text. If
+// this would leave too few columns for the left text, it omits the right text.
 func spread(left, right string, columns int) string {
 	const least = 20 // the minimum of columns for the text at the left
 	if room := columns - width(right) - 2; right != "" && room >= least {

@@ -56,8 +56,8 @@ var words = map[string]string{
 // HasWords reports whether there are words for a reason.
 func HasWords(reason string) bool { return words[reason] != "" }
 
-// inWords describes a reason in a few words. If the map words does not have the reason, which a newer controller can
-// have added, the result is the name of the reason, split into words.
+// inWords describes a reason in a few words. A newer controller can have reasons that are not in the map words. For
+// such a reason, the result is the name of the reason, split into words.
 func inWords(reason string) string {
 	if HasWords(reason) {
 		return words[reason]

@@ -11,7 +11,8 @@ func nodeLost(v view, _ condition) entry {
 	}
 }
 
-// deviceUnhealthy returns the entry for a replica that lost a device.
+// deviceUnhealthy returns the entry for a replica that failed because of a device that the kubelet reports as
+// unhealthy.
 func deviceUnhealthy(v view, _ condition) entry {
 	devices := "a device, such as a GPU,"
 	if failure := v.lastFailure(); failure != nil && len(failure.Devices) > 0 {
@@ -32,7 +33,8 @@ func deviceUnhealthy(v view, _ condition) entry {
 	}
 }
 
-// deviceTainted returns the entry for a replica that lost a device because of a taint.
+// deviceTainted returns the entry for a replica that lost a device because the device has a taint with the effect
+// NoExecute.
 func deviceTainted(v view, _ condition) entry {
 	return entry{
 		cause: "{who} lost a device, such as a GPU, because the device has a taint with the effect NoExecute.",

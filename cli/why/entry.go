@@ -30,8 +30,8 @@ type entry struct {
 // step is a command of an entry.
 type step struct {
 	purpose, line string
-	// ofCluster reports whether the command is about objects without a namespace, or about all namespaces. Facts.Flags
-	// is not added to such a command.
+	// ofCluster reports whether the command is about objects without a namespace, or about all namespaces. Such a
+	// command gets Facts.ClusterFlags, and all others get Facts.Flags.
 	ofCluster bool
 }
 
@@ -100,7 +100,7 @@ func (v view) commands(e entry) []Command {
 		if s.ofCluster {
 			flags = v.ClusterFlags
 		}
-		parts := strings.Split(s.line, " && ") // before the values replace the placeholders, since a value can contain &&
+		parts := strings.Split(s.line, " && ") // split before the replacement, since a value can contain &&
 		for i, part := range parts {
 			parts[i] = strings.TrimSpace(replacer.Replace(part) + " " + flags)
 		}

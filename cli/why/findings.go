@@ -190,9 +190,9 @@ func (v view) aboutFailures() []Finding {
 	return []Finding{found}
 }
 
-// recently is the age up to which the text of the explanation mentions failures and events. The text mentions a
-// deadline if the remaining time is at most recently. It mentions some failures and events for longer, such as a
-// failure that the job has not recovered from.
+// recently is the maximum age of the failures and events that the text of the explanation mentions. It is also the
+// maximum time until a deadline that the text mentions. The text mentions some older failures and events, for example
+// a failure that the job has not recovered from.
 const recently = time.Hour
 
 // endedByFailure reports whether the failure of a replica ended the job.

@@ -2,7 +2,7 @@ package why
 
 import "fmt"
 
-// finishing returns the entry for a job that has ended except for some pods.
+// finishing returns the entry for a job that ends as soon as its last pods have ended.
 func finishing(v view, c condition) entry {
 	e := entry{
 		cause: "Some of its pods still run, and are ending or being deleted.",

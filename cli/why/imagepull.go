@@ -75,8 +75,8 @@ func imagePull(v view, c condition) entry {
 	return e
 }
 
-// pullNoise matches the beginning of a message about an image if it does not explain the problem, such as the name of
-// the image.
+// pullNoise matches the first part of a message about an image if this part does not explain the problem. Such a part
+// has, for example, only the name of the image.
 var pullNoise = regexp.MustCompile(`^(rpc error: code = \w+ desc = |[Ff]ailed to pull and unpack image "[^"]*": |` +
 	`[Ff]ailed to resolve reference "[^"]*": |[Ff]ailed to resolve image: |[Ff]ailed to pull image "[^"]*": |` +
 	`[Ff]ailed to do request: |(?:Head|Get) "[^"]*": |Error response from daemon: |[Ff]ailed to copy: )`)

@@ -103,7 +103,7 @@ func (v view) isInactive() bool {
 	return v.Workload != nil && v.Workload.Spec.Active != nil && !*v.Workload.Spec.Active
 }
 
-// kueueWords returns why Kueue has not admitted the job, and what to do. Both are empty without the Workload.
+// kueueWords returns why Kueue has not admitted the job, and what to do. Both are empty if the Workload is not known.
 func (v view) kueueWords() (why, do string) {
 	if v.Workload == nil {
 		return "", ""

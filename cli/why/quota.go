@@ -57,7 +57,7 @@ func (v view) needs(name corev1.ResourceName) resource.Quantity {
 	if err != nil {
 		return sum
 	}
-	preview, err := v.Job.Preview(installed) // with the containers that the controller adds
+	preview, err := v.Job.Preview(installed) // the preview has the containers that the controller adds
 	if err != nil {
 		return sum
 	}

@@ -32,7 +32,8 @@ func nameConflict(_ view, c condition) entry {
 	return e
 }
 
-// notInstalled returns the entry for a job with a queue in a cluster where such queues are not installed.
+// notInstalled returns the entry for a job with a queue in a cluster that lacks the controller of such queues: Kueue
+// or the scheduler-controller.
 func notInstalled(v view, _ condition) entry {
 	if v.spec.T9kScheduler() == nil {
 		return entry{

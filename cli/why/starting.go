@@ -16,7 +16,8 @@ import (
 // waitContainer is the init container that waits for the host names of other replicas.
 const waitContainer = "wait-for-peers"
 
-// sameFor returns how many other pods have the same problem, as part of a sentence. It is empty if there are none.
+// sameFor returns how many other pods wait for the same reason as the pod in v.stuck, as part of a sentence. The
+// result is empty if there are none.
 func (v view) sameFor() string {
 	switch n := v.stuck.others; n {
 	case 0:
@@ -101,8 +102,8 @@ func isName(word string) bool {
 	return word != "" && len(validation.IsDNS1123Subdomain(word)) == 0
 }
 
-// Reasons of the events of a pod. If the newest of these events has a reason in troubles, the pod cannot start. If it
-// has a reason in steps, the pod is starting.
+// Reasons of the events of a pod. Only the newest event with one of these reasons counts. If its reason is in
+// troubles, the pod cannot start. If its reason is in steps, the pod is starting.
 var (
 	troubles = []string{
 		"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedPrepareDynamicResources", "NetworkNotReady",
@@ -110,7 +111,8 @@ var (
 	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
 )
 
-// isStarting matches a message that only reports that a pod is starting, and names no problem.
+// isStarting matches a message about a pod that is starting. Such a message can also report that the volumes or the
+// network of the pod are not ready.
 var isStarting = regexp.MustCompile(` is starting($|, but )`)
 
 // starting returns the entry for a job whose pods have nodes and are starting.

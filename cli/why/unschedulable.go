@@ -80,7 +80,7 @@ func (v view) othersUnschedulable() string {
 	return v.sameFor()
 }
 
-// asks returns a sentence with the resources that the pod requests.
+// asks returns a sentence with the resources that the waiting pod requests, or the leader if no pod waits.
 func (v view) asks() string {
 	words := resourceWords(v.requests())
 	if words == "" {
@@ -89,9 +89,9 @@ func (v view) asks() string {
 	return " The pod requests " + words + "."
 }
 
-// asksTooMuch returns a sentence if the pod requests more of a resource than any node has in total. If there are
-// several such resources, the sentence is about the first by name. It is empty if there is none, or if the nodes are
-// not known.
+// asksTooMuch returns a sentence if the waiting pod, or the leader if no pod waits, requests more of a resource than
+// any node has in total. If this is true of several resources, the sentence is about the first by name. The result is
+// empty if there is no such resource, or if the nodes are not known.
 func (v view) asksTooMuch() string {
 	if len(v.Nodes) == 0 {
 		return ""

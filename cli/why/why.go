@@ -50,7 +50,7 @@ type Facts struct {
 	// NotRead are the objects that cannot be read, such as "the events".
 	NotRead []string
 	// Flags are the flags that the user must add to each command to reach the namespace, such as "-n team-a".
-	// ClusterFlags are those of them that a command about the whole cluster needs, such as "--context prod".
+	// ClusterFlags are the part of Flags that a command about the whole cluster needs, such as "--context prod".
 	Flags, ClusterFlags string
 }
 
@@ -112,13 +112,13 @@ type Finding struct {
 type weight int
 
 const (
-	// root is the cause of the main finding, such as the failure that ended the job.
+	// root is the weight of the cause of the main finding, such as the failure that ended the job.
 	root weight = iota
-	// main explains the state of the job.
+	// main is the weight of a finding that explains the state of the job.
 	main
-	// note is mentioned in Explanation.Text, unless it comes after maxNotes other notes.
+	// note is the weight of a finding that Explanation.Text mentions, unless maxNotes other notes come before it.
 	note
-	// quiet is in Explanation.Findings, but is not mentioned in Explanation.Text.
+	// quiet is the weight of a finding that Explanation.Findings has, but that Explanation.Text does not mention.
 	quiet
 )
 

@@ -113,7 +113,7 @@ func reports(s *screen.Snapshot, percent int32, step, steps int64, since time.Du
 	}
 }
 
-// failure adds a failure of a worker. Failures are added newest first.
+// failure adds a failure of a worker. The caller must add the newest failure first.
 func failure(s *screen.Snapshot, worker int32, message string, since time.Duration) {
 	s.Job.JobStatus().Failures = append(s.Job.JobStatus().Failures, batchv1beta1.ReplicaFailure{
 		Replica: fmt.Sprintf("%s-worker-%d", s.Job.GetName(), worker), Node: fmt.Sprintf("gpu-%02d", worker+1),
@@ -127,7 +127,7 @@ const outOfMemory = `Traceback (most recent call last):
     loss.backward()
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.25 GiB. GPU 3 has a total capacity of 79.15 GiB`
 
-// event adds an event. Events are added newest first.
+// event adds an event. The caller must add the newest event first.
 func event(s *screen.Snapshot, eventType, reason, message string, since time.Duration) {
 	s.Events = append(s.Events, screen.Event{
 		Name: fmt.Sprintf("event-%d", len(s.Events)), Type: eventType, Reason: reason, Message: message,

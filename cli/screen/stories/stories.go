@@ -13,7 +13,7 @@ var Now = time.Date(2026, time.November, 26, 17, 24, 5, 0, time.UTC)
 
 // Story is a job in a typical situation.
 type Story struct {
-	// Name is the beginning of the names of the story's files.
+	// Name identifies the story. The names of its golden files and pictures begin with it.
 	Name string
 	// Snapshot is the snapshot of the job.
 	Snapshot screen.Snapshot
