@@ -94,7 +94,7 @@ func (d deepspeed) Wire(
 		corev1.Volume{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName:  d.SecretName(job),
-			DefaultMode: ptr.To[int32](0o444), // the container can run as any user
+			DefaultMode: ptr.To[int32](0o444), // readable for all, since the container can run as any user
 		}}},
 	)
 	install := []string{"agent", "install", agent.Folder}
@@ -193,8 +193,8 @@ func canLeaveOut(args []string, host string) bool {
 		if !isOneWord && i+1 < len(args) {
 			value = args[i+1]
 		}
-		// A value is like host-1@host-2:0,2, where the numbers are slots of host-2. has reports whether the value names the
-		// host. If slots is false, a host with numbers of slots does not count.
+		// A value of these options is like host-1@host-2:0,2, where the numbers are slots of host-2. has reports whether
+		// the value names the host. If slots is false, a host with numbers of slots does not count.
 		has := func(slots bool) bool {
 			return slices.ContainsFunc(strings.Split(value, "@"), func(chosen string) bool {
 				name, _, hasSlots := strings.Cut(chosen, ":")

@@ -17,7 +17,7 @@ const envMasterPort = "MASTER_PORT"
 func sshPort(gang framework.Gang, worker int32) int32 { return gang.HostPort(1 + worker) }
 
 // hostNetworkEnv returns the environment variables with the ports of the job. They are set in the main container, so
-// that customCommand and users in debug mode can read them, too.
+// that customCommand and users in debug mode can read them.
 func hostNetworkEnv(gang framework.Gang) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: envMasterPort, Value: strconv.Itoa(int(gang.HostPort(0)))},

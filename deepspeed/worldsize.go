@@ -10,8 +10,8 @@ import (
 const (
 	// maxArgument is the maximum size of an argument of a program in Linux, in bytes.
 	maxArgument = 128<<10 - 1
-	// otherWords is the size, in bytes, that checkSize assumes for one part of the command that DeepSpeed's launcher
-	// runs on each host: all words except the list of workers and the program.
+	// otherWords is an estimate, in bytes, of the words in the launcher's command for a host that belong neither to the
+	// list of workers nor to the program.
 	otherWords = 8 << 10
 )
 

@@ -75,7 +75,7 @@ type timing struct {
 	dial      time.Duration // timeout for a connection, including key exchange and authentication
 	retry     time.Duration // interval of attempts to reach missing workers
 	remind    time.Duration // interval of log lines about missing workers
-	kill      time.Duration // time from SIGTERM to SIGKILL for the launcher, and then time for the node commands to end
+	kill      time.Duration // time for the launcher to end after SIGTERM, and after that for its commands on the hosts
 	settle    time.Duration // how long the workers must be the same before an elastic training starts
 	probe     time.Duration // interval of checks for changed workers during an elastic training
 	blame     time.Duration // how long after a failure a change of the workers counts as its cause
@@ -242,8 +242,8 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// untilTerminated returns a function that validates the flags and runs the command. SIGTERM or SIGINT cancels its
-// context.
+// untilTerminated returns a function that validates the flags and runs the command. SIGTERM or SIGINT cancels the
+// context of the command.
 func untilTerminated(command func(context.Context, []string) error, o *options) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := o.validate(); err != nil {

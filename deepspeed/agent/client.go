@@ -102,8 +102,8 @@ func (s sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isNodeCommand reports whether the command starts the ranks of a host. DeepSpeed's command to end the ranks also
-// names the module, but as its last word.
+// isNodeCommand reports whether the command starts the ranks of a host. In such a command, arguments follow the name
+// of DeepSpeed's module. DeepSpeed's command to end the ranks has this name as its last word.
 func isNodeCommand(command string) bool {
 	return strings.Contains(command, "-m deepspeed.launcher.launch ")
 }

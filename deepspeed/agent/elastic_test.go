@@ -81,7 +81,8 @@ func (j *job) reportsStarts() string {
 	return file
 }
 
-// wantStarts checks that the file has the wanted number of reports that the training starts again, and nothing else.
+// wantStarts checks that the file has the wanted number of reports about a new start of the training, and nothing
+// else.
 func (j *job) wantStarts(file string, want int) {
 	j.t.Helper()
 	content, err := os.ReadFile(file)

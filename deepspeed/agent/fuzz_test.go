@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzTail checks that the tail does not depend on where the output is split between writes.
+// FuzzTail checks that a tail keeps the same output, wherever the output is split between writes.
 func FuzzTail(f *testing.F) {
 	f.Add("a\nb", "c\nd")
 	f.Add("[launch.py:", "319]\n")

@@ -203,7 +203,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 		failed = nil
 	}
 	var timer <-chan time.Time
-	var nodes *nodes // the state before watch terminates the launcher
+	var nodes *nodes // the state of the node commands before watch terminates the launcher
 	end := func() {
 		n := r.now()
 		nodes = &n
@@ -251,7 +251,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 // ending is the information that determines the exit code.
 type ending struct {
 	launcher   int   // exit code of the launcher
-	nodes      nodes // the state before watch terminated the launcher
+	nodes      nodes // the state of the node commands before watch terminated the launcher
 	terminated bool  // whether the agent was told to end
 	trust      bool  // whether only the exit code of the launcher counts
 }

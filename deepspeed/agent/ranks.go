@@ -16,9 +16,9 @@ import (
 )
 
 // lookInterval is the maximum time between two checks for ranks that have ended. The end of a rank also causes a
-// check. The check must not come late: DeepSpeed's launcher on the worker checks its ranks once a second. A rank that
-// has ended is a zombie, which shows its exit code, only until that check by the launcher. Until all ranks are found,
-// every searchEvery-th check also searches all processes for ranks.
+// check. The checks must be frequent, because a rank that has ended shows its exit code only while it is a zombie:
+// DeepSpeed's launcher on the worker checks and reaps its ranks once a second. Until all ranks are found, every
+// searchEvery-th check also searches all processes for ranks.
 const (
 	lookInterval = 50 * time.Millisecond
 	searchEvery  = 10
@@ -127,7 +127,7 @@ func (r *ranks) look() {
 		}
 		code := waitCode(syscall.WaitStatus(p.exit))
 		if code == -int(syscall.SIGTERM) && len(r.found) < r.slots {
-			continue // the launcher might have stopped this rank, because a rank that was never found failed before
+			continue // the launcher might have stopped this rank because of the failure of a rank that was never found
 		}
 		if code != 0 {
 			r.first = trainlog.RankReport(rank, code)

@@ -65,8 +65,8 @@ func TestRanksReportTheRankThatFailedFirst(t *testing.T) {
 	}
 }
 
-// A rank that ends before it is found can be the one that failed first. DeepSpeed's launcher stops the others after
-// that, so the report must not be about a stopped rank if another rank was not found.
+// A rank can fail before it is found, and DeepSpeed's launcher then stops the other ranks with SIGTERM. So the report
+// must not be about a rank that SIGTERM ended while another rank has not been found.
 func TestStoppedRankIsNotTheFirstIfAnotherIsUnknown(t *testing.T) {
 	for slots, want := range map[int]string{1: trainlog.RankReport(2, -15), 2: ""} {
 		stopped := rank(t, 0, 2, "exit 1")

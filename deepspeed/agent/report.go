@@ -21,8 +21,8 @@ import (
 type reports struct {
 	listener *net.UnixListener
 	socket   string
-	failed   chan struct{} // receives a value at the first failure of a round
-	again    func()        // is called when the launcher starts another round
+	failed   chan struct{} // receives a value at the first failure of a round of node commands
+	again    func()        // is called when the launcher starts another round of node commands
 	output   io.Writer     // gets the output of hosts after pdsh has ended
 	clients  sync.WaitGroup
 

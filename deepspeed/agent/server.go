@@ -192,7 +192,7 @@ func (c *session) carry(channel ssh.Channel) {
 	close(ended)
 	watch.Wait()
 	_ = c.stdin.Close()
-	// A process that left the group could keep the streams open indefinitely.
+	// A process that has left the group could keep the streams open indefinitely, so close them after killAfter.
 	late := time.AfterFunc(c.server.killAfter, func() { _, _ = c.stdout.Close(), c.stderr.Close() })
 	output.Wait()
 	late.Stop()

@@ -210,9 +210,9 @@ to /data"; printf "the end"; echo a warning >&2`)
 	}
 }
 
-// A terminated launcher of DeepSpeed runs a command on each host that ends the ranks. But launch itself ends the
-// ranks, so the command would send them another SIGTERM. It would also fail if the pod of the host ends, because the
-// ssh server no longer runs there.
+// A terminated launcher of DeepSpeed runs a command on each host to end the ranks there. Under launch, this command
+// must have no effect: launch itself ends the ranks, and each rank must get SIGTERM only once. The command would also
+// fail if the pod of the host ends, because the ssh server no longer runs there.
 func TestACommandThatEndsTheRanksIsNotRunUnderLaunch(t *testing.T) {
 	j := newJob(t, 1)
 	cmd := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`)
@@ -248,7 +248,7 @@ echo $n >$STARTED`)
 func TestServeEndsItsSessions(t *testing.T) {
 	j := newJob(t, 1)
 	o := *j.options
-	o.address, o.workers, o.killAfter = worker1, 2, 0 // killAfter has no effect here
+	o.address, o.workers, o.killAfter = worker1, 2, 0 // killAfter has no effect on a server that stops
 	ctx, terminate := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- serve(ctx, &o) }()

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// tailLimit is the number of bytes of the last output of a host that the agent prints again. The kubelet keeps 2048
-// bytes of a container's output, and other hosts can print more after the output that shows why a host failed.
+// tailLimit is the maximum number of bytes of the last output of a host that the agent prints again. The termination
+// message of a container has only the last 2048 bytes of its output. Without the repetition, output of other hosts
+// could displace the output that shows why a host failed.
 const tailLimit = 1024
 
 // tail keeps the last lines that the ranks of a host print.

@@ -255,7 +255,8 @@ var _ = Describe("The key of a job", func() {
 	})
 })
 
-// secretQuota creates a ResourceQuota that limits the number of Secrets. Its status has a usage of 0.
+// secretQuota creates a ResourceQuota that limits the number of Secrets. It sets the usage in the status to 0,
+// because no quota controller runs here.
 func secretQuota(ctx context.Context, namespace, most string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	quota := &corev1.ResourceQuota{
