@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// starter is a program that starts the processes of a replica. Without any of the options, it starts a training in
-// which the other replicas do not take part.
+// starter is a program that starts the processes of a replica, such as torchrun. If its command line does not match
+// options, the program starts a training in which the other replicas do not take part.
 type starter struct {
 	name    string
 	command *regexp.Regexp
@@ -41,11 +41,11 @@ var starters = []starter{
 }
 
 // variableWord matches a shell variable at the beginning of a word of a command line. The value of the variable can
-// be any option.
+// be any option, so noticeAlone returns no notice about such a command line.
 var variableWord = regexp.MustCompile(`[ "']\$`)
 
-// maxCommand is the maximum size of a command line that is searched, in bytes. The limit matters because each
-// reconcile of a job searches its command lines.
+// maxCommand is the maximum size, in bytes, of a command line in which noticeAlone looks for a starter. The limit
+// matters because each reconcile of a job does this with all of its command lines.
 const maxCommand = 4 << 10
 
 // noticeAlone returns a notice about a job without torchrunConfig if a command shows that each replica trains alone.

@@ -75,8 +75,8 @@ func (p pytorch) Wire(
 		{Name: envUnbuffered, Value: "1"},
 	}
 	if member.HasHostNetwork() {
-		// The default is the host name, which is the name of the node here. Pods might not be able to resolve it, and
-		// torchrun could not tell apart replicas on the same node.
+		// The default is the host name, which is the name of the node in a pod with hostNetwork. Other pods might not be
+		// able to resolve it, and torchrun could not tell apart replicas on the same node.
 		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
 	}
 	if job.RunsTorchrun() {
@@ -84,8 +84,8 @@ func (p pytorch) Wire(
 		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
 	} else if len(gang.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
 		// With torchrunConfig, torchrun sets these variables for each of its processes. A single replica with several
-		// devices does not get them either, so that its program can start a process for each device: with the variables,
-		// PyTorch Lightning would use only the first device.
+		// devices must not have these variables, so that its program can start a process for each device: with the
+		// variables, PyTorch Lightning would use only the first device.
 		env = append(env,
 			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
@@ -126,10 +126,10 @@ func leaderPort(gang framework.Gang) int32 {
 
 // torchrun returns the command line that launches the processes of one member.
 //
-// The endpoint refers to the environment variables, so a MASTER_ADDR or MASTER_PORT that the user sets applies to it,
-// too. The c10d backend must know which member hosts its store. torch compares names to find out, which does not work
-// with every name service, so the command line sets is_host. The id contains the attempt, so that members of an
-// earlier attempt cannot join the rendezvous.
+// The endpoint of the rendezvous refers to MASTER_ADDR and MASTER_PORT, so values that the user sets for these
+// variables also apply to the endpoint. The c10d backend must know which member hosts its store. By default, torch
+// compares names to find out, which does not work with every name service, so the command line sets is_host. The id
+// of the rendezvous contains the attempt, so that members of an earlier attempt cannot join.
 func torchrun(
 	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member,
 ) []string {

@@ -74,9 +74,9 @@ func InstallCommand() *cobra.Command {
 // pollInterval is the interval between two checks of the processes of torchrun.
 const pollInterval = time.Second
 
-// supervise runs the command and returns its exit code. If the first argument is PassSignals, it passes the signals
-// that end torchrun to the command. Otherwise, the first such signal makes it end the command as the package
-// describes, wait for all processes, and return 128 plus the number of the signal.
+// supervise runs the command and returns its exit code. If the first argument is PassSignals, supervise passes the
+// signals that end torchrun to the command. Otherwise, the first such signal makes supervise kill the command, pass
+// the signal to the training processes, wait for their end, and return 128 plus the number of the signal.
 func supervise(command []string) int {
 	passesSignals := len(command) > 0 && command[0] == PassSignals
 	if passesSignals {

@@ -27,7 +27,7 @@ import (
 var podCreations gate
 
 // gate holds requests back, so that a test can see which requests are in flight at the same time.
-type gate struct{ held sync.Map } // maps a path to a chan release
+type gate struct{ held sync.Map } // maps the path of a request to a chan release
 
 // release lets a held request continue.
 type release func()

@@ -33,8 +33,8 @@ const (
 	held  = batchv1beta1.FinalizerLeader
 	other = "example.org/backup"
 
-	// Each is a part of the message of the policy: onFinalizers if it rejects a change of the finalizers, and onOthers
-	// if it rejects another change.
+	// onFinalizers is a part of the message with which the policy rejects a change of the finalizers, and onOthers a
+	// part of the message with which it rejects another change.
 	onFinalizers = "metadata.finalizers:"
 	onOthers     = "can change only the finalizers of a pod"
 )
@@ -111,7 +111,7 @@ var _ = Describe("The pod of a leader under a controller with --hold-leaders", f
 	It("is released if its job is gone", func(ctx context.Context) {
 		job := cluster.Start(ctx, 2)
 		leader := cluster.Pod(ctx, job, "job-worker-0")
-		Expect(cluster.Client.Delete(ctx, job)).To(Succeed()) // no garbage collector runs here
+		Expect(cluster.Client.Delete(ctx, job)).To(Succeed()) // no garbage collector runs here, so the pods stay
 		Eventually(ctx, finalizers(ctx, leader)).Should(BeEmpty())
 		Expect(isGone(ctx, leader)()).To(BeFalse())
 	})
@@ -155,7 +155,7 @@ var _ = Describe("The policy for the pods of a job controller", Ordered, func() 
 		controller, err = client.New(cluster.ControlPlane.Controller(), client.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		namespace = cluster.NewNamespace(ctx)
-		// The API server enforces a new policy after a moment.
+		// The API server enforces a new policy only after a moment, so wait until it rejects a change.
 		pod := newPod(ctx, namespace)
 		Eventually(ctx, func() error { return patch(ctx, controller, pod, labelled, client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
