@@ -24,7 +24,7 @@ const (
 const (
 	// portName is the name of the container port that a replica listens on, as in the TFJob of Kubeflow.
 	portName = "tfjob-port"
-	// defaultPort is the port of a replica without hostNetwork whose main container has no port of that name.
+	// defaultPort is the port of a replica without hostNetwork whose main container has no port named portName.
 	defaultPort = 2222
 	// maxVariable is the maximum size of an environment variable in Linux, including its name: MAX_ARG_STRLEN.
 	maxVariable = 128 << 10

@@ -32,7 +32,7 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 			PeerGrace:     peerGrace[r.Type],
 		}
 		if r.Type == v1beta1.ReplicaTypePS && role.Replicas > 0 {
-			// Parameter servers keep the shared state when a worker fails, so the others can continue.
+			// Parameter servers keep the shared state when a worker fails, so the other workers can continue.
 			spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
 		}
 		roles = append(roles, role)

@@ -19,7 +19,7 @@ func TestJobSpec(t *testing.T) {
 	replicas := func(roleType v1beta1.ReplicaType, n int32) v1beta1.ReplicaSpec {
 		return v1beta1.ReplicaSpec{Type: roleType, Replicas: &n, Template: template}
 	}
-	// inCluster returns a role that other replicas reach, and outside a role that they do not reach.
+	// inCluster returns a role that other replicas reach. The function outside returns a role that they do not reach.
 	inCluster := func(roleType string, n int32) framework.Role {
 		return framework.Role{Type: roleType, Replicas: n, Awaited: true, Serves: roleType == "ps", Template: &template}
 	}
