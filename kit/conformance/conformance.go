@@ -46,7 +46,8 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 	t.Run("the framework wires replicas consistently", func(t *testing.T) { testWiring(t, controller.Framework, newJob) })
 }
 
-// runInMesh runs parts of the suite on a cluster whose admission adds containers to pods and removes a label.
+// runInMesh runs parts of the suite on a cluster in which an admission webhook adds containers to each new pod and
+// removes one of its labels. See model.Mesh.
 func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, model.Quick)

@@ -17,13 +17,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// staleEvery is the number of writes between two restarts with stale caches. With full coverage, there is such a
-// restart after every write. These restarts take most of the time of the tests.
+// staleEvery is the interval, in writes, at which testCrashes restarts the controller with stale caches. With full
+// coverage, it does so after every write. These restarts take most of the time of the tests.
 const staleEvery = 8
 
 // testCrashes runs every scenario once without a fault. Then it runs the scenario again for each write of the
-// controller and each fault that the coverage selects for the write. All runs must have the same end and the same
-// counts. If the coverage is less than thorough, the only fault is that the controller stops.
+// controller and each fault that the coverage selects for the write. No fault must change the objects that are left
+// at the end, such as the counts in the status of the job. If the coverage is less than thorough, the only fault is
+// that the controller stops.
 func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for i, s := range scenarios {
@@ -63,7 +64,7 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				// case, no event or metric may occur more often than without the fault.
 				lossy := f.effect == model.Stop || f.effect == model.Lose || f.effect == model.Postpone
 				more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events))
-				if f.effect == model.Postpone { // the job pauses again if a delayed write creates a pod in a pause
+				if f.effect == model.Postpone { // if a delayed write creates a pod in a pause, EventPaused occurs again
 					more = slices.DeleteFunc(more, func(event string) bool { return event == batchv1beta1.EventPaused })
 				}
 				if len(more) > 0 ||
@@ -133,13 +134,13 @@ func (s scenario) play(w *world, f fault, behind lag) {
 	w.do(created(s.shape))
 	w.do(s.steps...)
 	w.carryOutLate(true)
-	w.pass(time.Minute) // so that the last delayed status writes happen
+	w.pass(time.Minute) // so that the controller makes its last batched status writes
 }
 
-// mayBeLate reports whether the job must end in the same way if the API server delays the write. For most writes it
-// must, because the controller deletes an object as soon as it sees that the job does not need it. The exception is
-// the creation of a TensorBoard, a NetworkPolicy or a Secret: if the job no longer needs the object, it stays until
-// the job is deleted.
+// mayBeLate reports whether the job must end in the same way if the API server delays the write. Usually it must,
+// because the controller deletes an object as soon as it sees that the job does not need the object. The exception is
+// a TensorBoard, a NetworkPolicy or a Secret that a delayed write creates when the job no longer needs it. Such an
+// object stays until the job is deleted.
 func mayBeLate(call model.Call) bool {
 	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies|model.Secrets) == 0
 }
@@ -160,9 +161,8 @@ func sameTime(tolerance time.Duration) gocmp.Options {
 	}
 }
 
-// lags returns every way in which the cache could have been stale when the controller restarted. The cache shows all
-// resources at an earlier revision. With full coverage, there are also caches that show only one resource at an
-// earlier revision.
+// lags returns the ways in which the cache of the restarted controller can be stale. The cache can show all resources
+// as they were at an earlier revision. With full coverage, it can also show only one resource in this way.
 func (w *world) lags(c model.Coverage) []lag {
 	var lags []lag
 	sets := []model.Resources{
@@ -216,8 +216,8 @@ type result struct {
 	Workloads []string
 }
 
-// podsInMesh returns the pods that remain in a mesh, where sidecars keep running after the main container has ended.
-// No pod remains, unless the cleanUpPolicy keeps all pods. All pods that remain are Running.
+// podsInMesh returns the pods that must remain in a mesh. They are all Running, because sidecars keep running after
+// the main container has ended. Unless the cleanUpPolicy keeps all pods, none remain.
 func (s scenario) podsInMesh() []string {
 	if s.shape.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		return nil

@@ -15,12 +15,13 @@ func TestAJobThatKueueAdmitsCostsFewMoreWrites(t *testing.T) {
 		"a restart": {
 			writes(queued, run, exits(1, 1), run) - admitted - (writes(plain, run, exits(1, 1), run) - writes(plain, run)), 2,
 		},
-		// The comparison is with a job that is paused and resumed, because a pause also deletes all pods and the job then
-		// creates them again.
+		// Like an eviction, a pause deletes all pods, and the job later creates them again. So the eviction is compared
+		// with a pause and a resume.
 		"an eviction": {
 			writes(queued, run, evicts, run) - admitted - (writes(plain, run, paused, resumed, run) - writes(plain, run)), 3,
 		},
-		// Kueue gives two reasons for the wait, one after the other.
+		// Kueue gives two reasons for the wait, one after the other: the eviction and the closed queue. The controller
+		// reports both in the status.
 		"a wait of an hour": {
 			writes(queued, closes, run, evicts, passes(time.Hour), opens, run) - writes(queued, run, evicts, run), 2,
 		},

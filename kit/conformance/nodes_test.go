@@ -24,8 +24,8 @@ func TestAJobThatAvoidsNodesCostsFewMoreWrites(t *testing.T) {
 		"a node that is allowed again after an hour": {
 			writes(avoiding, append(slices.Clone(twice), passes(2*time.Hour))...) - writes(avoiding, twice...), 1,
 		},
-		// The controller first shortens the avoidance of the node, so that it ends soon, and then allows the node again. It
-		// deletes two pods, creates them again, and reports them in the status.
+		// The controller first brings forward the time until which the job avoids the node, and later allows the node
+		// again. It also deletes two pods, creates them again, and reports both in the status.
 		"two pods that run on their only node again": {
 			writes(avoiding, append(twiceLost(1), findsNoNode(0), findsNoNode(1), passes(6*time.Minute), run)...) -
 				writes(avoiding, append(twiceLost(1), run)...), 8,

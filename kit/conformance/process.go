@@ -22,9 +22,9 @@ type fault struct {
 // errStopped is returned by the calls of a process that has ended.
 var errStopped = errors.New("the controller process has ended")
 
-// process is one process of the controller. Its cache can lag behind the cluster. It contains the writes of the
-// process itself, as controller-runtime's read-your-writes consistency guarantees, except writes of pods, because no
-// reconcile waits for them.
+// process is one process of the controller. Its cache can lag behind the cluster, but contains the process's own
+// writes, because controller-runtime guarantees that a client reads its own writes. Writes of pods are the exception,
+// because no reconcile waits until the cache contains them.
 type process struct {
 	mu    sync.Mutex
 	world *world
@@ -76,8 +76,8 @@ func (p *process) ReadSidecars(_ model.Call, from func(model.Snapshot, time.Time
 	return from(p.world.cluster.Snapshot(), p.world.clock.Now())
 }
 
-// Write implements model.Server. The write can meet the fault. A call that the API server rejects without a fault
-// does not count as a write.
+// Write implements model.Server. If the number of this write is the one in p.fault, the fault happens to the write. A
+// call that the API server rejects without a fault does not count as a write.
 func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

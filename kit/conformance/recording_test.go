@@ -124,7 +124,7 @@ func (r recording) format() string {
 
 func lastWord(action string) string { return action[strings.LastIndexByte(action, ' ')+1:] }
 
-// parseRecording returns the recording that format has written.
+// parseRecording parses the text of a recording, which the files in testdata/recording contain.
 func parseRecording(text string) recording {
 	r := recording{scenarios: map[string][]string{}, objects: map[string]string{}}
 	for section := range strings.SplitSeq(strings.TrimPrefix(text, "# "), "\n\n# ") {
@@ -210,8 +210,8 @@ func (o *observer) emitted(eventtype, reason, message string) {
 	o.add("event " + eventtype + " " + reason + ": " + strings.ReplaceAll(message, "\n", `\n`))
 }
 
-// add appends an action. The controller writes pods in parallel, so add sorts the writes of a batch by the names of
-// the pods.
+// add appends an action. The controller writes several pods at the same time, so add sorts such actions by the names
+// of the pods.
 func (o *observer) add(action string) {
 	action = o.world.clock.Now().Sub(model.Birth).String() + " " + action
 	at := len(o.actions)
@@ -241,14 +241,15 @@ func podOf(action string) string {
 	return name
 }
 
-// uid and token match a UID of the model and a random token.
+// uid matches a UID of the model. token matches the annotation of a pod with the random token for reading its
+// progress.
 var (
 	uid   = regexp.MustCompile(`uid-\d+`)
 	token = regexp.MustCompile(`("batch.tensorstack.dev/progress-token":)"[^"]+"`)
 )
 
-// encode returns the JSON of an object without random values and without the fields that the API server sets. In place
-// of the UIDs of other objects, it has their names.
+// encode returns the JSON of an object without random values and without the fields that the API server sets. The
+// names of other objects replace their UIDs.
 func (o *observer) encode(object client.Object) []byte {
 	object = object.DeepCopyObject().(client.Object)
 	object.SetResourceVersion("")

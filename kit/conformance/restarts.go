@@ -169,8 +169,8 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		w.do(exits(0, 0))
 		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
 	}
-	// replaced starts the replacement. First it waits for the restart delay and for the forced deletion of a pod on a lost
-	// node.
+	// replaced waits until the restart delay is over and a pod on a lost node has been deleted by force. Then it starts
+	// the new pod of the replica, unless the cause of the failure happens only to pods that have not started.
 	replaced := func() {
 		t.Helper()
 		w.do(passes(2 * time.Minute))

@@ -18,7 +18,7 @@ var admissionScenarios = []scenario{
 	{
 		name:     "a job reports that admission always removes the job-kind label from its pods",
 		shape:    two(onFailure, scopeReplica),
-		holdsNot: true, // a held pod that the controller cannot see stays if a fault delays its release
+		holdsNot: true, // without its label, a held pod is not in the cache, and stays if a fault delays its release
 		before:   []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
 		steps:    []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},

@@ -123,8 +123,8 @@ var holdScenarios = slices.Concat(
 	),
 )
 
-// drainDelay is the time between the end of a container and the deletion of its pod. It is long enough that the
-// deletion cannot have caused the end.
+// drainDelay is the time between the end of a container and the deletion of its pod. It is so long that the
+// controller does not take the deletion for the cause of the end.
 const drainDelay = 3 * time.Second
 
 // holding returns the scenarios with a controller that holds the pods of leaders. At the end of each scenario, no pod

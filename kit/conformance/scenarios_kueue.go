@@ -7,7 +7,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// Descriptions of the Workloads of jobs that have succeeded. Kueue had evicted the job of the Workload requeued once.
+// Texts that describe the Workload of a job that has succeeded. The text requeued is for a job that Kueue has evicted
+// and admitted again.
 const (
 	succeeded = "job for 2: Admitted, Finished (Succeeded), QuotaReserved"
 	requeued  = succeeded + ", Requeued (Preempted)"

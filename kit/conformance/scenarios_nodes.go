@@ -369,8 +369,8 @@ func runOnSharedNode(w *world) {
 	}
 }
 
-// hasDevices returns a step that checks that the newest failure is of the given replica and names the device of its
-// pod.
+// hasDevices returns a step that checks that the newest failure is of the given replica and names the device of the
+// replica's pod.
 func hasDevices(index string) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -383,7 +383,8 @@ func hasDevices(index string) step {
 	}
 }
 
-// nodesOf returns the nodes on which the replicas of some indices run before they avoid a node. See model.Runs.
+// nodesOf returns the nodes on which the replicas of some indices start first. A replica starts on another node only
+// if its pod avoids this node. See model.Runs.
 func (w *world) nodesOf(indices []int) []string {
 	var nodes []string
 	for _, index := range indices {
@@ -415,8 +416,8 @@ func avoidsNodes(want ...string) step {
 	}
 }
 
-// podAvoids returns a step that checks that the pod of an index avoids exactly the nodes on which some replicas ran
-// first. The parameter of has the indices of these replicas.
+// podAvoids returns a step that checks which nodes the pod of an index avoids. They must be exactly the nodes on
+// which the replicas of the indices in the parameter named of ran first.
 func podAvoids(index int, of ...int) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -10,9 +10,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// ownerScenarios are scenarios in which an object with another owner has a name that the job needs. A law checks that
-// the controller never changes such an object. There is no scenario with a Secret: its name contains the UID of the
-// job, so that no other object needs this name.
+// ownerScenarios are scenarios in which an object with another owner has a name that the job needs. In all of them,
+// model.CheckLaws checks that the controller never changes such an object. No scenario needs a Secret: the name of
+// the job's Secret contains the UID of the job, so no other object has this name.
 var ownerScenarios = []scenario{
 	{
 		name:   "a job starts once a pod with another owner no longer has its name",

@@ -273,7 +273,7 @@ var (
 	readable    = training(model.IsReadable)
 )
 
-// announces returns a step in which the training of the leader announces its silence.
+// announces returns a step in which the training of the leader announces that it will report no step for a while.
 func announces(silence time.Duration) step { return training(model.Announces(silence)) }
 
 // hangsAtStart is a step in which all pods start, but the training of the leader reports nothing.

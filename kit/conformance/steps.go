@@ -84,8 +84,8 @@ func waits(d time.Duration) step {
 }
 
 // together returns a step that runs several steps before the controller sees any of them. The first of these steps
-// happens at a full second, so that an event half a second later, as in the function soon, has the same time in the
-// status of a pod, where times are in whole seconds.
+// happens at a full second. An event half a second later, as in the function soon, then has the same time in the
+// status of a pod, because these times are in whole seconds.
 func together(steps ...step) step {
 	return func(w *world) {
 		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
@@ -116,8 +116,8 @@ func stands(phase batchv1beta1.JobPhase) step {
 	}
 }
 
-// decided returns a step that checks that the end of the job is decided by a condition and that the job has not
-// finished.
+// decided returns a step that checks that the given condition is True and that the job has not finished. The
+// condition decides how the job will end.
 func decided(condition string) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -172,7 +172,8 @@ const lostPeer = `Traceback (most recent call last):
   File "/code/train.py", line 16, in main
 RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
 
-// restartsInPlace returns a step in which the kubelet restarts the main container of a replica.
+// restartsInPlace returns a step in which the main container of a replica ends with an exit code, and the kubelet
+// restarts it in the same pod.
 func restartsInPlace(index int, code int32) step {
 	return happensTo(index, model.RestartsInPlace(code))
 }
@@ -283,7 +284,8 @@ func evicts(w *world) {
 	}
 }
 
-// gaveBack is a step in which an earlier version of the controller has given back the quota of a replica.
+// gaveBack is a step that gives back the quota of a replica that can still run again. Earlier versions of the
+// controller did so.
 func gaveBack(w *world) {
 	w.t.Helper()
 	if !w.cluster.ReclaimTooMuch() {

@@ -236,19 +236,19 @@ func (w *walk) exit(pod *corev1.Pod, code int32) {
 	w.happenTo(pod, model.Exits(code, ""))
 }
 
-// fails counts the failure of a pod. If the attempt of the pod is over, or its device is unhealthy, the failure does
-// not count.
+// fails adds a failure of a pod to w.failed. Two kinds of failures do not count and are not added: failures of a pod
+// whose attempt is over, and failures of a pod with an unhealthy device.
 func (w *walk) fails(pod *corev1.Pod) {
 	if !kubelet.HasUnhealthyDevice(pod) && model.AttemptLabel(pod) == model.AttemptOf(w.status(), pod.Name) {
 		w.failed++
 	}
 }
 
-// checkEnd ends all faults and settles the world. Then the job must run, and no more failures may have counted than
-// happened. Every failure must have counted if replicas restart alone and the user neither pauses nor scales the job.
-// Otherwise some failures need not count: those that the controller sees together with another one in a collective,
-// those during a pause, and those of a replica that scaling down removes. Finally, the leader succeeds, and so the
-// job must succeed.
+// checkEnd ends all faults, settles the world, and checks the job. The job must run, and no more failures must have
+// counted than happened. If replicas restart alone and the user neither pauses nor scales the job, every failure must
+// have counted. Otherwise, three kinds of failures need not count: those that the controller sees together with
+// another one in a collective, those during a pause, and those of a replica that scaling down removes. Finally,
+// checkEnd makes the leader succeed, so that the job must succeed.
 func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.process.staleReconciles = 0
 	w.namesAreFree()

@@ -51,7 +51,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			}
 		},
 	}
-	if !w.scales { // the controller finds a relabelled pod only if a replica needs its name
+	if !w.scales { // without the label, the controller finds a pod only while a replica needs its name
 		actions["a user removes a label from a pod"] = func(t *rapid.T) {
 			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {

@@ -12,8 +12,9 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// testWiring checks the properties of a framework that the job controller relies on. It also checks that the framework
-// treats templates as users of every framework expect.
+// testWiring checks the properties of a framework that the job controller relies on. It also checks that the
+// framework respects the templates of users: the variables of the user override those of the framework, and sidecars
+// stay unchanged.
 func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob func(Shape) J) {
 	t.Helper()
 	w := wiring[J]{framework: f, newJob: newJob}

@@ -48,10 +48,10 @@ type ControlPlane struct {
 }
 
 // Start starts an API server and creates the objects in the folder config: the CRDs in config/crd, and the objects in
-// config/controller.yaml. If config/rights.yaml exists, Start also creates its policies, which limit the permissions
-// of the controller. `make generate` writes these files from config/controller and config/rights. The controller uses
-// the service account with the given name in the namespace. Start returns an error if $KUBEBUILDER_ASSETS is not set,
-// if the API server does not start, or if the API server rejects an object.
+// config/controller.yaml. If config/rights.yaml exists, Start also creates the policies in that file, which limit the
+// permissions of the controller. `make generate` writes these files from config/controller and config/rights. The
+// controller uses the service account with the given name in the namespace. Start returns an error if
+// $KUBEBUILDER_ASSETS is not set, if the API server does not start, or if the API server rejects an object.
 func Start(
 	ctx context.Context, config, namespace, serviceAccount string, addToScheme func(*runtime.Scheme) error,
 ) (*ControlPlane, error) {
@@ -305,7 +305,7 @@ func (c *ControlPlane) Controller() *rest.Config {
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + c.namespace, "system:authenticated"},
 	}
 	if os.Getenv(recordingVariable) != "" {
-		restricted.ContentType = "application/json" // the default for many kinds is binary
+		restricted.ContentType = "application/json" // by default, many kinds are sent in a binary format
 		c.Writes.recordContent()
 	}
 	restricted.Wrap(c.Writes.count)
