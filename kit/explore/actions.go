@@ -15,7 +15,7 @@ type action struct {
 	name string
 	do   func(*machine)
 	// quiet is the order of an action that happens by itself, without a fault and without the user. The action with the
-	// lowest order happens first. All other actions have notByItself.
+	// lowest order happens first. An action that does not happen by itself has the value notByItself.
 	quiet int
 	// unseen is set if the controller does not see the event.
 	unseen bool

@@ -21,8 +21,8 @@ func awayExplorations() []exploration {
 }
 
 // awayActions returns the actions by which the controller stops, is away for a long time, and starts again. Only in
-// these actions can deadlines, grace periods and delays end before the controller starts: restarts in other actions
-// take no time, and slow components take too little.
+// these actions can deadlines, grace periods and delays end before the controller starts. A restart in another action
+// takes no time, and slow components let only a short time pass.
 func (x options) awayActions(s *state) []action {
 	if s.away {
 		starts := action{name: "the controller starts", quiet: controllerBegins, do: func(m *machine) {

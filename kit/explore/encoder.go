@@ -34,7 +34,7 @@ type digest [16]byte
 type encoder struct {
 	// specOf returns the spec of a job.
 	specOf func(framework.Job) framework.JobSpec
-	// known caches the encodings of objects. An object never changes.
+	// known caches the encodings of objects by pointer. This is safe because the model never changes an object in place.
 	known map[client.Object][]token
 	// tokens are the tokens of the current state.
 	tokens  []token
@@ -44,7 +44,8 @@ type encoder struct {
 	encoded []byte
 }
 
-// token is a part of an encoding: a text, a name, or a time. Names are UIDs, versions, and the times of reports.
+// token is a part of an encoding: a text, a name, or a time. A name is a UID, a version, or the time of a report. Of
+// names, it only matters which ones are equal.
 type token struct {
 	text, name string
 	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
@@ -116,7 +117,7 @@ func (e *encoder) digest(s *state) digest {
 
 func (e *encoder) text(text string) { e.tokens = append(e.tokens, token{text: text}) }
 
-// numbers adds numbers between 0 and 255.
+// numbers adds one token that contains numbers between 0 and 255.
 func (e *encoder) numbers(numbers ...int) {
 	text := make([]byte, len(numbers))
 	for i, n := range numbers {
@@ -172,7 +173,8 @@ func shortened(text string) string {
 }
 
 // sum returns the digest of the tokens. Names are numbered in the order in which they first occur. Of the times, only
-// the order and the intervals between neighboring times count. Longer intervals than the horizon count as the horizon.
+// the order and the intervals between neighboring times count. An interval that is longer than the constant horizon
+// counts as the horizon.
 func (e *encoder) sum(now int64) digest {
 	e.times, e.names = append(e.times[:0], now), e.names[:0]
 	for _, t := range e.tokens {
@@ -264,7 +266,7 @@ func (e *encoder) encode(object client.Object) string {
 				c.LastTransitionTime = metav1.Time{}
 			}
 		}
-		status.InitContainerStatuses = nil // only the last report in them matters
+		status.InitContainerStatuses = nil // only their last report matters, and b already contains it
 		write(&b, status)
 	case *kueuev1beta2.Workload:
 		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
@@ -316,16 +318,16 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		c := &status.Conditions[i]
 		fails := c.Type == batchv1beta1.ConditionReplicaFailure && c.Status == metav1.ConditionTrue
 		refused := c.Type == batchv1beta1.ConditionInitialized && c.Status == metav1.ConditionFalse
-		// Until the job has finished, the grace period of the peers counts from the success of the leader.
+		// While the job has not finished, the grace period of the peers is counted from the time of this condition.
 		succeeds := c.Type == batchv1beta1.ConditionSuccessCriteriaMet && !status.Finished()
-		// The deadlines for progress begin when the job runs.
+		// The deadlines for progress are counted from the time of this condition.
 		runs := c.Type == batchv1beta1.ConditionRunning && c.Status == metav1.ConditionTrue &&
 			(run.ProgressDeadlineSeconds != nil || run.StartupDeadlineSeconds != nil)
 		if !fails && !refused && !succeeds && !runs {
 			c.LastTransitionTime = metav1.Time{}
 		}
 		if succeeds || runs {
-			c.ObservedGeneration = 0 // so that the time directly follows the text that the variable matters has for it
+			c.ObservedGeneration = 0 // 0 is not encoded, so that the encoding matches a text in the variable matters
 		}
 		// The message can contain the time of day at which a replica restarts. This time gets the format of the other
 		// times.

@@ -35,19 +35,19 @@ type exploration struct {
 	edits    []edit
 	// nodeFaults are the faults of nodes and devices that can happen.
 	nodeFaults []string
-	// hasOneNode is set if each pod has only one node, so that a pod that avoids nodes fits on none. sharesNodes is set
-	// if all pods run on the same node.
+	// hasOneNode is set if each pod can run on only one node, so that a pod that avoids its node cannot be scheduled.
+	// sharesNodes is set if all pods run on the same node.
 	hasOneNode, sharesNodes bool
 	// queueEdits are the changes to the queue and to the PodGroup of the job.
 	queueEdits []edit
 	// kueueEdits are the changes to the Workload of the job and to its queue.
 	kueueEdits []edit
-	// budget is how often each fault can happen in one execution. briefly and most limit the total number of faults.
-	// With full coverage the limit is briefly, where 0 means 1. With less coverage it is 1. With -explore.everything the
-	// limit is most, where 0 means the whole budget.
+	// budget is how often each fault can happen in one execution. The total number of faults is limited to most with
+	// -explore.everything, to briefly with full coverage, and otherwise to 1. If most is 0, the limit is the whole
+	// budget. If briefly is 0, the limit is 1.
 	budget        spent
 	briefly, most int
-	// inTurn is set if thorough coverage does not explore the job, because that takes long.
+	// inTurn is set if thorough coverage skips the job because its exploration takes long. Full coverage explores it.
 	inTurn bool
 	// added marks an exploration that also runs for each framework.
 	added bool

@@ -41,9 +41,9 @@ func heldExplorations() []exploration {
 // itself.
 const believed = 2 * time.Second
 
-// succeeds records that the leader has succeeded, if this success must end the job regardless of later events. It
-// must if the job has one replica, the pod is held, of the current attempt and not being deleted, and the user has
-// changed nothing.
+// succeeds records that the leader has succeeded, if this success must end the job regardless of later events. That
+// is the case if the job has one replica, the user has changed nothing, and the pod is held, belongs to the current
+// attempt and is not being deleted.
 func (m *machine) succeeds(pod *corev1.Pod) {
 	s := m.state
 	job := s.live.Objects.Job()
@@ -54,9 +54,9 @@ func (m *machine) succeeds(pod *corev1.Pod) {
 	s.succeededAt = s.now
 }
 
-// goesSoon records a failure of a pod. After a success, the failure can only be a deletion of the pod. If this
-// deletion is at most the time believed after the success, it may have caused the end of the container, so that the
-// job need not succeed.
+// goesSoon is called after a failure of a pod. After a success, the failure can only be a deletion of the pod. If the
+// pod is deleted soon after the success, the deletion may have caused the end of the container. Then the job need not
+// succeed, so goesSoon removes the record of the success. See the constant believed.
 func (m *machine) goesSoon(pod *corev1.Pod) {
 	if s := m.state; pod.DeletionTimestamp == nil && s.now.Sub(s.succeededAt) <= believed {
 		s.succeededAt = time.Time{}

@@ -134,7 +134,7 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	m.memory.SetWaitsSince(model.JobKey, s.waitsSince)
 	m.memory.DelayUntil(model.JobKey, s.delayedUntil)
 	m.memory.SetProgressWritten(model.JobKey, s.progressWritten)
-	m.memory.TakeWrites(model.JobKey) // the reconciler need not wait for a cache of the model
+	m.memory.TakeWrites(model.JobKey) // so that the reconciler does not wait until the cache contains its last writes
 	m.memory.ForgetWords(model.JobKey)
 	result, err := m.reconciler.Reconcile(unlogged, reconcile.Request{NamespacedName: model.JobKey})
 	if m.next != nil {
@@ -152,9 +152,8 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	}
 }
 
-// startAgain ends the process of the controller and starts another one. The cache of the new process is frozen for
-// the resources in the parameter frozen, and shows their objects in the parameter old. It shows the live objects of
-// all other resources.
+// startAgain ends the process of the controller and starts another one. For the resources in frozen, the cache of the
+// new process is frozen and shows the objects in old. For all other resources, it shows the live objects.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
 	s.reconcile, s.waitsSince, s.delayedUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true

@@ -185,8 +185,8 @@ func (x options) nodeActions(s *state, pod *corev1.Pod) []action {
 }
 
 // waitsTooLong reports whether a pod that avoids nodes cannot be scheduled and the next requeue of the job is later
-// than the patience of the controller allows. The caller must ensure that no event happens in the state before time
-// passes.
+// than avoidPatience allows. The caller must ensure that only time can pass in the state, because any other event
+// could enqueue a reconcile earlier.
 func waitsTooLong(k model.Kind, s *state) bool {
 	job := s.live.Objects.Job()
 	if job == nil || job.JobStatus().Decided() || k.SpecOf(job).RunMode.Pausing() {
@@ -240,7 +240,7 @@ func avoidanceOf(pod *corev1.Pod) string {
 	if nodes, isSame := model.NodesAvoidedBy(pod); len(nodes) > 0 {
 		fmt.Fprintf(&b, "avoids %q %t %s ", nodes, isSame, pod.Annotations[batchv1beta1.AnnotationAvoidsNode])
 	}
-	if !pod.CreationTimestamp.IsZero() { // zero in a write that is still delayed
+	if !pod.CreationTimestamp.IsZero() { // the pod of a delayed write has no creation time yet
 		fmt.Fprintf(&b, "%s%d ", createdText, pod.CreationTimestamp.Unix())
 	}
 	for _, c := range pod.Status.Conditions {

@@ -162,8 +162,8 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 }
 
 // countStall counts a stall that a status records as a failure. It also resets isAnnounced, unless the condition
-// Stalled is True both before and after the change: the next event about a stall is then the first one about that
-// stall.
+// Stalled was True and stays True. After a reset, the next event about a stall is the first one about
+// another stall.
 func (m *machine) countStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)

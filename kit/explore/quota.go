@@ -76,7 +76,7 @@ func (s *state) checkQuota(spec framework.JobSpec) []string {
 	if spec.Elastic != nil {
 		needed = int(spec.Elastic.Least())
 	}
-	hasEnded := slices.ContainsFunc(s.live.Objects.Pods(), policy.Ended) // if so, peers do not wait for all pods
+	hasEnded := slices.ContainsFunc(s.live.Objects.Pods(), policy.Ended) // if so, the job may keep the other pods
 	if pods > 0 && pods < needed && !hasEnded {
 		wrong = append(wrong, fmt.Sprintf("the job needs %d pods to train, and keeps %d while a ResourceQuota refuses others",
 			needed, pods))

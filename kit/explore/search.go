@@ -71,7 +71,7 @@ type numbered struct {
 // explore checks every execution of the job that has at most the given number of faults. It returns an error if the
 // controller cannot be set up.
 func (x *exploration) explore(k model.Kind, most int) (found, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most allocated memory stays in use
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // collections free little, because most memory stays in use
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 30))
 	s := &search{x: x, most: most, numbers: map[string]uint16{}, busy: runtime.GOMAXPROCS(0)}
 	s.more.L = &s.mu

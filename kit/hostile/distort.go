@@ -33,8 +33,8 @@ func Distort(r *rand.Rand, definition *crd.Definition, object map[string]any, ti
 	}
 }
 
-// reportProgress makes the training of a job report its progress, and usually sets a deadline. A single change hardly
-// ever sets two fields that need each other.
+// reportProgress makes the training of a job report its progress, and usually sets a deadline for the progress. A
+// deadline is valid only if the training reports its progress, and single random changes hardly ever set both fields.
 func (d distorter) reportProgress(spec map[string]any) {
 	spec["progress"] = map[string]any{"enabled": true}
 	if policy, ok := spec["runPolicy"].(map[string]any); ok || spec["runPolicy"] == nil {

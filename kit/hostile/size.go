@@ -167,7 +167,8 @@ func (p pricing) better(a, b part) part {
 }
 
 // of returns the part with the highest surplus that the schema allows for a Go type. It assumes the shortest strings,
-// and keys of one letter, so that the bound holds for every object that the API server accepts.
+// and keys of one letter. Longer ones have no higher surplus, so the bound in CheckSize holds for every object that
+// the API server accepts.
 func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	if typ.Kind() == reflect.Pointer {
 		c := p.of(s, typ.Elem())
@@ -193,7 +194,8 @@ func (p pricing) of(s *schema.Structural, typ reflect.Type) part {
 	}
 }
 
-// text returns the shortest string, because each further byte of a string takes one byte both in JSON and in memory.
+// text returns the shortest string, or the first value of an enum. Longer strings have no higher surplus, because
+// each further byte takes one byte both in JSON and in memory.
 func (p pricing) text(s *schema.Structural) part {
 	if s.ValueValidation != nil {
 		switch {

@@ -252,7 +252,7 @@ func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, re
 	case err == nil:
 		return fmt.Errorf("the controller makes pod %s invalid, although its template alone is valid: %w", name, refused)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
-		// The error can be an internal error, because some admission plugins return one for an invalid name.
+		// An internal error also shows that the template is invalid: some admission plugins return one for an invalid name.
 		answers.BadTemplates.Add(1)
 		return nil // the template alone is invalid, too
 	default:
@@ -295,8 +295,8 @@ type dryRun struct {
 	refused map[string]error
 }
 
-// Create implements client.Writer. For each type, it asks the real API server only about the first two replicas,
-// because the pods of a type differ only by their index.
+// Create implements client.Writer. Of each type, it asks the real API server only about the first two replicas, and
+// creates the others without asking. The pods of a type differ only by their index.
 func (d *dryRun) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	pod, isPod := object.(*corev1.Pod)
 	if isPod {

@@ -84,7 +84,7 @@ func (c *Cluster[J]) start() {
 	options := controller.DefaultOptions()
 	options.StatusInterval = StatusInterval
 	options.PeerGrace = time.Second
-	options.FailureWindow = 0 // the tests control when pods report failures
+	options.FailureWindow = 0 // no need to wait for further failures: the tests report all of them
 	options.DependentRetry = time.Second
 	options.NetworkPolicies = c.NetworkPolicies
 	options.HoldLeaders = c.HoldLeaders

@@ -59,8 +59,9 @@ func (c *Cluster[J]) ExpectChangeRefused(ctx context.Context, before, after, wan
 	Expect(c.change(ctx, before, after)).To(MatchError(And(ContainSubstring(wantField), ContainSubstring(wantMessage))))
 }
 
-// ExpectChangeAllowed is the body of a table of valid changes. Each entry has two merge patches, one for the valid
-// job before its creation and one for the change, which happens as in ExpectChangeRefused.
+// ExpectChangeAllowed is the body of a table of valid changes. Each entry has two merge patches. The first patch
+// changes the valid job before its creation, and the second patch is the valid change. If the first patch pauses the
+// job, the change happens when the job is Paused.
 func (c *Cluster[J]) ExpectChangeAllowed(ctx context.Context, before, after string) {
 	Expect(c.change(ctx, before, after)).To(Succeed())
 }
@@ -140,7 +141,7 @@ func BadInput(mainContainer func(fields string) string) []TableEntry {
 			"spec.replicaSpec", `unknown field "spec.replicaSpec"`),
 		Entry("an unknown field of a container", mainContainer("imagee: training"),
 			"containers[0].imagee", "unknown field"),
-		// If the controller could not decode one job, it could not list any job.
+		// The controller decodes this port as a 32-bit integer. If it could not decode one job, it could not list any job.
 		Entry("a port above the range of 32-bit integers", mainContainer("livenessProbe: {httpGet: {port: 2147483648}}"),
 			"containers[0].livenessProbe.httpGet.port", "should be less than or equal to 2147483647"),
 		Entry("a port below the range of 32-bit integers", mainContainer("livenessProbe: {tcpSocket: {port: -2147483649}}"),
@@ -193,7 +194,8 @@ func list(n int, format string) string {
 	return strings.Join(all, ", ")
 }
 
-// GoodInput returns valid input for every job kind. The function mainContainer is the same as for BadInput.
+// GoodInput returns valid input for every job kind. The function mainContainer returns a patch that adds fields to
+// the main container of the type worker, as for BadInput.
 func GoodInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("the valid job without a change", `{}`),

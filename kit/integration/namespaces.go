@@ -35,8 +35,8 @@ resources:
 
 // NamespaceSpecs defines the specs of jobs in namespaces with rules. If the rules accept the main container of each
 // replica, they must also accept the containers that the controller adds. The only exception is a sidecar that is too
-// small for a rule. The jobs are the valid job with the merge patch, which must result in two replicas. The Ginkgo
-// container must be Ordered.
+// small for a rule. The specs apply the merge patch to the valid job, and the result must have two replicas. The
+// Ginkgo container must be Ordered, because the specs use BeforeAll.
 func (c *Cluster[J]) NamespaceSpecs(patch string) {
 	BeforeAll(func(ctx context.Context) { c.restrictUsers(ctx) })
 

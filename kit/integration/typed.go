@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// template is a pod template in YAML. It leaves out metadata, divisors, and the resources of the main container. The
-// Go types write these fields nevertheless.
+// template is a pod template in YAML. It leaves out metadata, divisors, and the resources of the main container. Go
+// programs write these fields even if they are empty.
 const template = `
 spec:
   nodeSelector: {zone: a}

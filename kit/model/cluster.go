@@ -37,7 +37,8 @@ type Cluster struct {
 	admission Admission
 	// states holds the objects at the start and after each write. The objects in a state never change.
 	states []Objects
-	// versions is the number of writes before the first of these states. The next resource version follows from it.
+	// versions is the number of writes before the first element of states. The next resource version is computed from
+	// it.
 	versions int
 	uids     int
 	// trainings are the trainings of pods that can report their progress.
@@ -68,7 +69,7 @@ type Snapshot struct {
 }
 
 // MembersAnnotation is the annotation of a pod that holds the number of replicas of the job when the pod was created.
-// A law uses it to detect pods that were created for different sizes of the job. The controller does not read it.
+// CheckLaws uses it to detect pods that were created for different sizes of the job. The controller does not read it.
 const MembersAnnotation = "conformance/members"
 
 // AskedAnnotation is the annotation of a pod whose attempt label was changed by admission. It holds the attempt that

@@ -195,7 +195,7 @@ func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 		if !policy.CleansUp(k.SpecOf(job).RunPolicy, pod) {
 			t.Errorf("the clean-up deletes pod %s in phase %s, but the cleanUpPolicy keeps it", pod.Name, pod.Status.Phase)
 		}
-	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // a pause before the job starts begins no new attempt
+	case IsLate(pod) && k.SpecOf(job).RunMode.Pausing(): // allowed: a pause before the start begins no new attempt
 	case isReplaced(status, pod):
 	case isListed(status, pod.Name) && AttemptLabel(pod) == AttemptOf(status, pod.Name):
 		t.Errorf("the controller deletes pod %s of the current attempt", pod.Name)

@@ -64,7 +64,7 @@ func (o Objects) Remains() Remains {
 		return r
 	}
 	if r.TensorBoard = TensorBoardStatus(job).DeepCopy(); r.TensorBoard != nil {
-		r.TensorBoard.Action = "" // with a stale cache, a failed attempt to create the TensorBoard sets an action
+		r.TensorBoard.Action = "" // depends on whether a stale cache made a creation fail
 		if r.TensorBoard.Dependent != nil {
 			r.TensorBoard.Dependent.UID = types.UID(fmt.Sprintf("present: %t", uids[string(r.TensorBoard.Dependent.UID)]))
 		}

@@ -62,8 +62,9 @@ func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Readin
 // errUnreadable is the error in a reading if the sidecar cannot be read.
 var errUnreadable = errors.New("the sidecar cannot be read")
 
-// reading returns the reading that the controller has of the sidecar at the given time. If the sidecar cannot be read,
-// the result is the last reading, unless the controller has forgotten it, together with an error.
+// reading returns the reading that the controller has of the sidecar at the given time. If the sidecar cannot be
+// read, the reading has an error. It also has the last state of the sidecar, unless the controller has forgotten this
+// state.
 func (t Training) reading(pod types.UID, now time.Time) progress.Reading {
 	switch {
 	case t.Forgotten:
