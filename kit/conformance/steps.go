@@ -131,7 +131,8 @@ func decided(condition string) step {
 // hasPod returns a step that checks that a replica has a pod.
 func hasPod(index int) step { return func(w *world) { w.pod(index) } }
 
-// soon returns a step that runs another step half a second later, before the controller's delays are over.
+// soon returns a step that runs another step half a second later. By then, the retries of the controller are over,
+// but longer delays, such as the wait for failures of other replicas, are not.
 func soon(s step) step { return func(w *world) { w.soon = append(w.soon, s) } }
 
 // happensTo returns a step in which a mishap happens to the pod of an index.

@@ -92,7 +92,7 @@ func (w *walk) spoil(pod types.UID) {
 	}
 }
 
-// namesAreFree makes the other owner delete the pods that have names of the job.
+// namesAreFree deletes the pods of another owner that have names of the job.
 func (w *walk) namesAreFree() {
 	for _, object := range w.cluster.Live().Foreign(model.Pods) {
 		w.remove(object)

@@ -177,7 +177,8 @@ func (w *world) carryOutLate(due bool) {
 }
 
 const (
-	// retry is the longest requeue delay that counts as a retry.
+	// retry is the longest requeue delay that settle takes for a retry. Retries happen before the steps in the field
+	// soon.
 	retry = 200 * time.Millisecond
 	// patience is the longest requeue delay with which the controller waits for the kubelets of the other replicas to
 	// report their failures.

@@ -117,9 +117,9 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	return actions
 }
 
-// unseen returns the given actions, and variants of them that the controller does not see. The actions change an
-// object of the given resource. In a variant, the watch loses the event, the cache of the resource freezes, or all
-// caches freeze.
+// unseen returns the given actions and, for each of them, variants in which the controller does not see the change.
+// Each action must change an object of the given resource. In a variant, the watch loses the event, the cache of the
+// resource freezes, or all caches freeze.
 func (x options) unseen(s *state, of model.Resources, actions []action) []action {
 	if s.cache.Frozen()&of != 0 {
 		return actions

@@ -343,8 +343,8 @@ var timeOfDay = regexp.MustCompile(`(\d\d:\d\d:\d\d) UTC`)
 // forever is the value of past for times that always matter.
 const forever = math.MaxInt64
 
-// matters maps the text before a time to how long the time still matters after it has passed. A time after any other
-// text always matters.
+// matters has the times that stop mattering at some point. An entry has the text before such a time, and how long the
+// time still matters after it has passed. A time after any other text always matters.
 var matters = []struct {
 	before string
 	past   time.Duration

@@ -87,7 +87,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		fail("loses its sidecars", true, model.EndsSidecars(1))
 		if index == "0" || s.shape.RestartPolicy != model.Always {
 			actions = append(actions, action{name: "pod " + index + " succeeds", do: func(m *machine) {
-				// The success hides the failure before an in-place restart, so this failure need not count.
+				// If the container was restarted in place, its success hides the earlier failure. So this failure need not count.
 				m.state.unclear = m.state.unclear || wasRestarted(pod)
 				m.happen(pod, model.Exits(0, ""))
 				m.succeeds(pod)

@@ -108,8 +108,8 @@ func stalls(what batchv1beta1.ProgressPolicy) model.Policy {
 	return model.Stalls(what, progressDeadline, startupDeadline)
 }
 
-// trainingActions returns the actions of the training of a pod, and of its sidecar. They have no variants that the
-// controller does not see, because most of them change no object.
+// trainingActions returns the actions of the training of a pod, and of its sidecar. Other actions have variants in
+// which the controller does not see the change. These actions have none, because most of them change no object.
 func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 	var actions []action
 	index := pod.Labels[batchv1beta1.LabelReplicaIndex]
@@ -162,8 +162,8 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 }
 
 // countStall counts a stall that a status records as a failure. It also resets isAnnounced, unless the condition
-// Stalled was True and stays True. After a reset, the next event about a stall is the first one about
-// another stall.
+// Stalled was True and stays True. After a reset, the next event about a stall is the first one about another
+// stall.
 func (m *machine) countStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
@@ -244,9 +244,9 @@ func (e *encoder) progress(s *state) {
 	}
 }
 
-// unread adds how long a training could not be read while the job ran. The controller reports this in the status only
-// after a delay that is longer than the horizon. The encoded times are not enough to know whether the delay is over,
-// because the horizon limits the intervals between them.
+// unread adds to the encoding of a state how long a training could not be read while the job ran. The controller
+// reports this in the status only after a delay that is longer than the horizon. The encoded times are not enough to
+// know whether the delay is over, because the horizon limits the intervals between them.
 func (e *encoder) unread(s *state, training model.Training) {
 	job := s.live.Objects.Job()
 	if training.Unreadable.IsZero() || job == nil {
@@ -279,16 +279,17 @@ func (e *encoder) reading(r progress.Reading) {
 	}
 }
 
-// time adds a time that matters for the given duration. A zero time is not added.
+// time adds a time to the encoding. The parameter past is how long the time still matters after it has passed. A zero
+// time is not added.
 func (e *encoder) time(t time.Time, past time.Duration) {
 	if !t.IsZero() {
 		e.tokens = append(e.tokens, token{at: t.Unix(), past: int64(past / time.Second)})
 	}
 }
 
-// report adds the time of a report. The controller only compares the times of two reports, with a tolerance. So the
-// interval between the two times matters only for a few seconds. After that, it only matters whether the times are the
-// same.
+// report adds the time of a report to the encoding. The controller only compares the times of two reports, with a
+// tolerance. So the interval between the two times matters only for a few seconds. After that, it only matters
+// whether the times are the same.
 func (e *encoder) report(t time.Time) {
 	if !t.IsZero() {
 		e.tokens = append(e.tokens, tokens(reportAt(t))...)

@@ -52,7 +52,7 @@ func maxStates(most int) int {
 	return 100_000_000
 }
 
-// node is the part of a state that is kept after the state was expanded.
+// node is the part of a state that is kept after the successors of the state were computed.
 type node struct {
 	// parent is the state from which this state was first reached, and action is the action that led from the parent to
 	// this state.

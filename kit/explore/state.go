@@ -70,8 +70,8 @@ type state struct {
 // spent is how often each fault has happened.
 type spent struct {
 	failures, edits, crashes, aways, staleReads, lostEvents, conflicts, lates, changes, ticks int
-	// nodes are the faults of nodes and devices. They do not add to the total: a job avoids a node only after two of
-	// them, and other faults must still be possible after that.
+	// nodes is how often faults of nodes and devices have happened. They do not count towards the limit on all faults: a
+	// job avoids a node only after two of them, and other faults must still be possible after that.
 	nodes int
 }
 
