@@ -73,7 +73,7 @@ func (g groupView) unselected() groupView {
 	return g
 }
 
-// ofClass returns the group with a PriorityClass in force.
+// ofClass returns the group as if the engine's group had the PriorityClass.
 func (g groupView) ofClass(class string) groupView {
 	g.ClassInForce = class
 	return g

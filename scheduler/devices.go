@@ -36,14 +36,13 @@ func devicesOfClass(class string) corev1.ResourceName {
 	return corev1.ResourceName(class + corev1.ResourceClaimsPerClass)
 }
 
-// isOfClass reports whether a resource stands for the devices of a DeviceClass. devicesOfClass returns the names of
-// such resources.
+// isOfClass reports whether a resource stands for the devices of a DeviceClass.
 func isOfClass(name corev1.ResourceName) bool {
 	return strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
 }
 
-// limitsDevices reports whether the quota of a queue limits the devices of any DeviceClass. For other queues, the
-// controller reads no claims.
+// limitsDevices reports whether the quota of a queue limits the devices of at least one DeviceClass. For other
+// queues, the controller reads no claims.
 func limitsDevices(queue *v1beta1.Queue) bool {
 	if queue == nil {
 		return false
@@ -77,7 +76,7 @@ func releasedValue(pod *corev1.Pod) string {
 	}
 	value, err := json.Marshal(devices)
 	if err != nil {
-		panic(err) // numbers are JSON
+		panic(err) // a map of numbers can always be encoded
 	}
 	return string(value)
 }
@@ -122,8 +121,8 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// devicesOf returns the largest number of devices that a claim can get of each DeviceClass, as a ResourceQuota counts
-// them. It returns maxDevices for a larger number, so that sums do not overflow.
+// devicesOf returns the largest number of devices of each DeviceClass that a claim can get, as a ResourceQuota counts
+// them. For a number above maxDevices, devicesOf returns maxDevices, so that sums do not overflow.
 func devicesOf(claim *resourcev1.ResourceClaim) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, request := range claim.Spec.Devices.Requests {
@@ -160,9 +159,9 @@ func uncounted(pods []*corev1.Pod) (pod *corev1.Pod, claim string) {
 	return nil, ""
 }
 
-// stripClaim replaces the spec of a claim with one request for each DeviceClass. The count of a request is the number
-// that devicesOf returns for the class. If the claim has too many classes, stripClaim keeps no requests and sets
-// annotationUncounted.
+// stripClaim replaces the spec of a claim with one request for each DeviceClass. The count of a request is the
+// largest number of devices of the class that the claim can get. If the claim has too many classes, stripClaim keeps
+// no requests and sets annotationUncounted.
 func stripClaim(claim *resourcev1.ResourceClaim) {
 	isUncounted := claim.Annotations[annotationUncounted] != ""
 	devices := devicesOf(claim)

@@ -105,13 +105,13 @@ func named(claim string) corev1.PodResourceClaim {
 	return corev1.PodResourceClaim{Name: "entry", ResourceClaimName: &claim}
 }
 
-// ofTemplate returns an entry whose claim is created from a template.
+// ofTemplate returns an entry of spec.resourceClaims whose claim is created from a template.
 func ofTemplate() corev1.PodResourceClaim {
 	return corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("template")}
 }
 
-// generated returns a change that records in the status of a pod the name of the claim that was created from its
-// template. Nil means that the pod needs no claim.
+// generated returns a change that records a claim in the status of a pod. claim is the name of the claim that
+// Kubernetes created from the template. Nil means that the pod needs no claim.
 func generated(claim *string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: claim}}

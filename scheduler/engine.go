@@ -25,8 +25,8 @@ type engine interface {
 	// gates reports whether the pods of a queue need the scheduling gate, so that the controller decides when or where
 	// they are scheduled. A nil queue means that the queue does not exist.
 	gates(queue *v1beta1.Queue) bool
-	// priorityClass returns the PriorityClass for the pods of a group. The class stands for the priority of the pods in
-	// the engine.
+	// priorityClass returns the PriorityClass for the pods of a group. The value of the class is the priority of these
+	// pods in the engine.
 	priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass
 	// needsOneClass reports whether the engine schedules only pods with the PriorityClass of their group.
 	needsOneClass() bool

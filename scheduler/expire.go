@@ -42,8 +42,8 @@ func (g groupView) isOfJob() bool {
 
 // scheduledTime returns when the group was scheduled for the first time. If the status already has this time,
 // scheduledTime returns it. Otherwise it returns the time when the first pod was bound, or nil if the group is not
-// scheduled or the queue has no maxDuration. The first pod can have been bound before the group was created, because
-// a tenant can delete a group and create it again.
+// scheduled or the queue has no maxDuration. The time of a pod counts even if the group was created later. Otherwise,
+// a tenant could gain time by deleting the group and creating it again.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
@@ -88,8 +88,8 @@ func (d *decision) expire(view queueView, now time.Time) {
 	}
 }
 
-// expirePods adds to d.Expired the active ones of the given pods that were created at least length ago. It requeues
-// the queue at the time when the next pod reaches that age.
+// expirePods adds active pods to d.Expired if they were created at least length ago. It requeues the queue at the
+// time when the next pod reaches that age.
 func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time.Time) {
 	for _, pod := range pods {
 		switch left := pod.CreationTimestamp.Add(length).Sub(now); {

@@ -135,8 +135,8 @@ func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 }
 
 // victims returns the evictees that can be evicted for the evictor. Observing a queue is expensive, and Volcano
-// continuously asks about every waiting pod and every node. So the queue of the evictor is observed last, and only if
-// there are candidates.
+// continuously asks about every waiting pod and every node. So victims observes the queue of the evictor last, and
+// only if at least one evictee passes the other checks.
 func (e *extender) victims(ctx context.Context, q question) ([]task, error) {
 	queue, err := e.queueOf(ctx, q.Evictor)
 	if queue == nil || err != nil {

@@ -81,8 +81,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	for i := range groups.Items {
 		k := key{groups.Items[i].Spec.Queue, stateOf(&groups.Items[i])}
-		// Any tenant can name any queue. If no queue selects the group, the group counts under the empty name, so that
-		// wrong names do not create new time series.
+		// Any tenant can name any queue. If the queue does not exist or does not select the group, the group counts under
+		// the empty name. So wrong names do not create new time series.
 		if _, known := count[key{k.queue, stateQueued}]; !known || !isSelected(&groups.Items[i]) {
 			k.queue = ""
 		}

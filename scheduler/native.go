@@ -64,7 +64,7 @@ func ifUnreported(bound, now time.Time) blocker {
 }
 
 // boundSince returns the time when the first of the pods was bound. Zero if none is bound. Pods count only if they
-// are in a group of kube-scheduler, name our scheduler, and have not ended.
+// are in a group of kube-scheduler, have our schedulerName, and have not ended.
 func boundSince(pods []*corev1.Pod) time.Time {
 	var first time.Time
 	for _, pod := range pods {
@@ -85,8 +85,8 @@ func (native) gates(queue *v1beta1.Queue) bool {
 	return queue != nil && (isConfined(queue) || len(quotaOf(queue)) > 0)
 }
 
-// priorityClass implements engine. Groups of the queue with the higher priority go first, whatever the priorities of
-// the groups are. The class is fixed once kube-scheduler has the group.
+// priorityClass implements engine. Groups of the queue with the higher priority are scheduled first, whatever the
+// priorities of the groups are. The class is fixed once kube-scheduler has the group.
 func (native) priorityClass(queue *v1beta1.Queue, group *v1beta1.PodGroup) priorityClass {
 	const ofGroups = 101 // the priority of a group is from 0 to 100
 	value := queue.Spec.Priority*ofGroups + gang.PriorityOf(group.Spec)

@@ -120,10 +120,10 @@ func (r *reconciler) find(ctx context.Context, key client.ObjectKey, empty objec
 	return empty, nil
 }
 
-// orphans returns the pods that have the label of the queue, but no group in the queue anymore. They hold resources
-// of a node or can be bound at any time, and the queue selects their namespace. If a group of the same name now
-// exists in another queue, a pod is an orphan only if it was released: it still counts against the quota of this
-// queue.
+// orphans returns the pods that count against the quota of the queue, although their group is gone or belongs to
+// another queue now. These pods have the label of the queue, and hold resources of a node or can be bound at any
+// time. The queue selects their namespace. If a group of the same name now exists in another queue, only released
+// pods are orphans, because their release used quota of this queue.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil

@@ -33,14 +33,14 @@ func isOurClass(name string) bool {
 // class with another value or policy must have another name.
 type priorityClass struct {
 	Name string
-	// Value of the priority. Groups with a higher value go first.
+	// Value of the priority. Groups with a higher value are scheduled first.
 	Value int32
 	// Preemption sets whether pods of the class can preempt other pods, if the engine allows it.
 	Preemption corev1.PreemptionPolicy
 }
 
-// check compares the class with the existing PriorityClass of the same name, or returns the PriorityClass to create
-// if there is none (nil). isNew reports whether an API server might not have seen the class yet. check returns a
+// check compares the class with the existing PriorityClass of the same name (there). If none exists, check returns
+// the PriorityClass to create. isNew reports whether an API server might not have seen the class yet. check returns a
 // *report.RefusedError if the class exists with another value or policy.
 func (p priorityClass) check(
 	there *schedulingv1.PriorityClass, now time.Time,

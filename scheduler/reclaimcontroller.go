@@ -76,12 +76,12 @@ func (r *reclaim) observe(ctx context.Context) (reclaimView, error) {
 		case meta.IsNoMatchError(err):
 			view.IsServed = false
 			return view, nil
-		case !apierrors.IsNotFound(err): // a missing queue is handled at the next change of a PodGroup
+		case !apierrors.IsNotFound(err): // skip a missing queue until a Queue or PodGroup changes
 			return view, err
 		}
 	}
 	if neediest(view.Queues, view.Groups) == nil {
-		return view, nil // Nodes affects only the order in which queues become reclaimable, and now none does
+		return view, nil // Nodes only puts the reclaimable queues in order, and now there are none
 	}
 	var err error
 	view.Nodes, err = resourcesOfNodes(ctx, r.client)

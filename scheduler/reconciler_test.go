@@ -125,7 +125,8 @@ func TestGroupsThatTheEngineLacksAreNotAdmitted(t *testing.T) {
 	}
 }
 
-// The API server rejects a group whose PriorityClass it has not seen yet, so a retry soon after helps.
+// The API server rejects a group whose PriorityClass it has not seen yet. So an early retry helps while the class is
+// new.
 func TestRejectedGroupsAreRetried(t *testing.T) {
 	t.Parallel()
 	class := native{}.priorityClass(newQueue(nil), newGroup("training", 1).Group)

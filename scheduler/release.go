@@ -12,8 +12,8 @@ import (
 type shortage struct {
 	// Resource is the first resource, by name, whose quota does not suffice.
 	Resource corev1.ResourceName
-	// Pod is the name of a pod whose number of devices is not known, and Claim is the name of the ResourceClaim that
-	// causes it. Both are empty if the devices of all pods are known.
+	// Pod is the name of a pod whose number of devices is not known, and Claim is the name of the ResourceClaim whose
+	// devices cannot be counted. Both are empty if the devices of all pods are known.
 	Pod, Claim string
 }
 

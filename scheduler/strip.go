@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// annotationAbridged marks a gated pod in the cache that lacks fields that its release needs: its other scheduling
-	// gates or its required node affinity.
+	// annotationAbridged marks a gated pod in the cache if its copy there lacks fields that the release of the pod
+	// needs: other scheduling gates or a required node affinity.
 	annotationAbridged = "scheduler.tensorstack.dev/abridged"
 	// maxResources is more than the number of resources of any node. It is also the maximum number of resources in
 	// status.allocated. maxRoles is the maximum number of roles in the spec of a PodGroup.

@@ -21,7 +21,7 @@ type queueView struct {
 	// Orphans are pods of the queue whose group is gone or belongs to another queue now. They hold resources of a node
 	// or can be bound at any time, so they count against the quota until they end.
 	Orphans []*corev1.Pod
-	// Blocker is why the engine cannot schedule any group. Empty if it can.
+	// Blocker is why the engine can schedule no group of the queue. Its message is empty if there is no such problem.
 	Blocker blocker
 	// There points to the engine's queue of the same name. Nil if the engine has no such queue, or no queues at all.
 	There object

@@ -124,9 +124,9 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 }
 
 // capacityOf returns the maximum of each resource that the pods of a queue can use in Volcano. For a resource in the
-// quota, it is the part that the orphans do not use, because Volcano does not count orphans: their group is gone. For
-// other resources, there is no limit. Volcano also computes the share of the queue from these values. It reduces
-// values that exceed the resources of the cluster to those resources.
+// quota, the maximum is the part of the quota that the orphans do not use: Volcano does not count orphans, because
+// their group is gone. Other resources have no limit. Volcano also computes the share of the queue from these values.
+// It reduces values that exceed the resources of the cluster to those resources.
 //
 // Volcano orders queues only by the resources in the result: CPU, memory, and the resources of nodes and of the
 // quota. Other resources that pods request must not be added, since a tenant can request any number of resources with
@@ -187,7 +187,7 @@ func (volcano) group(g groupView, class string) (c change, classInForce string, 
 		return change{}, "", err
 	}
 	if want.MinResources == nil {
-		want.MinResources = there.Spec.MinResources // too few pods: keep the value
+		want.MinResources = there.Spec.MinResources // without enough pods, the sum is not known: keep the old one
 	}
 	changed := there.DeepCopy()
 	changed.Spec.MinMember, changed.Spec.MinTaskMember = want.MinMember, want.MinTaskMember

@@ -120,7 +120,7 @@ func TestOnlyOwnQueuesOfVolcanoAreChanged(t *testing.T) {
 			if _, isRefused := errors.AsType[*report.RefusedError](err); isRefused == tc.want || !isRefused && err != nil {
 				t.Errorf("the queue has the error %v, want a RefusedError: %t", err, !tc.want)
 			}
-			if err := c.Delete(t.Context(), newQueue(nil)); err != nil { // the existing Queue has another UID
+			if err := c.Delete(t.Context(), newQueue(nil)); err != nil { // newTestClient made a Queue with another UID
 				t.Fatal(err)
 			}
 			if err := c.Create(t.Context(), queue); err != nil {

@@ -9,8 +9,8 @@ import (
 
 // writes records, for each queue, the versions of PodGroups and pods that the controller has replaced. While the
 // cache still has one of these versions, the controller must not decide about the queue: the queue could exceed its
-// quota. By default, controller-runtime's client waits in each list for the writes of all queues. With writes, a
-// queue waits only for its own.
+// quota. By default, controller-runtime's client waits in each list for the writes of all queues. With this record, a
+// queue waits only for its own writes.
 type writes struct {
 	mu       sync.Mutex
 	replaced map[string][]version

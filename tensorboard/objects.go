@@ -249,8 +249,8 @@ func affinityTo(node string) *corev1.Affinity {
 	}}
 }
 
-// nodeOf returns the only node on which a pod can run, according to its affinity. It is empty if the affinity does
-// not name a single node.
+// nodeOf returns the only node on which a pod can run, according to its affinity. It is empty if the affinity names
+// no node, or more than one.
 func nodeOf(pod *corev1.Pod) string {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -258,7 +258,7 @@ func nodeOf(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, field := range term.MatchFields { // the node selector of a queue is in matchExpressions
+		for _, field := range term.MatchFields { // not matchExpressions, which have the node selector of a queue
 			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
 				return field.Values[0]
 			}

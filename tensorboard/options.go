@@ -47,7 +47,7 @@ type Options struct {
 
 	// ClusterDomain is the DNS domain of the cluster, for example cluster.local.
 	ClusterDomain string
-	// Namespace is the namespace of this controller. NetworkPolicies allow it to reach the sidecars.
+	// Namespace is the namespace of this controller. NetworkPolicies allow the controller to reach the sidecars.
 	Namespace string
 	// SidecarImage is the image of the sidecars, which is the image of this controller.
 	SidecarImage string

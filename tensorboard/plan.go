@@ -131,7 +131,7 @@ func (d *decision) pod(
 			Message: "TensorBoard answers",
 		}
 	}
-	d.RequeueAt = now.Add(pollInterval) // a pod on another node might need the claims in the meantime
+	d.RequeueAt = now.Add(pollInterval) // a pod on another node might need the claims before this pod is ready
 	reason, message := whyNotReady(pod)
 	if queued, why := whyQueued(seen.Group); queued != "" && pod.Spec.NodeName == "" {
 		reason, message = queued, why

@@ -25,7 +25,7 @@ import (
 // probeTimeout is the time limit for the response of a sidecar.
 const probeTimeout = 5 * time.Second
 
-// theTensorBoard is the name of the owner of an object in messages.
+// theTensorBoard is how messages name the owner of an object.
 const theTensorBoard = "the TensorBoard"
 
 type reconciler struct {
@@ -86,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	release() // release the memory, because the sidecar of a tenant can be slow to respond
+	release() // release the memory for this TensorBoard, because its sidecar can be slow to respond
 	cycle := control.Cycle[observation, decision]{
 		Clock:   r.options.Clock,
 		Observe: func(ctx context.Context) (observation, error) { return r.observe(ctx, &tb, wanted) },

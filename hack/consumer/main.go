@@ -1,5 +1,5 @@
-// The consumer is an example of a user's program that gets the modules from a module proxy. It prints all kinds of the
-// APIs.
+// The consumer is an example of a user's program that gets the modules from a module proxy. It prints every kind of
+// the APIs.
 package main
 
 import (
@@ -21,8 +21,7 @@ func main() {
 	}
 	var kinds []string
 	for kind := range scheme.AllKnownTypes() {
-		// Each kind of ours has a list kind. Types without a list kind are types that Kubernetes adds to every group and
-		// version.
+		// Each kind of ours has a list kind. The other types, which Kubernetes adds to every group and version, have none.
 		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList &&
 			strings.HasSuffix(kind.Group, "tensorstack.dev") {
 			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())

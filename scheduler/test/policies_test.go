@@ -323,7 +323,8 @@ func annotated(key, value string) func(*corev1.Pod) {
 func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx, "tenants")
-	// The ClusterRole edit has no rules in this cluster, because no controller aggregates them.
+	// In this cluster, no controller fills the ClusterRole edit with rules. So the tenant gets one of the ClusterRoles
+	// that edit aggregates.
 	bind(ctx, namespace, namespace, rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
 	})

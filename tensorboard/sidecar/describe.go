@@ -16,7 +16,7 @@ import (
 // contain any text from a server.
 const maxDescription = 500
 
-// queries matches the queries of URLs in a text, which can contain signatures.
+// queries matches the queries of the URLs in a text. A query can contain signatures.
 var queries = regexp.MustCompile(`\?[^\s"']+`)
 
 // ownAddresses matches the local address of a connection, which precedes the remote address in an error. The local
@@ -54,8 +54,8 @@ func describe(err error, secrets ...string) string {
 	return text
 }
 
-// withoutURL removes the URL that the HTTP client adds to its errors. The URL can contain a signature, and the source
-// is known from the context.
+// withoutURL removes the URL that the HTTP client adds to its errors. The URL can contain a signature, and the log
+// and the status name the source anyway.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -258,7 +258,7 @@ func TestAFileOfAnHTTPServerIsFetched(t *testing.T) {
 					want = nil
 				}
 				wantTree(t, r, want)
-				origin.mu.Lock() // also waits until the server has finished the request
+				origin.mu.Lock() // the server holds the lock until it has finished the request
 				if s.wantRequests != nil {
 					if diff := cmp.Diff(s.wantRequests, origin.requests); diff != "" {
 						t.Errorf("unexpected requests (-want +got):\n%s", diff)

@@ -259,7 +259,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	return r.complete(o.path, have.size+written, c)
 }
 
-// compare reads size bytes from c, and reports whether they are the same bytes as in the reader beginning.
+// compare reads size bytes from c, and reports whether the reader has the same bytes.
 func compare(c *content, beginning io.Reader, size int64) (same bool, err error) {
 	n, err := io.Copy(&comparer{beginning}, io.LimitReader(c, size))
 	switch {

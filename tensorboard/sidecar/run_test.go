@@ -305,7 +305,7 @@ func TestAnEventFileGrowsInPlace(t *testing.T) {
 	source := &memory{objects: map[string]string{"a.tfevents": "1"}}
 	r := runIn(t, t.TempDir(), source, 1<<30)
 	wantError(t, r.fetch(t.Context()), "")
-	reader, err := r.root.Open("a.tfevents") // TensorBoard also keeps the file open
+	reader, err := r.root.Open("a.tfevents") // keep the file open, as TensorBoard does
 	if err != nil {
 		t.Fatal(err)
 	}

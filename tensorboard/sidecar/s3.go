@@ -106,7 +106,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		}
 	}
 	if c.version == o.version {
-		c.modified = o.modified // the time from the list is more precise
+		c.modified = o.modified // the list has fractions of a second, but the header Last-Modified has none
 	}
 	return c, nil
 }

@@ -63,8 +63,8 @@ type SourceStatus struct {
 }
 
 // NewClient returns a client that is only for Fetch. Anybody who can create pods can create a pod that responds in
-// place of a sidecar. So the client follows no redirects and uses no proxy: with its response, such a pod must not
-// make the controller send requests to other addresses.
+// place of a sidecar. The client follows no redirects and uses no proxy, so that such a pod cannot make the
+// controller send requests to other addresses.
 func NewClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,

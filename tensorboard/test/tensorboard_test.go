@@ -43,7 +43,7 @@ var _ = Describe("A TensorBoard", func() {
 		Expect(tb.Status.Conditions).To(ContainElement(And(HaveField("Type", "Idle"),
 			HaveField("LastProbeTime", Not(BeNil())))))
 
-		// The only event is written asynchronously.
+		// The controller emits one event, and writes it in the background.
 		Eventually(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "/events")) }).Should(Equal(1))
 		writes := len(plane.Writes.In(tb.Namespace, ""))
 		Consistently(ctx, func() int { return len(plane.Writes.In(tb.Namespace, "")) }, time.Second).Should(Equal(writes))

@@ -36,7 +36,7 @@ type selector struct {
 	MatchLabels map[string]string `yaml:"matchLabels"`
 }
 
-// operation installs a file of the archive.
+// operation tells krew to install a file of the archive.
 type operation struct {
 	From string `yaml:"from"`
 	To   string `yaml:"to"`

@@ -169,7 +169,7 @@ func reservedNames() (map[string]bool, error) {
 
 // files maps the path of each file of the framework, relative to the root, to the content of the file.
 func (f framework) files() (map[string][]byte, error) {
-	// Replace the longer words first, because they contain the shorter ones.
+	// The longer words come before the words that they contain, because the first word that matches is replaced.
 	renamed := strings.NewReplacer(
 		"ZebraTrainingJob", f.kind, "zebratrainingjob", strings.ToLower(f.kind), "zebra", f.name,
 	)
@@ -183,7 +183,7 @@ func (f framework) files() (map[string][]byte, error) {
 			return err
 		}
 		content = []byte(renamed.Replace(string(content)))
-		if path.Ext(name) == ".go" { // the names change the order of imports and the alignment of columns
+		if path.Ext(name) == ".go" { // format again: the names change the order of imports and the alignment of columns
 			if content, err = format.Source(content); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -205,8 +205,8 @@ func (f framework) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// register adds the module to versions.yaml, after the last framework, and to the requirements of all clients. It
-// replaces the version, which is not published, by the folder.
+// register adds the module to versions.yaml, after the last framework, and to the requirements of all clients. In
+// go.work, it replaces the unpublished version of the module with the folder of the module.
 func (f framework) register() error {
 	file := filepath.Join(f.root, "versions.yaml")
 	modules, err := versions.Read(file)
@@ -248,7 +248,7 @@ func (f framework) register() error {
 // version is the version of a new module.
 const version = "v0.1.0"
 
-// edited returns the content of versions.yaml with another line for a module.
+// edited returns the content of versions.yaml, in which the result of edit replaces the line of a module.
 func edited(content []byte, module string, edit func(line string) string) ([]byte, error) {
 	pattern := regexp.MustCompile(`(?m)^  ` + module + `: \{.*\}\n`)
 	if !pattern.Match(content) {

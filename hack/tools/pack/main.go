@@ -51,8 +51,8 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// Other modules can require other versions of a module than the one in its entry. Pack writes the current files of
-	// the module for each of these versions, just as go.work replaces them with the folder of the module.
+	// Modules can require versions of a module that differ from the version in its own entry. Pack writes these versions
+	// too, all with the current files of the module, just as go.work replaces them with its folder.
 	for _, user := range released.Modules {
 		for required, version := range user.Requires {
 			m := module.Version{Path: versions.Prefix + required, Version: version}

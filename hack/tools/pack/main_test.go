@@ -51,7 +51,7 @@ func TestPackIncludesTheFilesThatGitDoesNotIgnore(t *testing.T) {
 	if diff := cmp.Diff(want, packed); diff != "" {
 		t.Errorf("unexpected modules (-want +got):\n%s", diff)
 	}
-	// Libraries are also packed in the versions that pytorch requires.
+	// A library is packed a second time in the version that pytorch requires.
 	if _, err := os.Stat(filepath.Join(output, "tensorstack.dev/jobs/kit/@v/v0.2.0.zip")); err != nil {
 		t.Error(err)
 	}

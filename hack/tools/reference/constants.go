@@ -69,7 +69,7 @@ func constantsPage(title, folder string) (string, error) {
 	return page.String(), nil
 }
 
-// rank returns the position of a group on the page, which depends on the kind of its constants.
+// rank returns the position of a group on the page. The position depends on the kind of the group's constants.
 func rank(g group) int {
 	name := g.constants[0].name
 	return slices.IndexFunc([]string{

@@ -54,7 +54,7 @@ func flagsPage(help map[string]string) string {
 	}
 	var page strings.Builder
 	page.WriteString("# Flags of the controllers\n")
-	// Sections of more controllers come first.
+	// The section "Every controller" comes first, and then the sections about the most controllers.
 	titles := slices.SortedFunc(maps.Keys(sections), func(a, b string) int {
 		if n := strings.Count(b, ",") - strings.Count(a, ","); n != 0 && a != "Every controller" && b != "Every controller" {
 			return n

@@ -173,8 +173,9 @@ var schemes = []func(*runtime.Scheme) error{
 `, imports.String(), calls.String())
 }
 
-// jobKinds returns the content of cli/jobs/frameworks.go, which lists the kinds of all frameworks. The names of modules
-// have only lower case letters and digits, so no module can have the name of an import.
+// jobKinds returns the content of cli/jobs/frameworks.go, which lists the kinds of all frameworks. Each framework has
+// two imports, named after its module with the suffixes Framework and Config. The names of modules have only lower
+// case letters and digits, so the names of the imports are unique.
 func jobKinds(modules versions.File) string {
 	var imports, kinds strings.Builder
 	for _, name := range slices.Sorted(slices.Values(modules.Names(versions.Framework))) {

@@ -137,7 +137,7 @@ func replacing(goWork, module string, required map[string]bool) (string, error) 
 	if len(old) == 0 {
 		return "", fmt.Errorf("go.work does not replace %s", module)
 	}
-	// AddReplace adds a line after the existing lines of the module, so the old lines must still exist then.
+	// Add the new lines before the old ones are dropped: AddReplace adds a line after the existing lines of the module.
 	for _, version := range slices.Sorted(maps.Keys(required)) {
 		if err := file.AddReplace(path, version, "./"+module, ""); err != nil {
 			return "", err
@@ -155,7 +155,8 @@ func replacing(goWork, module string, required map[string]bool) (string, error) 
 	return string(modfile.Format(file.Syntax)), nil
 }
 
-// edit changes the files of the release. It returns the entries of the changelog.
+// edit makes the changes of the release in the files of the worktree. It returns the changelog entries of the
+// release.
 func (r *release) edit() (entries string, err error) {
 	if err := r.change(r.module+"/CHANGELOG.md", func(content string) (changed string, err error) {
 		changed, entries, err = datedChangelog(content, r.version, r.date)

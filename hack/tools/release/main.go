@@ -1,12 +1,14 @@
 // Release makes a release of one module: it dates the changelog, pins the versions, commits, makes the files for
-// users, and tags. These files are the archive of the module, the manifests and the chart of a controller or the
-// archives of a client, and the provenance of all of them. Release does not push. A dry run, which is the default,
-// only shows the changes and makes the files.
+// users, and tags. Release does not push. A dry run, which is the default, only shows the changes and makes the
+// files, without their provenance.
+//
+// The files for users are the archive of the module and the provenance of all files. A controller also has manifests
+// and a chart, and a client has the archives of its program.
 //
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //
-// Release works on the committed files, in a separate Git worktree, so that a release that fails changes nothing in the
-// repository. docs/releasing.md describes how to make a release.
+// Release works on the committed files, in a separate Git worktree, so that a release that fails changes nothing in
+// the repository. docs/releasing.md describes how to make a release.
 package main
 
 import (

@@ -24,7 +24,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	if taken != "" {
 		found = append(found, fmt.Errorf("%s is released already: set VERSION to a greater version", r.tag()))
 	}
-	// Older versions can still get patches, from a branch whose history does not have the tags of newer versions.
+	// Only tags in the history of HEAD count. Older versions can still get patches, from a branch whose history does not
+	// have the tags of newer versions.
 	tags, err := r.git(ctx, r.root, "tag", "--merged", "HEAD", "--list", r.module+"/v*")
 	if err != nil {
 		return nil, err
@@ -34,8 +35,7 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 			found = append(found, fmt.Errorf("%s is not greater than %s, which is released already", r.version, last))
 		}
 	}
-	// The version can be equal to the one in versions.yaml, because a new module has the version of its first release
-	// there.
+	// Equal versions are allowed, because versions.yaml has the version of the first release of a new module.
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
 		found = append(found, fmt.Errorf("%s is less than %s, the version in versions.yaml", r.version, pinned))
 	}
@@ -52,7 +52,7 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 }
 
 // requiredObstacle returns the reason why a required module blocks the release, or nil. Users of the release get the
-// tagged version of the required module, so its files must be the same in this repository.
+// tagged version of the required module. So the files of that module must not have changed since its tag.
 func (r *release) requiredObstacle(ctx context.Context, required string) (obstacle, err error) {
 	tag := required + "/" + r.pins.Modules[required].Version
 	tags, err := r.git(ctx, r.root, "tag", "--list", tag)

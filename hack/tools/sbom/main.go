@@ -82,8 +82,8 @@ func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	return bom, nil
 }
 
-// component describes a module. A module that is replaced by a folder keeps the path and version that are required. A
-// module that is replaced by another module is described as that module.
+// component describes a module. If a folder replaces the module, the path and version are the required ones. If
+// another module replaces it, component describes that module.
 func component(module *debug.Module) (cdx.Component, error) {
 	if replaced := module.Replace; replaced != nil && replaced.Version != "" && replaced.Version != "(devel)" {
 		module = replaced

@@ -50,7 +50,7 @@ type image struct {
 	name string
 	// descriptor describes the image, or the index if there are several platforms.
 	descriptor v1.Descriptor
-	// build describes how the image was built, according to the labels and the binaries.
+	// build describes how the image was built, according to the labels of the image and the binaries in it.
 	build provenance.Build
 	// subjects are the image and, if it is an index, the images of its platforms.
 	subjects []provenance.Subject
@@ -170,9 +170,9 @@ func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// sign adds the signature of the image and an attestation to the layout, in the same way as cosign. Their tags are
+// sign adds the signature of the image and an attestation to the layout, in the same form as cosign. Their tags are
 // sha256-DIGEST.sig and sha256-DIGEST.att, so tools that copy the tags of a repository also copy the signature and
-// the attestation. `cosign load` finds both by the annotation for their kind. The image does not change.
+// the attestation. `cosign load` recognizes them by the annotation kind. The image does not change.
 func (i *image) sign(signer signature.Signer, tag string, envelope []byte) error {
 	digest, err := name.NewDigest(i.name + "@" + i.descriptor.Digest.String())
 	if err != nil {

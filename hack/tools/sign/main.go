@@ -122,8 +122,8 @@ func (s *signing) write(file string, content []byte) error {
 
 func (s *signing) layout() string { return "bin/" + s.module + "-controller.oci" }
 
-// findRelease sets the version to the one of the module in versions.yaml, and the commit to the one that is tagged
-// with this version.
+// findRelease sets the role and the version of the module from versions.yaml, and the commit from the tag of this
+// version.
 func (s *signing) findRelease(ctx context.Context) error {
 	pins, err := versions.Read(filepath.Join(s.root, "versions.yaml"))
 	if err != nil {

@@ -205,8 +205,8 @@ func served(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// Files of the release that newRelease makes, and the bundles with the provenance of the files (of) and of the image
-// (ofImage).
+// Files of the release that newRelease makes. of is the bundle with the provenance of these files, and ofImage is the
+// bundle with the provenance of the image.
 const (
 	chart   = "bin/release/pytorch-controller-0.2.0.tgz"
 	archive = "bin/release/pytorch-v0.2.0.zip"
@@ -233,7 +233,8 @@ func verifyProvenance(file, bundle string) []string {
 	return []string{"verify-blob-attestation", "--type", "slsaprovenance1", "--bundle", bundle, file}
 }
 
-// check runs the verifications with a key. All must succeed, or all must be refused.
+// check runs the verifications with a key. If isRefused is true, cosign must refuse all of them. Otherwise, all must
+// succeed.
 func check(t *testing.T, root, key string, isRefused bool, verifications []verification) {
 	t.Helper()
 	for _, v := range verifications {
@@ -338,7 +339,8 @@ func TestChangedArtifactsDoNotVerify(t *testing.T) {
 	t.Parallel()
 	root, _, image := signed(t)
 	write(t, root, "changed", "content of another chart")
-	// An attacker moves the tag to another image, and copies the signature of the original image to it.
+	// An attacker moves the tag to another image. The attacker also copies the signature and the attestation of the
+	// original image, and attaches the copies to the other image.
 	ref := reference(t, image+":"+version)
 	digest := sh(t, root, "cat bin/pytorch-controller.digest")
 	fake, err := mutate.Config(empty.Image, v1.Config{Entrypoint: []string{"/bin/sh"}})

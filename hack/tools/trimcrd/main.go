@@ -145,8 +145,8 @@ func confineRestarts(node any) {
 	}
 }
 
-// zeros maps the path of a field, without its beginning, to the value that Go encodes if the field is unset. Go omits
-// all other unset fields of a template.
+// zeros maps the end of the path of a field to the value that Go encodes if the field is unset. Go omits all other
+// unset fields of a template.
 var zeros = map[string]any{
 	".template.metadata":                  map[string]any{},
 	".containers.resources":               map[string]any{},
@@ -157,7 +157,7 @@ var zeros = map[string]any{
 	".resourceFieldRef.divisor":           "0",
 }
 
-// setZeros sets a default for each field in zeros, among the field at a path and all fields below it.
+// setZeros sets the default of the field at a path, and of each field below it, if zeros has a value for the field.
 func setZeros(node any, path string) {
 	schema, ok := node.(map[string]any)
 	if !ok {
@@ -177,15 +177,16 @@ func setZeros(node any, path string) {
 	}
 }
 
-// limits are the values of a keyword in the schemas of fields. fields maps the names of some fields to their values,
-// and others is the value for all other fields.
+// limits are the values of a keyword of JSON Schema, such as maxItems, in the schemas of fields. fields maps the
+// names of some fields to their values, and others is the value for all other fields.
 type limits struct {
 	keyword string
 	others  int
 	fields  map[string]int
 }
 
-// script is the maximum length of an argument of a program on Linux, in characters.
+// script is the maximum length of a string that can contain a whole script, in characters. Linux has the same limit
+// for an argument of a program.
 const script = 128 << 10
 
 // Real jobs are far below these limits. Lists whose items can be {} have the lowest limits, because they grow the most

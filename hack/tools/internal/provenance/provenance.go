@@ -35,10 +35,10 @@ type BuildType string
 
 // The build types.
 const (
-	// Release is `make release`, which writes the archive of a module, the chart and the manifests of a controller, and
-	// the files of a client.
+	// Release is the build type of `make release`, which writes the archive of a module, the chart and the manifests of
+	// a controller, and the files of a client.
 	Release BuildType = repository + "/buildtypes/release/v1"
-	// Image is `make images`, which builds the images and SBOMs.
+	// Image is the build type of `make images`, which builds the images and SBOMs.
 	Image BuildType = repository + "/buildtypes/image/v1"
 )
 

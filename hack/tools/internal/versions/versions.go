@@ -74,7 +74,7 @@ type Module struct {
 	Version string `yaml:"version"`
 	// Role is the role of the module.
 	Role Role `yaml:"role"`
-	// Requires maps the name of each other module that the module requires to the required version.
+	// Requires maps the name of each required module to the required version.
 	Requires map[string]string `yaml:",inline"`
 }
 
