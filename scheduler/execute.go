@@ -74,8 +74,8 @@ func (r *reconciler) writeEngineQueue(ctx context.Context, queue *v1beta1.Queue,
 }
 
 // writeEngineGroup creates the PriorityClass of a group if necessary, and then creates or updates the engine's group.
-// created has the results for the PriorityClasses that this reconcile has tried to create, by name. So a class of
-// several groups is created only once.
+// created has the errors of the creations in this reconcile, by the name of the PriorityClass. So a class of several
+// groups is created only once.
 func (r *reconciler) writeEngineGroup(
 	ctx context.Context, group *v1beta1.PodGroup, c *groupChange, created map[string]error,
 ) error {

@@ -188,7 +188,7 @@ func givesWay(queue, other *v1beta1.Queue) bool {
 
 // mayTake reports whether other pods can be evicted for the evictor. The evictor must be an ungated pod of an
 // admitted group, and the pods that its group needs must fit the quota. The quota is checked here because Volcano
-// would evict pods until the queue has used up its quota of every resource.
+// itself would evict pods as long as the queue has quota of any resource left.
 func mayTake(view queueView, evictor task) bool {
 	for _, g := range view.Groups {
 		if g.key() != evictor.Job {

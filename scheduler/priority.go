@@ -17,8 +17,8 @@ import (
 // newClassAge is how long an API server can take to see a new PriorityClass in its cache.
 const newClassAge = 30 * time.Second
 
-// Name prefixes of the PriorityClasses that this controller creates. They are only for pods of PodGroups. The policies
-// in config/controller reject them for other pods.
+// Name prefixes of the PriorityClasses that this controller creates. They are only for pods of PodGroups. The
+// policies in config/controller reject other pods with these classes.
 const (
 	nativeClassPrefix  = "t9k-native-"
 	volcanoClassPrefix = "t9k-volcano-"

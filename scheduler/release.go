@@ -20,9 +20,10 @@ type shortage struct {
 // release returns the gated pods of a queue that can be scheduled now. The pods that a group needs are released
 // together. When the needed pods are on nodes, the other pods of the group are released one by one.
 //
-// A queue never exceeds its quota: released pods count against it even before they are on nodes. Groups with a higher
-// priority go first. Among groups with the same priority, older groups go first. A group that does not fit does not
-// block other groups. A pod with a foreign PriorityClass is never released, see hasForeignClass.
+// A queue never exceeds its quota: released pods count against it even before they are on nodes. The pods of groups
+// with a higher priority are released first. Among groups with the same priority, the older ones come first. A group
+// that does not fit does not block other groups. A pod with a foreign PriorityClass is never released, see
+// hasForeignClass.
 //
 // release also returns the groups that wait for the quota, by key.
 func release(

@@ -49,8 +49,8 @@ type decision struct {
 }
 
 const (
-	// pollInterval is the time between two reconciles of a TensorBoard that waits for a claim or for its PodGroup.
-	// Neither is watched.
+	// pollInterval is the time between two reconciles of a TensorBoard that waits for a claim, for its PodGroup, or
+	// until its pod is ready. Claims and PodGroups are not watched.
 	pollInterval = 5 * time.Second
 	// replacementDelay is the minimum age of a pod that is replaced because it has ended. It limits the load on the
 	// cluster from a pod that is evicted repeatedly.

@@ -274,8 +274,8 @@ func member(namespace string) *corev1.Pod {
 	}
 }
 
-// createMember creates a pod of a group with a change. It expects success if why is empty. Otherwise it expects an
-// error that contains the text why.
+// createMember applies a change to a pod of a group and creates the pod. It expects success if why is empty.
+// Otherwise it expects an error that contains the text why.
 func createMember(ctx context.Context, tenant client.Client, namespace string, change func(*corev1.Pod), why string) {
 	GinkgoHelper()
 	pod := member(namespace)

@@ -51,8 +51,8 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// Modules can require versions of a module that differ from the version in its own entry. Pack writes these versions
-	// too, all with the current files of the module, just as go.work replaces them with its folder.
+	// Modules can require other versions of a module than the version in versions.yaml. Pack writes these versions too.
+	// Each has the current files of the module, just as go.work replaces each with the folder of the module.
 	for _, user := range released.Modules {
 		for required, version := range user.Requires {
 			m := module.Version{Path: versions.Prefix + required, Version: version}

@@ -67,9 +67,9 @@ func trimFile(file string, embedded map[string]bool) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// trim removes the descriptions inside embedded core types from a schema. It keeps the description of the property that
-// embeds a core type, which is our own. A description that is not a string is a property with this name, so trim keeps
-// it.
+// trim removes the descriptions inside embedded core types from a schema. It keeps the description of the property
+// that embeds a core type, which is our own. A description that is not a string is the schema of a property with the
+// name description, so trim keeps it.
 func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -17,8 +17,8 @@ import (
 
 const license = "LICENSE"
 
-// Create writes the zip file of the module in the folder root/name. It contains the license and the files that Git
-// tracks or does not ignore. The same files and the same version give the same bytes.
+// Create writes a zip file with the module whose folder is root/name. The zip file contains the license and the files
+// that Git tracks or does not ignore. The same files and the same version give the same bytes.
 func Create(w io.Writer, root, name string, m module.Version) error {
 	files, err := filesOf(root, name)
 	if err != nil {

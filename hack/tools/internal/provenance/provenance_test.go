@@ -16,7 +16,8 @@ var build = Build{
 	Platforms: []string{"linux/amd64", "linux/arm64"},
 }
 
-// want is the statement of the variable build. Its format must not change, because other programs read it.
+// want is the statement about the build in the variable build. Its format must not change, because other programs
+// read it.
 const want = `{
 	"_type": "https://in-toto.io/Statement/v1",
 	"subject": [
