@@ -51,8 +51,8 @@ func (w write) of(user string) bool { return w.User.Username == user }
 // release leadership.
 func (w write) isLease() bool { return w.ObjectRef.Resource == "leases" }
 
-// elects reports whether the write is part of leader election: its object is a Lease, or an event about a Lease. The
-// controllers write no other events in leaseNamespace.
+// elects reports whether the write is part of leader election: its object is a Lease, or an event about a Lease. All
+// events in leaseNamespace are about a Lease.
 func (w write) elects() bool {
 	return w.isLease() || w.isEvent() && w.ObjectRef.Namespace == leaseNamespace
 }

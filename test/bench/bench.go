@@ -1,7 +1,7 @@
 // Package bench measures the controllers on a real API server with simulated nodes. It compares them with two
 // contenders on the same machine: the controller of batch/v1 Jobs, which does the same work, and the floor, which
-// does only the work that no controller can avoid. The bar of a figure is its highest acceptable value. Bars for
-// speed are ratios where possible, because times depend on the machine.
+// does only the work that no controller can avoid. A figure is a measured value. Its bar is the highest acceptable
+// value. Because times depend on the machine, a bar for speed is a bar for the ratio to a contender where possible.
 package bench
 
 import (
@@ -25,7 +25,7 @@ type Options struct {
 	Repo string
 	// Dir is the folder for logs and configuration files. It must exist.
 	Dir string
-	// Programs are the programs of the control planes.
+	// Programs has the paths of the programs that the control planes run.
 	Programs simulated.Programs
 	// Controllers is the folder with the programs of the controllers.
 	Controllers string
@@ -48,12 +48,12 @@ type Options struct {
 // scale sets the sizes of the measurements.
 type scale struct {
 	// jobs is the number of jobs in most measurements, where all jobs run at the same time. The measurement of growth
-	// compares runs of this number of jobs with a run of manyJobs jobs. In these runs, at most jobsAtOnce jobs run at
-	// the same time.
+	// compares runs of that many jobs with a run of manyJobs jobs, and lets at most jobsAtOnce jobs run at the same
+	// time.
 	jobs, manyJobs, jobsAtOnce int
-	// rounds is how often each contender races. largeRounds is how often each contender runs one large job. It is greater
-	// than rounds, because a large job takes less time than a race and its time varies more. The measured times are
-	// medians of the rounds.
+	// rounds is the number of races of each contender. largeRounds is the number of large jobs that each contender runs,
+	// one after the other. largeRounds is greater than rounds, because a large job takes less time than a race and its
+	// time varies more. The measured times are medians.
 	rounds, largeRounds int
 	// manyReplicas is the number of replicas of a large job.
 	manyReplicas int32

@@ -32,7 +32,7 @@ const (
 	pytorchController = "pytorch-controller"
 	// leaseNamespace is the namespace of the Leases for leader election. It has no jobs.
 	leaseNamespace = metav1.NamespaceDefault
-	// clusterDomain and image are values of flags of the controllers.
+	// clusterDomain and image are the values of the controllers' flags --cluster-domain and --image.
 	clusterDomain = "cluster.local"
 	image         = "none"
 	// pollInterval and timeout are used by eventually. No measured time depends on the interval.
@@ -131,9 +131,9 @@ func unlimited(config *rest.Config) *rest.Config {
 }
 
 // follow watches the objects of a kind that match the selector until the context ends. It calls update when an object
-// is created or changed, but not when it is deleted. It makes one call at a time. In the first call for an object,
-// the argument before is nil. If a watch was interrupted, the object may have changed between its creation and that
-// call.
+// is created or changed, but not when it is deleted. It never makes two calls at the same time. In the first call for
+// an object, the argument before is nil. If the watch was interrupted, the first call can show an object that has
+// already changed since its creation.
 func (c *cluster) follow(
 	ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any),
 ) error {
@@ -178,8 +178,8 @@ func (c *cluster) runJobController(ctx context.Context) error {
 		append([]string{"--controllers=" + jobController, "--concurrent-job-syncs=20"}, tuned...)...)
 }
 
-// runPyTorchController starts a copy of the pytorch-controller with default settings. The copy authenticates as a
-// user with its name.
+// runPyTorchController starts a copy of the pytorch-controller with default settings. The copy authenticates as the
+// user copyName.
 func (c *cluster) runPyTorchController(ctx context.Context, copyName string) error {
 	return c.runController(ctx, pytorchController, copyName)
 }
@@ -249,7 +249,7 @@ func (c *cluster) leads(ctx context.Context, program string) (*coordinationv1.Le
 	})
 }
 
-// eventually waits until the condition is true. The text describes the condition in the error.
+// eventually waits until the condition is true. The parameter what describes the condition in the error message.
 func (c *cluster) eventually(ctx context.Context, what string, condition wait.ConditionWithContextFunc) error {
 	if err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, condition); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)

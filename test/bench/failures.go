@@ -191,7 +191,7 @@ func (c *cluster) failover(
 	if err != nil {
 		return 0, err
 	}
-	free := renewals[len(renewals)-1].Done.Time // the last write released or renewed the Lease
+	free := renewals[len(renewals)-1].Done.Time // the release of the Lease, or the last renewal if the leader crashed
 	if expires {
 		free = free.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 	}

@@ -90,7 +90,8 @@ func TestResultsAreWrittenIntoADocument(t *testing.T) {
 	}
 }
 
-// The document that `make bench` changes must have the lines around the results. Otherwise writeInto returns an error.
+// The document that `make bench` changes must have the lines beginResults and endResults. Otherwise writeInto returns
+// an error.
 func TestDocumentHasAPlaceForResults(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../docs/performance.md")

@@ -19,9 +19,10 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor is the contender that does only the work that no controller of such jobs can avoid. The client that creates a
-// job also creates the complete Service and pods. In the cache of the floor, a pod has no spec, and its status has
-// only the phase. The floor writes the status of a job twice: when all replicas run, and when all have succeeded.
+// floor is the contender that does only the work that no controller of training jobs can avoid. The controller's part
+// is to watch the pods and to write the status of a job twice: when all replicas run, and when all have succeeded.
+// The client that creates a job also creates its Service and its complete pods. The cache of the floor keeps no spec
+// of a pod, and only the phase of its status.
 var floor = contender{
 	name:      "floor",
 	start:     startFloor,

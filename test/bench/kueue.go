@@ -21,18 +21,19 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// The benchmark plays Kueue: it changes the statuses of Workloads as Kueue does. So it needs the CRDs of Kueue, but not
-// Kueue itself, which takes minutes to build. These queues need not exist.
+// localQueue and clusterQueue are the queues of the jobs that Kueue admits. The queues do not exist, because the
+// benchmark plays Kueue: it changes the statuses of Workloads as Kueue does. It needs the CRDs of Kueue, but not
+// Kueue itself, which takes minutes to build.
 const (
 	localQueue   = "queue"
 	clusterQueue = "team"
 )
 
-// batching is the name of a copy of the pytorch-controller that batches status changes for up to an hour. So its
-// number of status writes does not depend on the speed of the machine.
+// batching is the name of a copy of the pytorch-controller that batches status changes for up to an hour. With the
+// default of a few seconds, the number of its status writes would depend on the speed of the machine.
 const batching = pytorchController + "-batching"
 
-// jobsPerLife is the number of jobs for each life.
+// jobsPerLife is the number of jobs that have the same life.
 const jobsPerLife = 4
 
 // life describes the events in a job between its creation and its success.
@@ -41,10 +42,10 @@ type life struct {
 	namespace string
 	// queued is true if Kueue admits the jobs.
 	queued bool
-	// restarts is true if a replica fails, which restarts all replicas.
+	// restarts is true if one replica of each job fails, which restarts all replicas of the job.
 	restarts bool
-	// stops is true if the jobs stop and run again. If Kueue admits the jobs, it also evicts them. Otherwise the user
-	// pauses and resumes them.
+	// stops is true if the jobs stop and run again. If Kueue admits the jobs, Kueue evicts them and admits them again.
+	// Otherwise the user pauses and resumes them.
 	stops bool
 }
 
@@ -60,8 +61,9 @@ var (
 // atRest is the life of jobs that Kueue admits and that run until the control plane stops.
 var atRest = life{namespace: "kueue-rests", queued: true}
 
-// work describes the jobs of a life. Each job has two replicas, as in the test in kit/conformance that has the same
-// bars. The benchmark plays the kubelet, so that the pods of all jobs change in the same order.
+// work describes the jobs of a life. Each job has two replicas, because a test in kit/conformance checks the same
+// bars for a job with two replicas. The benchmark plays the kubelet, so that the pods of all jobs change in the same
+// order.
 func (l life) work() work {
 	w := work{namespace: l.namespace, replicas: 2, played: true}
 	if l.queued {

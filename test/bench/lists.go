@@ -9,7 +9,7 @@ import (
 )
 
 // lists measures how the CPU time of a controller for an object grows when a list in the object has 4 times as many
-// items. It records the greatest growth of all lists. The tests in test/work count the operations of the same cases.
+// items. It records the greatest growth of all lists. For the same lists, the tests in test/work count operations.
 func lists(ctx context.Context, b *bench) error {
 	subjects, err := listwork.Subjects(b.options.Repo)
 	if err != nil {

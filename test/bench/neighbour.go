@@ -57,7 +57,7 @@ func neighbour(ctx context.Context, b *bench) error {
 // created returns a channel that is closed when n pods of the namespace have been created.
 func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, error) {
 	all := make(chan struct{})
-	count := 0 // needs no lock, because follow makes one call at a time
+	count := 0 // needs no lock, because follow never calls this function concurrently
 	return all, c.follow(ctx, &corev1.Pod{}, labels.Everything(), func(before, after any) {
 		if pod, ok := after.(*corev1.Pod); !ok || before != nil || pod.Namespace != w.namespace {
 			return

@@ -15,7 +15,7 @@ import (
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		for _, who := range []contender{theirs, ours} { // theirsThatWait has the same controller as theirs
+		for _, who := range []contender{theirs, ours} { // starting theirs also starts theirsThatWait
 			if err := who.start(ctx, c); err != nil {
 				return err
 			}

@@ -186,7 +186,7 @@ func (who contender) user() string {
 }
 
 // runJobs creates the jobs. It creates each job as soon as fewer than atOnce jobs are unfinished. It returns when all
-// jobs and all their pods have succeeded. The result is the time at which the last of them succeeded.
+// jobs and all their pods have succeeded. The result is the time of the last success of a job or a pod.
 func (c *cluster) runJobs(ctx context.Context, who contender, w work, jobs, atOnce int) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not all jobs have succeeded within %s", timeout))
 	defer cancel()
@@ -229,13 +229,13 @@ func podSucceeded(object any) bool {
 	return ok && pod.Status.Phase == corev1.PodSucceeded
 }
 
-// succeeded watches the objects of a kind. For every object that succeeds, it calls the function each once. It
+// succeeded watches the objects of a kind. When an object succeeds, it calls the function in the parameter each. It
 // returns a channel that receives the time when n objects have succeeded.
 func (c *cluster) succeeded(
 	ctx context.Context, kind client.Object, has func(any) bool, n int, each func(),
 ) (<-chan time.Time, error) {
 	done := make(chan time.Time, 1)
-	count := 0 // needs no lock, because follow makes one call at a time
+	count := 0 // needs no lock, because follow never calls this function concurrently
 	return done, c.follow(ctx, kind, labels.Everything(), func(before, after any) {
 		if has(before) || !has(after) {
 			return

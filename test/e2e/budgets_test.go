@@ -113,7 +113,8 @@ spec:%s
 `, kind, spec, command)
 }
 
-// budget creates the PodDisruptionBudget of the job steady. field is the YAML of one field of its spec.
+// budget creates the PodDisruptionBudget of the job steady. The parameter field is one line of the budget's spec, for
+// example "maxUnavailable: 1".
 func (n namespace) budget(ctx context.Context, field string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, fmt.Sprintf(`

@@ -13,9 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// In each spec, a rank fails during a collective operation, and the failure makes the other ranks fail. All replicas
-// end within the same second. With torchrun, all of them have exit code 1. $CAUSE_TIMES sets how often each spec of
-// the first loop runs. The default is 1.
+// In each spec, a rank fails during a collective operation, and its failure makes the other ranks fail. All replicas
+// end within the same second. With torchrun, all of them have exit code 1. $CAUSE_TIMES is the number of times that
+// each combination of launcher, rank and kind of failure runs. The default is 1.
 var _ = Describe("The rank that failed first", Label("cause"), func() {
 	const (
 		plain     = "plain"
@@ -49,8 +49,8 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the text of the exception can show which rank raised it, and the oldest torch does not print the rank
-							// in this text.
+							// Only the message of the exception can show which rank raised it, and the oldest version of torch does not
+							// write the rank into the message. In that case, the job may report no rank.
 							if trainsWithOldest() {
 								Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
 							} else {

@@ -149,9 +149,9 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 	})
 })
 
-// trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The processes that run then would
-// train for a very long time. Processes that start later, after a restart or a resume, train for only a few epochs.
-// All processes can be killed from within their containers.
+// trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The first processes of the job would
+// train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A spec can
+// kill any process from within its container.
 func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")

@@ -14,7 +14,7 @@ import (
 var (
 	killed  = []string{"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill -9 -1"}
 	deleted = []string{"delete", "pod", "digits-elastic-worker-1", "--wait=false"}
-	// The first process of the container is the supervisor. The command kills its child, torchrun.
+	// The command kills torchrun, the only child of the first process of the container.
 	gaveUp = []string{
 		"exec", "digits-elastic-worker-1", "-c", "pytorch", "--", "sh", "-c", "kill $(cat /proc/1/task/*/children)",
 	}
@@ -47,8 +47,8 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		func(ctx context.Context, lose []string, cause, counted string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			// A process cannot kill the first process of its PID namespace. If the containers of a pod share a PID namespace,
-			// the first process of this namespace is in none of the containers.
+			// A process cannot kill the first process of its PID namespace. With shareProcessNamespace, this process is in
+			// none of the containers of the pod, so the spec can kill all processes of a container.
 			n.applyPatched(ctx, "examples/pytorch/elastic.yaml",
 				`[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
 			n.trains(ctx, "digits-elastic-worker-0", 2)

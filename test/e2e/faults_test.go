@@ -62,7 +62,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			hurt.isRestarted(ctx, lost)
 			hurt.completes(ctx)
 			Eventually(ctx, hurt.account(ctx)).Should(Equal(account{counted: 1, attempt: 1, restarts: 2, pods: 4}))
-			// Both workers are dead before the kubelet can report a failure, so it can report either of them first.
+			// Both workers are dead before the kubelet can report a failure, so the kubelet can report either worker first.
 			Eventually(ctx, hurt.failures(ctx, "ptjob/steady")).
 				Should(ConsistOf(MatchRegexp(`^steady-worker-\d Error \d+ counted=true on ` + lost["steady-worker-1"].node)))
 			well.completes(ctx)
@@ -72,16 +72,16 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			later.completes(ctx)
 			Eventually(ctx, later.account(ctx)).Should(Equal(account{pods: 2}))
 		},
-		// kube-scheduler must be killed with the others: in Kubernetes 1.37, a kube-scheduler that was not killed exits if
-		// it misses that a pod was replaced by a pod of the same name.
+		// If kube-scheduler kept running during the crash, it could miss that a pod was replaced by a pod of the same name.
+		// In that case, the kube-scheduler of Kubernetes 1.37 exits.
 		Entry("the control plane is down", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
 		Entry("all processes of the cluster are down", "kube-apiserver", "etcd", "kube-controller-manager",
 			"kube-scheduler", "kubelet", "containerd", "kube-proxy", "coredns"),
 	)
 
 	It("leaves a node that does not respond, and trains again when a node is available", func(ctx context.Context) {
-		// The test sets shorter delays than the defaults, which are for nodes that might come back and for clusters with
-		// more nodes.
+		// The default delays are for nodes that might come back and for clusters with more nodes, so the spec sets shorter
+		// ones.
 		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value":
 			["--node-lost-delay=5s", "--avoid-nodes-patience=5s"]}]`)
 		keepAnotherNode(ctx)
@@ -99,8 +99,8 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 		Eventually(ctx, func() []int { return processes(lost["steady-worker-0"], "steady.py") }).Should(BeEmpty(),
 			"the restarted kubelet ends the processes of deleted pods")
 		n.completes(ctx)
-		// When the node is back, Kubernetes can schedule new pods to the node before it removes the taint that evicts the
-		// pods. Then all pods are lost once more.
+		// After the node is back, Kubernetes can schedule new pods to it before it removes the taint that evicts pods. In
+		// that case, all pods are lost once more, and the job restarts a second time.
 		losses := now(n.account(ctx)).attempt
 		Expect(losses).To(BeNumerically(">=", 1))
 		Eventually(ctx, n.account(ctx)).Should(Equal(account{attempt: losses, restarts: 2 * losses, pods: 2 + 2*losses}))
@@ -204,7 +204,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 	})
 })
 
-// startSteady creates the job steady in a new namespace. The job trains until the test calls the method completes.
+// startSteady creates the job steady in a new namespace. The job trains until the test calls n.completes.
 func startSteady(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -411,8 +411,8 @@ func redeploy(ctx context.Context, patch string) {
 	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
 }
 
-// awaitController waits until the list of the UIDs of the controller's pods matches, and these pods are ready. After
-// that, the controller has no other pods that could hold the Lease.
+// awaitController waits until the UIDs of the controller's pods match and all these pods are ready. The UIDs include
+// those of pods that are being deleted, so afterwards no other pod can hold the Lease.
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)

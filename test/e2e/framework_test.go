@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/tree"
 )
 
-// rankProgram prints what a replica learns about its place in the job.
+// rankProgram is a training that only prints its rank and the number of ranks.
 const rankProgram = `import os
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])
 `
@@ -42,7 +42,7 @@ var _ = Describe("A new framework", Label("framework"), Serial, func() {
 		DeferCleanup(func(ctx context.Context) {
 			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", filepath.Join(repository, "deploy/example"))
 			Expect(err).NotTo(HaveOccurred())
-			// kubectl caches the kinds of the category "training". This command fills the cache again.
+			// kubectl still has the deleted kind in its cache of the category "training". This command refreshes the cache.
 			Eventually(ctx, func() (string, error) { return kubectl(ctx, "api-resources", "--output=name") }).
 				ShouldNot(ContainSubstring("exampletrainingjobs"))
 		})

@@ -64,7 +64,8 @@ func (n namespace) completeSideBySide(ctx context.Context, example, template, ki
 	}
 }
 
-// haveTheirOwnPorts expects the pods of the two jobs to use the host network, and no two replicas to share a port.
+// haveTheirOwnPorts expects all pods of the namespace to use the host network, and all their host ports to differ.
+// Each of the two jobs must have portsOfJob ports.
 func (n namespace) haveTheirOwnPorts(ctx context.Context, portsOfJob int) {
 	GinkgoHelper()
 	spec := func(field string) func() (string, error) {

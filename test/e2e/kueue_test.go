@@ -15,9 +15,9 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Kueue runs in a pod. The manifests are from its release, so Kueue has the service account to which
-// examples/install/kueue gives permissions. The namespace has the queues of docs/kueue.md, whose quota suffices for
-// one of the jobs at a time.
+// Kueue runs in a pod, from the manifests of its release. They create the service account to which
+// examples/install/kueue gives permissions. The specs share a namespace with the queues of docs/kueue.md. The quota
+// of these queues suffices for only one job of the specs at a time.
 var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 	var n namespace
 
@@ -187,7 +187,7 @@ func restoreControllers(ctx context.Context) {
 	}
 }
 
-// isKueueReady waits until one pod of Kueue runs, and answers the requests of the API server.
+// isKueueReady waits until Kueue has exactly one running pod, and this pod answers the requests of the API server.
 func isKueueReady(ctx context.Context) {
 	GinkgoHelper()
 	kueueNamespace.kubectl(ctx, "rollout", "status", "deployment/kueue-controller-manager", timeout)

@@ -58,9 +58,9 @@ type finding struct {
 	what string
 }
 
-// readsOnce returns the places in a file that read the cluster only once. These are calls of kubectl with a command
-// that only reads, and calls of now in a function literal that returns a value. A failed read in now fails the spec,
-// but Eventually could retry a function literal that returns the error.
+// readsOnce returns the places in a file that read the cluster only once: calls of kubectl with a command that only
+// reads, and calls of now in a function literal that returns a value. Such a function literal should return the error
+// of the read, because Eventually retries after an error. If now fails, it fails the spec.
 func readsOnce(file *ast.File) []finding {
 	var found []finding
 	ast.Inspect(file, func(node ast.Node) bool {

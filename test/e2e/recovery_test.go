@@ -10,8 +10,8 @@ import (
 )
 
 var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
-	// status.failures must have exactly one entry, which is one of the causes. A job with torchrun has two possible
-	// causes: the agents check their processes every few seconds, so either agent can fail first.
+	// Each entry expects exactly one failure in status.failures: one of the given causes. A job with torchrun has two
+	// possible causes: the agents check their processes every few seconds, so either agent can fail first.
 	DescribeTable("restarts all its replicas once and completes",
 		func(ctx context.Context, manifest string, lose func(context.Context, namespace), counted int, causes ...string) {
 			waitLonger(2) // the job trains twice
@@ -19,7 +19,8 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 			n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")
 			n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/"+manifest)
-			// One more counted restart would fail the job.
+			// The backoffLimit is the number of counted restarts that the entry expects. One more counted restart would fail
+			// the job.
 			n.kubectl(ctx, "patch", "ptjob", "digits", "--type=merge", "-p",
 				fmt.Sprintf(`{"spec":{"runPolicy":{"backoffLimit":%d}}}`, counted))
 			Eventually(ctx, n.output(ctx, "logs", "-l", "batch.tensorstack.dev/job-name=digits", "-c", "pytorch")).
@@ -137,9 +138,9 @@ spec:
 		Entry("by exceeding its memory limit", "memory: 128Mi",
 			"b'x' * 2**30",
 			"greedy-worker-0 OOMKilled 137 counted=true"),
-		// The file is not in an emptyDir, because the kubelet measures an emptyDir only once a minute. On a busy node, the
-		// kubelet reports that the pod has failed before it reports the exit code of the container. So the failure might
-		// have no exit code.
+		// The program does not write to an emptyDir, because the kubelet measures an emptyDir only once a minute. The exit
+		// code is optional: a busy kubelet reports that the pod has failed before it reports the exit code of the
+		// container.
 		Entry("by exceeding its limit of ephemeral storage", "ephemeral-storage: 1Mi",
 			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
 			"greedy-worker-0 Evicted( 137)? counted=true"),

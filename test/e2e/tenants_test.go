@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The specs are Serial because the attack creates many large pods, which slow down the whole cluster.
+// The specs are Serial because one of them creates many large pods, which slow down the whole cluster.
 var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 	It("cannot create one large job that stops the controller of all tenants", func(ctx context.Context) {
 		attacker, victim := newNamespace(ctx), newNamespace(ctx)
@@ -24,7 +24,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 		Expect(err).To(MatchError(And(
 			ContainSubstring("spec.replicaSpecs[0].template.spec.tolerations"), ContainSubstring("must have at most"))))
 
-		// This job is within all limits.
+		// Unlike the job many-tolerations, the next job is within all limits.
 		const replicas = 300
 		var env []string
 		for i := range 6 {

@@ -168,8 +168,8 @@ spec:
   resources: {requests: {storage: 1Gi}}
 `
 
-// filesets is a TensorBoard that shows a claim and a bucket of testdata/storage.yaml. Its Secret has the format of
-// s3cmd.
+// filesets is a TensorBoard that shows two sources: the claim digits-logs, and a bucket of the S3 server in
+// testdata/storage.yaml. The Secret has the credentials for the bucket in the format of the program s3cmd.
 const filesets = `
 apiVersion: v1
 kind: Secret

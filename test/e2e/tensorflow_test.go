@@ -160,9 +160,9 @@ func (n namespace) logs(ctx context.Context, job string) func() (string, error) 
 	}
 }
 
-// trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The processes that run then
-// would train for a very long time. Processes that start later, after a restart or a resume, train for only a few
-// epochs. All processes can be killed from within their containers.
+// trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The first processes of the
+// job would train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A
+// spec can kill any process from within its container.
 func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")

@@ -14,8 +14,8 @@ import (
 )
 
 // packageVersions prints the versions of Python packages, such as "2.21.0, with keras 3.15.1". It leaves out suffixes
-// that begin with a plus sign, as in versions of Debian. The metadata of Debian's torch 1.13.1 has a different
-// version, so the version of torch comes from the Debian package.
+// that begin with a plus sign, as in versions of Debian. The Python metadata of Debian's torch 1.13.1 has another
+// version than the Debian package, so the script reads the version of torch from the Debian package.
 const packageVersions = `
 import subprocess, sys
 from importlib.metadata import version
@@ -35,8 +35,8 @@ var _ = Describe("The page of tested versions", Label("framework", "versions"), 
 		versions, err := modules.Read(root)
 		Expect(err).NotTo(HaveOccurred())
 		n := newNamespace(ctx)
-		// If this suite runs the oldest versions, the spec compares the column Oldest. In this case, an admission policy
-		// replaces the images of the pods.
+		// If this suite runs the oldest versions, an admission policy replaces the images of the pods. So the spec compares
+		// the versions in the pods with the column of the oldest versions.
 		column := newest
 		if trainsWithOldest() {
 			column = oldest
@@ -106,7 +106,7 @@ func (p *testedWith) row(component string) (cells []string, start, end int) {
 	return cells, row[2], row[3]
 }
 
-// version returns the newest version of a component, without the rest of its cell.
+// version returns the newest tested version of a component: the text up to the first comma of the cell.
 func (p *testedWith) version(component string) string {
 	GinkgoHelper()
 	cells, _, _ := p.row(component)

@@ -84,7 +84,7 @@ func (n namespace) trainOutput(ctx context.Context, args ...string) func() (stri
 	}
 }
 
-// touch creates a file in a pod of the job.
+// touch creates a file in the container pytorch of a pod.
 func (n namespace) touch(ctx context.Context, pod, file string) {
 	GinkgoHelper()
 	Eventually(ctx, n.output(ctx, "exec", pod, "-c", "pytorch", "--", "touch", file)).Should(BeEmpty())

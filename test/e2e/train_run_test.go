@@ -281,8 +281,8 @@ if __name__ == "__main__":
 
 		It("leaves nothing that kubectl delete does not delete if it is killed at any write", Label("crash"),
 			func(ctx context.Context) {
-				// The writes create the job, the claim and the pod, run the command in the pod, delete the pod, and start the
-				// job.
+				// kubectl train run makes six writes: it creates the job, the claim and a pod for the upload, runs a command in
+				// this pod, deletes the pod, and starts the job.
 				const writes = 6
 				dir := largeFolder(3 << 20)
 				for write := 1; write <= writes; write++ {
@@ -398,7 +398,7 @@ func exitCode(err error) int {
 	return -1
 }
 
-// screenBuffer collects output while others read it.
+// screenBuffer collects output while other goroutines read it.
 type screenBuffer struct {
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -469,7 +469,8 @@ func (t *terminal) press(keys string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// after returns a function that returns the output after a text.
+// after returns a function that returns the output after the first occurrence of a text, or "" if the text is
+// missing.
 func (t *terminal) after(text string) func() string {
 	return func() string {
 		_, after, _ := strings.Cut(t.String(), text)

@@ -276,8 +276,8 @@ func sum(metrics string, samples *regexp.Regexp) int {
 // jobKinds are the kinds of jobs.
 const jobKinds = "ptjob,tfjob,dsjob"
 
-// startWaiting creates a job of each kind in a new namespace. Their replicas run until a file ends them. One job is a
-// gang in a queue and has a TensorBoard.
+// startWaiting creates a job of each kind in a new namespace. Each replica runs until a test creates the file
+// /tmp/enough or /tmp/broken in its container. One job is a gang in a queue and has a TensorBoard.
 func startWaiting(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -350,8 +350,8 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
-// onlyInNewCRDs matches the fields that the API server returns only with the CRDs of this version. It adds default
-// values that are not stored. With the previous CRDs, it leaves out stored fields that these do not have.
+// onlyInNewCRDs matches the fields that the API server returns only with the CRDs of this version: default values
+// that it adds without storing them, and stored fields that the previous CRDs do not have.
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*|` +
 	`defaults:(?:\n +(?:badNodePolicy|progressPolicy|restartScope): .*)+)\n`)
 

@@ -74,7 +74,7 @@ type record struct {
 	Boot       string `json:"boot"`             // the boot ID of the machine at the last Up
 	// IPForward is the setting of the host before the cluster enabled forwarding.
 	IPForward string `json:"ipForward,omitempty"`
-	// HostFolders are the folders of hostLeftovers that did not exist before the cluster.
+	// HostFolders are the folders outside of the state folder that the cluster created. See hostLeftovers.
 	HostFolders []string `json:"hostFolders,omitempty"`
 }
 

@@ -24,8 +24,9 @@ var (
 	trixie   = debian{Suite: "trixie", Python: "3.13"}   // Debian 13
 )
 
-// bootstrap writes a Debian root file system to the archive rootfs. It downloads Debian packages with the apt sources,
-// proxies and keys of this machine. It moves the folder packages, which has Python packages, into the file system.
+// bootstrap writes a Debian root file system to the archive rootfs. It downloads Debian packages with the apt
+// sources, proxies and keys of this machine. It also moves Python packages into the file system, from the folder
+// packages.
 func bootstrap(ctx context.Context, image trainingImage, tmp, packages, rootfs string) error {
 	sources, err := aptSources(tmp, image.Debian)
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 		}
 		c.Progress.Printf("removed the pods, mounts, network and cgroups")
 	}
-	// If mounts remained below the folder, deleting the folder would delete the files in the mounts.
+	// If mounts remained below the state folder, deleting the folder would delete the files in the mounts.
 	if left := mountsBelow(c.Paths.State); len(left) > 0 {
 		return fmt.Errorf("mounts remain at %s: unmount them and run down again", strings.Join(left, ", "))
 	}

@@ -153,7 +153,7 @@ func removeNetwork(ctx context.Context, r *record) error {
 	}
 	if _, err := exec.LookPath("iptables"); err == nil {
 		for _, rule := range forwardRules() {
-			for range 10 { // -D removes one of several equal rules
+			for range 10 { // each -D removes only one of several equal rules
 				if _, err := run(ctx, "iptables", append([]string{"-w", "-D"}, rule...)...); err != nil {
 					break
 				}

@@ -29,7 +29,8 @@ func DefaultPaths() (Paths, error) {
 	return Paths{Cache: cache, State: state}, nil
 }
 
-// folder returns the value of ${own:-${xdg:-~/home}/sub}.
+// folder returns the folder in the environment variable own. If the variable is not set, the result is the folder sub
+// below the folder in the variable xdg, or below the folder home in the home folder of the user.
 func folder(own, xdg, home, sub string) (string, error) {
 	if dir := os.Getenv(own); dir != "" {
 		return filepath.Abs(dir)

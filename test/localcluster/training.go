@@ -18,8 +18,8 @@ type trainingImage struct {
 	// Name is the name of the image if no example runs it. Such an image has no digits. If Name is empty, the name comes
 	// from the framework.
 	Name         string   `json:",omitempty"`
-	Version      string   // of the framework
-	Packages     []string // of Debian
+	Version      string   // the version of the framework
+	Packages     []string // the packages of Debian
 	Requirements string   // the packages of PyPI, as a pip lock file
 	Strip        []string // shell patterns of files that dpkg does not install
 	// Setup is a shell script. $1 is the root folder, and $2 is the folder of the packages of PyPI.
@@ -85,8 +85,8 @@ var trainingImages = []trainingImage{
 		Requirements: pytorchRequirements,
 		Strip:        torchStrip,
 		Setup:        withoutTensorBoardServer,
-		// This package has no torchrun. With the Python of bookworm, torchrun of this version works only if it redirects the
-		// output of its processes.
+		// The package python3-torch of bookworm has no torchrun. With the Python of bookworm, torchrun of this version
+		// works only if it redirects the output of its processes.
 		Files: map[string]string{
 			"usr/local/bin/torchrun": "#!/bin/sh\nexec python3 -m torch.distributed.run --redirects=1 --tee=1 \"$@\"\n",
 		},

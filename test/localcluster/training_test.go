@@ -24,7 +24,7 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 			built[image.Framework] = append(built[image.Framework], image.tag())
 		}
 	}
-	// Examples of PyTorch can also use the images for DeepSpeed, which have PyTorch. One of them also has transformers.
+	// Examples of PyTorch can also use the images for DeepSpeed, because these images have PyTorch too.
 	built["pytorch"] = append(built["pytorch"], built["deepspeed"]...)
 	for framework, tags := range built {
 		t.Run(framework, func(t *testing.T) {
@@ -69,7 +69,8 @@ func TestTrainingImagesHaveTheVersionsThatAreTested(t *testing.T) {
 	}
 }
 
-// Each input of an image must be part of its key.
+// Each input of an image must be part of the image's key in the cache, so that a changed input results in a new
+// build.
 func TestTrainingImageKeys(t *testing.T) {
 	file := func(image trainingImage) string {
 		t.Helper()

@@ -44,8 +44,8 @@ func (c *Cluster) TrainingImages(ctx context.Context, names ...string) error {
 	return c.eachTrainingImage(ctx, images, c.loadTrainingImage)
 }
 
-// trainingImagesOf returns the images of the named frameworks, as for TrainingImages. It returns an error for an
-// unknown framework or version.
+// trainingImagesOf returns the images of the named frameworks. The names have the format that TrainingImages
+// describes. trainingImagesOf returns an error for an unknown framework or version.
 func trainingImagesOf(names []string) ([]trainingImage, error) {
 	var images []trainingImage
 	for _, name := range names {

@@ -197,8 +197,8 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 	return group.Wait()
 }
 
-// prepareHost sets up the network and the cgroups that the daemons of a real node need. When it first runs, it records
-// the folders of hostLeftovers that do not exist yet.
+// prepareHost sets up the network and the cgroups that the daemons of a real node need. On its first run for a
+// cluster, it records which folders of hostLeftovers do not exist yet, so that Down removes them.
 func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	if r.HostFolders == nil {
 		r.HostFolders = []string{}
@@ -220,8 +220,8 @@ func (c *Cluster) prepareHost(ctx context.Context, r *record) error {
 	return nil
 }
 
-// daemonSet holds the processes of the cluster. Up starts the daemons of the field first one after the other. After
-// them, it starts the daemons of the field then concurrently.
+// daemonSet holds the processes of the cluster, in two fields. Up starts the daemons of "first" one after the other,
+// and then the daemons of "then" at the same time.
 type daemonSet struct{ first, then []Daemon }
 
 func (d daemonSet) all() []Daemon { return append(append([]Daemon{}, d.first...), d.then...) }

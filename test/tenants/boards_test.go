@@ -13,8 +13,8 @@ import (
 )
 
 var _ = Describe("A TensorBoard with thousands of sources of the same name", Label("tensorboard"), func() {
-	// most is the CPU time that the controller may use for the TensorBoards of createColliding. It uses about 3 s on 2
-	// cores.
+	// most is the maximum CPU time of the controller for the TensorBoards that createColliding creates. On 2 cores, the
+	// controller uses about 3 s.
 	const most = 20 * time.Second
 
 	It("does not occupy the controller", func(ctx context.Context) {
@@ -40,8 +40,9 @@ var _ = Describe("A TensorBoard with thousands of sources of the same name", Lab
 // have the same name for their runs, so the controller must add numbers to the names.
 func (c *cluster) createColliding(ctx context.Context) {
 	GinkgoHelper()
-	// The name of claim i consists of i+1 of 72 parts, with hyphens between them. Each path in the claim consists of the
-	// remaining parts. Each path has a different combination of hyphens and slashes between its first seven parts.
+	// A claim and a path in it have 72 parts in total. The name of claim i has i+1 parts with hyphens between them, and
+	// each path in the claim has the remaining parts. The paths of a claim differ only in the hyphens and slashes
+	// between their first seven parts, and these become equal in the name of the runs.
 	const parts = 72
 	var claims []any
 	for i := range 64 {

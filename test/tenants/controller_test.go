@@ -34,8 +34,8 @@ type controller struct {
 	unwatch func()
 }
 
-// farAbove is the multiple of its limit at which a controller is killed, so that the machine does not run out of
-// memory. A container would be killed at its limit.
+// farAbove is a factor. A controller that uses more than farAbove times its memory limit is killed, so that the
+// machine does not run out of memory. In a container, the controller would be killed at the limit.
 const farAbove = 4
 
 // built maps the module and the bug of a controller to the path of its binary.

@@ -178,8 +178,8 @@ var _ = Describe("On Volcano, one tenant", Label("queues", "volcano"), func() {
 const foreignGroups = 3000
 
 // releasedAfter creates groups of the attacker that name the queue of the victim, and a pod of the victim in that
-// queue. Then it restarts the controller. It returns the number of these groups whose status the controller wrote
-// before it released the pod.
+// queue. Then it restarts the controller. It returns how many of these groups get a status from the controller before
+// the controller releases the pod.
 func (c *cluster) releasedAfter(ctx context.Context, s service) int {
 	GinkgoHelper()
 	c.admit(ctx, c.victim, victim, "lab", "lab")
@@ -322,7 +322,8 @@ func (c *cluster) bound(ctx context.Context, group string) func() ([]string, err
 	}
 }
 
-// reason returns a function that reads the reason of a condition of a group. The reason is empty without the condition.
+// reason returns a function that reads the reason of a condition of a group. The reason is empty if the group does
+// not have the condition.
 func (c *cluster) reason(ctx context.Context, namespace, name, condition string) func() (string, error) {
 	return func() (string, error) {
 		group := scheduler.new(name, nil)
@@ -338,8 +339,8 @@ func must[T any](value T, err error) T {
 }
 
 // withoutPolicies calls do without three policies: the one for members of groups, the one for PriorityClasses, and
-// the one that completes pods of tenants. Kubernetes before 1.36 does not support the last one. Afterwards,
-// withoutPolicies installs the policies again.
+// the one that adds the scheduling gate to pods of tenants. Kubernetes before 1.36 does not support the last one.
+// Afterwards, withoutPolicies installs the policies again.
 func (c *cluster) withoutPolicies(ctx context.Context, do func()) {
 	GinkgoHelper()
 	c.unbind(ctx, "members")
@@ -356,7 +357,7 @@ func (c *cluster) unbind(ctx context.Context, policy string) {
 	c.kubectl(ctx, "delete", "validatingadmissionpolicybinding", "tensorstack-scheduler-"+policy)
 }
 
-// leaveIncomplete removes the policy that completes pods of tenants.
+// leaveIncomplete removes the policy that adds the scheduling gate, the scheduler and the group to pods of tenants.
 func (c *cluster) leaveIncomplete(ctx context.Context) {
 	GinkgoHelper()
 	c.kubectl(ctx, "delete", "mutatingadmissionpolicybinding", "tensorstack-scheduler-pods")
@@ -380,7 +381,7 @@ func (c *cluster) awaitPolicies(ctx context.Context) {
 	}).ShouldNot(Succeed())
 }
 
-// gatesOf returns the number of gates that a pod of the attacker would have.
+// gatesOf creates a pod of the attacker in a dry run, and returns the number of scheduling gates that it would have.
 func (c *cluster) gatesOf(ctx context.Context, pod *corev1.Pod) (int, error) {
 	err := create(ctx, client.NewDryRunClient(c.attacker), attacker, pod)
 	return len(pod.Spec.SchedulingGates), err
@@ -412,8 +413,8 @@ func (c *cluster) hoard(ctx context.Context) error {
 }
 
 // keepSilent runs a pod of the attacker that names its node, without the policies that reject such a pod. The pod is
-// in a PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when this blocks
-// the attacker's PodGroup "silent".
+// in a PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when the
+// attacker's PodGroup "silent" is blocked for this reason.
 func (c *cluster) keepSilent(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("silent", "open"))).To(Succeed())

@@ -304,7 +304,8 @@ func (c *cluster) forgeGroup(ctx context.Context) error {
 	return c.attacker.Patch(ctx, forged, client.MergeFrom(before))
 }
 
-// createDevices creates a DeviceClass, a node with 16 of its devices, and the queue "claims" with a quota of 2 of them.
+// createDevices creates a DeviceClass, 16 of its devices on the node, and the queue "claims" with a quota of 2 of
+// them.
 func (c *cluster) createDevices(ctx context.Context) {
 	GinkgoHelper()
 	var nodes corev1.NodeList

@@ -81,8 +81,8 @@ var _ = Describe("The permissions of a controller", Label("rights"), func() {
 	})
 })
 
-// unconfined are parts of the names of permissions. No policy limits the permissions whose names have one of these
-// parts. With them, a stolen token can show false information about objects of the controller.
+// unconfined are parts of the names of permissions. No policy limits a permission with such a part in its name. The
+// thief of a token can use these permissions to show false information about objects of the controller.
 var unconfined = []string{"/status.", "/finalizers.", " events."}
 
 // writesOf returns the permissions that a controller has in all namespaces, except those that only read. An example

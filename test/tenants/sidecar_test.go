@@ -41,7 +41,7 @@ var _ = Describe("A pod that imitates the sidecar of a TensorBoard", Label("netw
 	)
 })
 
-// boards is the number of the attacker's TensorBoards, many times the number of workers of the controller.
+// boards is the number of the attacker's TensorBoards. It is many times the number of workers of the controller.
 const boards = 400
 
 // attackBySidecars makes the tensorboard-controller send requests to many pods of the attacker.
@@ -100,7 +100,7 @@ func serve(ctx context.Context, address string, answer func(net.Conn)) *atomic.I
 // part is sent repeatedly in an endless answer.
 var part = strings.Repeat("x", 64<<10)
 
-// endless sends first and then part repeatedly, until the peer closes the connection.
+// endless sends one text and then repeats another text until the peer closes the connection.
 func endless(to io.Writer, first, part string) {
 	for _, err := io.WriteString(to, first); err == nil; {
 		_, err = io.WriteString(to, part)

@@ -33,7 +33,7 @@ var _ = Describe("The ssh server of a DeepSpeedJob's worker", Label("network", "
 	})
 })
 
-// worker is the agent that runs in the container of a worker.
+// worker is the agent that runs in the container of a worker of a DeepSpeedJob.
 type worker struct {
 	address simulated.Address
 	key     ssh.Signer

@@ -76,7 +76,7 @@ func (c *cluster) runWith(ctx context.Context, output string) {
 	}).Should(Succeed())
 }
 
-// inTerminal runs kubectl train as the administrator in a terminal, and returns what it writes to the terminal.
+// inTerminal runs kubectl train as the administrator in a terminal, and returns the output in the terminal.
 func (c *cluster) inTerminal(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	binary, err := gexec.Build("tensorstack.dev/jobs/cli/cmd/kubectl-train")

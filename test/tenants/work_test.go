@@ -108,7 +108,7 @@ func plain() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "training"}}}}
 }
 
-// new returns an object of the kind with a spec.
+// new returns an object of the service's kind with the given spec.
 func (s service) new(name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(s.kind)

@@ -89,9 +89,9 @@ func (s Step) OnlyReads() bool {
 
 // Compare returns an error unless the output of the command has all lines that the document shows, in the same order.
 // The output can have other lines between them. "..." in the document matches any text, and an age matches any age. A
-// prefix like "[default0]:" in the output is ignored, because torchrun of the oldest PyTorch puts it before each line.
-// The argument failed is the error of the command. If the document shows no output, Compare returns an error only if
-// failed is not nil. Otherwise, it ignores failed.
+// prefix like "[default0]:" in the output is ignored, because torchrun of the oldest PyTorch puts it before each
+// line. The argument failed is the error of the command. If the document shows output, Compare ignores failed. If the
+// document shows no output, Compare returns an error if failed is not nil.
 func (s Step) Compare(output string, failed error) error {
 	if failed != nil && len(s.Prints) == 0 {
 		return fmt.Errorf("%w: %s", failed, output)

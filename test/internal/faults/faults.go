@@ -37,8 +37,8 @@ const (
 // Proxy is a proxy of the API server. It counts the writes: every request whose method is not GET, and every command
 // in a container, even if its request has the method GET.
 type Proxy struct {
-	// Before returns the fault for a write. The proxy calls it before the API server gets the write. The first write has
-	// number 1. Nil means no faults.
+	// Before returns the fault for a write. If Before is nil, no write has a fault. The proxy calls Before when the API
+	// server does not have the write yet. The first write has number 1.
 	Before func(number int, write string) Fault
 	// After is called for a write without a fault, when the API server has answered and before the program gets the
 	// answer. It is not called for commands in containers. It can be nil.

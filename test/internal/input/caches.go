@@ -86,8 +86,9 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newCache returns the cache of a program that creates objects with an owner of the same kind as the argument owner.
-// The argument more has transforms that the cache has in addition to those from program.Cache.
+// newCache returns the cache of a program. The objects that the program creates have an owner of the same kind as the
+// argument owner. The cache has the transforms from program.Cache, and the transforms in the argument more for other
+// types.
 func newCache(
 	scheme *runtime.Scheme, program manager.Program, owner client.Object, more map[client.Object]toolscache.TransformFunc,
 ) (Cache, error) {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Place is a string, list or map of an object that a user can make large.
+// Place is a string, list or map in an object. A user can make it large.
 type Place struct {
 	// Path names the place, for example "spec.containers[].name".
 	Path string

@@ -39,11 +39,11 @@ const listName = "testdata/mutants.yaml"
 
 // List has the bugs of one or more packages.
 type List struct {
-	// Mutants are bugs that the exploration of small jobs must find.
+	// Mutants are bugs that package explore must find when it checks all executions of small jobs.
 	Mutants []Mutant `json:"mutants,omitempty"`
 	// Attacks are bugs that remove a defense: with the bug, an attack by a tenant must succeed.
 	Attacks []Mutant `json:"attacks,omitempty"`
-	// Equivalents are bugs of mutation testing that no test can find.
+	// Equivalents are bugs that mutation testing puts into the code and no test can find.
 	Equivalents []Equivalent `json:"equivalents,omitempty"`
 }
 
@@ -271,8 +271,8 @@ func (m Mutant) writeTo(t testing.TB, path string) {
 	}
 }
 
-// Overlay writes a copy of the file with the bug. It returns the path of a file for the flag -overlay of go, which
-// replaces the original file by the copy.
+// Overlay writes a copy of the file with the bug, and an overlay file for go build. It returns the path of the
+// overlay file. With this path in the flag -overlay, go build replaces the original file by the copy.
 func (m Mutant) Overlay(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -40,7 +40,7 @@ type Subject struct {
 // Do does the work for a small object. It returns the errors of the controller.
 func (s Subject) Do(ctx context.Context) error { return s.do(ctx, s.new()) }
 
-// Case is the work for an object in which List has the number of items that Items sets.
+// Case is the work for an object with one long list: List has as many items as the field Items sets.
 type Case struct {
 	Subject Subject
 	List    input.Place
@@ -117,7 +117,8 @@ func AllSeries(subjects []Subject) []Series {
 const (
 	// growth is the ratio of the numbers of items in the third and the second case of a Series.
 	growth = 4
-	// some is the number of items in the second case. It is lower if the CRD does not allow growth times as many items.
+	// some is the number of items in the second case. If the CRD does not allow 4 times as many items, the second case
+	// has only a quarter of the items that the CRD allows.
 	some = 64
 )
 
