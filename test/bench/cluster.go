@@ -74,8 +74,8 @@ func (b *bench) start(
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
 		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
 		// The controller of batch/v1 Jobs runs in a separate process, so that its CPU time can be measured. Garbage
-		// collection of ended pods is off. By default, it deletes ended pods when there are more than 12,500. Jobs that
-		// have not finished yet would then run these pods again.
+		// collection of ended pods is off. By default, it deletes ended pods when there are more than 12,500. If it deleted
+		// pods of an unfinished Job, the Job would run these pods again.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
 		KwokPerNode:       true,
 	})

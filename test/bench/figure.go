@@ -188,8 +188,8 @@ const (
 	endResults   = "<!-- End of the results. -->\n"
 )
 
-// writeInto replaces the results in a document. It returns an error if the document lacks one of the lines around
-// them.
+// writeInto replaces the results in a document. It returns an error unless the document has the lines beginResults
+// and endResults.
 func writeInto(document, results string) error {
 	content, err := os.ReadFile(document)
 	if err != nil {

@@ -72,8 +72,8 @@ func (l life) work() work {
 	return w
 }
 
-// kueueWrites counts how many more writes a job needs if Kueue admits it. Before it counts, it replaces the running
-// pytorch-controller by the batching copy.
+// kueueWrites counts how many more writes a job needs if Kueue admits the job. Before that, kueueWrites replaces the
+// running pytorch-controller by the batching copy.
 func (c *cluster) kueueWrites(ctx context.Context) error {
 	if err := c.Terminate(pytorchController); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (c *cluster) admitJobs(ctx context.Context, w work) error {
 	return c.changeWorkloads(ctx, w, admit)
 }
 
-// startPods waits until all pods are created, and then makes them run. It returns when the statuses of the jobs show
-// that they run, and their Workloads, if any, are ready.
+// startPods waits until all pods are created, and then makes them run. It returns when the statuses of all jobs are
+// Running, and the Workloads of the jobs, if any, are ready.
 func (c *cluster) startPods(ctx context.Context, w work) error {
 	if err := c.podsAre(ctx, w.namespace, corev1.PodPending, jobsPerLife*int(w.replicas)); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *cluster) restartJobs(ctx context.Context, w work) error {
 }
 
 // stopJobs evicts the jobs and admits them again. If Kueue does not admit the jobs, stopJobs pauses and resumes them.
-// It returns when they run again.
+// It returns when the jobs run again.
 func (c *cluster) stopJobs(ctx context.Context, w work) error {
 	stop, resume := c.evictJobs, c.admitJobs
 	if w.localQueue == "" {

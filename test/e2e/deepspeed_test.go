@@ -40,8 +40,8 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.deepspeed(ctx, "secret-env.yaml")
-			// With this policy, the controller keeps the pods of all workers when the job ends, so that the spec can read
-			// them.
+			// With the cleanUpPolicy None, the controller keeps the pods of all workers when the job ends, so that the spec
+			// can read the pods.
 			n.kubectl(ctx, "patch", "dsjob", "digits-secret-env", "--type=merge", "-p",
 				`{"spec": {"runPolicy": {"cleanUpPolicy": "None"}}}`)
 			n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-secret-env", timeout)

@@ -95,7 +95,7 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 
 			Eventually(ctx, n.ofAlone(ctx, "0{.status.backoffCount}")).Should(MatchRegexp("^0+$"))
 			// Until the kubelet reports that the node has no healthy device, the scheduler can place new pods on the node. The
-			// kubelet rejects them, and these failures do not count.
+			// kubelet rejects these pods, and such a failure does not count.
 			Eventually(ctx, n.failures(ctx, "ptjob/alone")).Should(And(
 				ContainElement("alone-worker-0 DeviceUnhealthy counted=false on "+before.node),
 				HaveEach(ContainSubstring("counted=false"))))

@@ -47,8 +47,8 @@ var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), f
 		func(ctx context.Context, lose []string, cause, counted string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			// A process cannot kill the first process of its PID namespace. With shareProcessNamespace, this process is in
-			// none of the containers of the pod, so the spec can kill all processes of a container.
+			// A process cannot kill the first process of its PID namespace. With shareProcessNamespace, the first process is
+			// in none of the containers of the pod, so the spec can kill all processes of a container.
 			n.applyPatched(ctx, "examples/pytorch/elastic.yaml",
 				`[{"op": "add", "path": "/spec/replicaSpecs/0/template/spec/shareProcessNamespace", "value": true}]`)
 			n.trains(ctx, "digits-elastic-worker-0", 2)

@@ -217,8 +217,8 @@ spec:
 `, job, field, report), "apply", "-f", "-")
 }
 
-// loadsAgain is the manifest of a job whose program loads its data for a long time when it starts again in its pod.
-// torchrunLoads and deepspeedLoads are the replicas of this job for each framework, and podLoads is the pod template
+// loadsAgain is the manifest of a job whose processes load data for a long time after they start again in their pods.
+// torchrunLoads and deepspeedLoads are the replicas of the job for each framework, and podLoads is the pod template
 // of these replicas.
 const (
 	loadsAgain = `

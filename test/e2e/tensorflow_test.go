@@ -182,8 +182,8 @@ func (n namespace) hasTrained(ctx context.Context, job string, epochs int) {
 		Should(ContainSubstring(fmt.Sprintf("epoch %2d  loss", epochs)), "the job trains")
 }
 
-// volume creates a PersistentVolume for the claim of an example. On clusters other than the local one, it does
-// nothing, because they have a StorageClass.
+// volume creates a PersistentVolume for the claim of an example. On any other cluster than the local one, volume does
+// nothing, because such a cluster has a StorageClass.
 func (n namespace) volume(ctx context.Context, claim string) {
 	GinkgoHelper()
 	paths, err := localcluster.DefaultPaths()

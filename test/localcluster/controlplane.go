@@ -93,8 +93,8 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		table = append(table, flags{{"runtime-config", "scheduling.k8s.io/v1beta1=true"}}...)
 	}
 	if kind == Simulated {
-		// The API server would add its loopback address to the endpoints of the Service "kubernetes", which do not allow
-		// such addresses. No pod on a simulated node uses that Service.
+		// The API server would add its loopback address to the endpoints of the Service "kubernetes", but endpoints cannot
+		// have loopback addresses. No pod on a simulated node uses that Service.
 		table = append(table, flags{{"endpoint-reconciler-type", "none"}}...)
 	}
 	return Daemon{

@@ -413,8 +413,8 @@ func (c *cluster) hoard(ctx context.Context) error {
 }
 
 // keepSilent runs a pod of the attacker that names its node, without the policies that reject such a pod. The pod is
-// in a PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. keepSilent returns when the
-// attacker's PodGroup "silent" is blocked for this reason.
+// in a PodGroup of kube-scheduler, but kube-scheduler does not schedule the pod. This blocks the attacker's PodGroup
+// "silent". keepSilent returns when that PodGroup has the reason EngineNotReady.
 func (c *cluster) keepSilent(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("silent", "open"))).To(Succeed())
