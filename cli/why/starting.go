@@ -111,9 +111,9 @@ var (
 	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
 )
 
-// isStarting matches a message about a pod that is starting. Such a message can also report that the volumes or the
-// network of the pod are not ready.
-var isStarting = regexp.MustCompile(` is starting($|, but )`)
+// startingMessage matches a message about a pod that is starting. Its group is not empty if the message also reports
+// that the volumes or the network of the pod are not ready.
+var startingMessage = regexp.MustCompile(` is starting(?:, (but .+?)(?:: see the events of the pod)?)?$`)
 
 // starting returns the entry for a job whose pods have nodes and are starting.
 func starting(v view, c condition) entry {
@@ -126,7 +126,11 @@ func starting(v view, c condition) entry {
 	if s == nil {
 		return e
 	}
-	if isStarting.MatchString(c.message) {
+	if message := startingMessage.FindStringSubmatch(c.message); message != nil && message[1] != "" {
+		e.cause = fmt.Sprintf("Pod {pod} has a node%s, %s.", v.sameFor(), quote(message[1]))
+		e.do = "The kubelet tries it again."
+		e.next = []step{describePod}
+	} else if message != nil {
 		e.cause = "Pod {pod} is starting" + v.sameFor() + "."
 	}
 	last := v.eventOf(s.pod.Name, slices.Concat(troubles, steps)...)

@@ -277,6 +277,24 @@ Next:
 Read more: docs/troubleshooting.md#pending
 `,
 		},
+		"a pod whose volumes are not ready is not merely starting": {
+			status: waiting("Pending", "1 of 2 replicas is not running yet: digits-worker-0 is starting, but its volumes or its "+
+				"network have not been ready since 13:51:00 UTC: see the events of the pod"),
+			change: func(t *testing.T, facts *Facts) {
+				facts.Pods = []corev1.Pod{waitingPod(t, "digits-worker-0", "ContainerCreating", "")}
+			},
+			want: `
+ptjob/digits waits: 0 of 2 replicas run. Pod digits-worker-0 has a node, but its
+volumes or its network have not been ready since 13:51:00 UTC. The kubelet tries
+it again.
+
+Next:
+  # Read the whole message, and the events of the pod
+  kubectl describe pod digits-worker-0
+
+Read more: docs/troubleshooting.md#pending
+`,
+		},
 		"a pod that pulls its image is starting": {
 			status: waiting("Pending", "2 of 2 replicas are not running yet: digits-worker-0 is starting"),
 			change: func(t *testing.T, facts *Facts) {
