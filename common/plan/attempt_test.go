@@ -27,7 +27,8 @@ func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
 	diff(t, "attempt of the job", int32(1), d.Status.Attempt)
 }
 
-// Somebody can change the attempt label of a running pod and then delete the pod.
+// If somebody changes the attempt label of a running pod and then deletes the pod, the deletion counts neither as a
+// restart nor as a failure.
 func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	t.Parallel()
 	d := ran().Scope(scopeReplica).Sees(pod("job-worker-0", running), pod("job-worker-1", running, again(3), deleting))

@@ -110,7 +110,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A started job that is scaled to 0 replicas is held, and its deadline still applies.
+// The action for a started job that is scaled to 0 replicas is Hold. The deadline of the job still applies.
 func TestHeldJobKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
 	j := withoutReplicas(ran()).Deadline(3600)
@@ -134,7 +134,7 @@ func TestAnExpiredJobIsOnlyDeleted(t *testing.T) {
 	diff(t, "decision", plan.Decision{Changes: decide.Changes{DeleteJob: true}, Status: j.Status}, j.Sees(unrecorded))
 }
 
-// The status of a held job has the observed generation and the selector of its pods.
+// If the action is Hold, the status has the observed generation and the selector of the job's pods.
 func TestHeldJobHasItsGenerationAndSelector(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 0)).Sees()

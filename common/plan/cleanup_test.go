@@ -15,7 +15,7 @@ import (
 
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
-	// Each job fails because of its deadline. Its replicas have every state that a pod can be in at the end.
+	// Each job fails because of its deadline. At that time, its pods are in all the states that a pod can be in.
 	pods := []*corev1.Pod{
 		pod("job-worker-0", running),
 		pod("job-worker-1", unschedulable),

@@ -43,7 +43,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			leader: containersOf(runsAs("proxy"), endsAs("train", 0), runsAs("agent")),
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonLeaderSucceeded,
-				Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // the pods are overdue by then
+				Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // the pods are overdue after this time
 			},
 		},
 		"the leader runs, although the added containers have failed": {
@@ -55,7 +55,7 @@ func TestAdmissionDoesNotChangeTheMainContainer(t *testing.T) {
 			want: summary{
 				Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 				Failures: []string{"job-worker-0: exit code 3, counted"}, Deletes: []string{"job-worker-1"},
-				RequeueIn: time.Minute, // the peer is overdue by then
+				RequeueIn: time.Minute, // the peer is overdue after this time
 			},
 		},
 	} {
@@ -83,12 +83,13 @@ func TestRecordedFailureIsThatOfTheMainContainer(t *testing.T) {
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 		Failures: []string{"job-worker-0: exit code 1, counted"}, Deletes: []string{"job-worker-1"},
-		RequeueIn: 62 * time.Second, // the peer is overdue by then
+		RequeueIn: 62 * time.Second, // the peer is overdue after this time
 	}, summarize(d))
 }
 
-// If a failed container runs again in its pod, the exit code of its first run is recorded. After the reports of the
-// peers, this code decides which replicas restart, even if the pod is gone by then.
+// If a failed container runs again in its pod, the exit code of its first run is recorded. This code later decides
+// which replicas restart, after the kubelets of the peers have had time to report failures. By then, the pod can be
+// gone.
 func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 	t.Parallel()
 	restarted := func(p *corev1.Pod) { running(p); kubelet.Restart(p, 1, now) }
@@ -113,7 +114,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 		diff(t, "decision", summary{
 			Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonPermanentFailure,
 			Failures: []string{"job-worker-1: exit code 1, counted"}, Deletes: []string{"job-worker-0"},
-			RequeueIn: 62 * time.Second, // the peer is overdue by then
+			RequeueIn: 62 * time.Second, // the peer is overdue after this time
 		}, summarize(d))
 	})
 }

@@ -23,8 +23,8 @@ type Decision struct {
 	// the status.
 	NeedsLiveRead bool
 	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
-	// end of its output. That end does not show whether another failure was the root cause, or lacks the lines that the
-	// program printed. Unclear is empty unless the decision records a failure.
+	// end of its output. This end might not show whether another failure was the root cause, or it might lack the lines
+	// that the program printed. Unclear is empty unless the decision records a failure.
 	Unclear []view.Container
 	// Restarts are the restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []decide.Restart
@@ -39,7 +39,7 @@ type Decision struct {
 	RecoveryDuration *time.Duration
 	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
 	RequeueAt time.Time
-	// Urgent reports whether nodes of the job might be idle until RequeueAt. Then the job is reconciled before new
+	// Urgent reports whether nodes of the job might be idle until RequeueAt. If so, the job is reconciled before new
 	// jobs.
 	Urgent bool
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // endDelay is how long the write of a replica's end is delayed, so that it is batched with the ends of the peers. The
-// delay is short, because the end is lost if the pod is deleted before the write. The controller then restarts the
-// replica, or all replicas.
+// delay is short: if the pod is deleted before the write, its end is lost, and the controller restarts the replica or
+// all replicas.
 const endDelay = time.Second
 
 // StatusDelay returns how long the status write of a decision can be delayed to batch it with later changes. The delay
@@ -54,7 +54,7 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 }
 
 // isDelayableFirstStatus reports whether the decision has the first status of a job, and the write of this status can
-// be delayed. A delay requires that the replicas will run without help. Most of these jobs run soon, and the first
+// be delayed. It can be delayed only if the replicas will run without help. Most of such jobs run soon, and the first
 // write then reports that they run. Until then, the API server shows the default phase Pending. The result is false
 // if there are events, or if the status has a fact that must be written immediately: when the deadline starts to
 // count, how many replicas an elastic job has, which replicas a gang waits for, or that a replica failed.
@@ -67,7 +67,7 @@ func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, 
 }
 
 // onlyFollowsReplicas reports whether two statuses list the same replicas, and differ only in fields that follow from
-// the states of the replicas. withoutReplicas lists these fields.
+// the states of the replicas (see withoutReplicas).
 func onlyFollowsReplicas(a, b batchv1beta1.JobStatus) bool {
 	return slices.EqualFunc(a.Tasks, b.Tasks, hasSameReplicas) &&
 		equality.Semantic.DeepEqual(withoutReplicas(a), withoutReplicas(b))

@@ -123,8 +123,8 @@ func TestIsDelayableFirstStatus(t *testing.T) {
 	}
 }
 
-// A success that is not written is lost when the pod is deleted. So it is batched with the ends of peers only for a
-// short time.
+// If a pod is deleted before its success is written, the success is lost. So the write waits only a short time for
+// the ends of the peers.
 func TestStatusDelay(t *testing.T) {
 	t.Parallel()
 	const interval = 5 * time.Second

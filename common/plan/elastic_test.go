@@ -66,7 +66,7 @@ func TestElasticJobTrainsWithTheReplicasThatRun(t *testing.T) {
 	}
 }
 
-// A replica that stays failed does not wait, but it does not count towards the replicas that train.
+// The job does not wait for a replica that stays failed, but this replica does not count towards those that train.
 func TestFailedReplicasDoNotCountAsTraining(t *testing.T) {
 	t.Parallel()
 	failed := pod("job-worker-1", exited(1))

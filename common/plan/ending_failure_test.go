@@ -149,7 +149,7 @@ func TestJobFailsIfItsPodGroupExceedsItsMaxDuration(t *testing.T) {
 		conditionOf(d, batchv1beta1.ConditionFailureTarget))
 	diff(t, "decision", summary{
 		Phase: batchv1beta1.JobPhaseRunning, Reason: batchv1beta1.ReasonMaxDurationExceeded,
-		Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // the pods are overdue by then
+		Deletes: []string{"job-worker-0", "job-worker-1"}, RequeueIn: time.Minute, // the pods are overdue after this time
 	}, summarize(d))
 }
 

@@ -52,7 +52,7 @@ func TestFailureIsRecordedOnceWhenTheScopeIsEdited(t *testing.T) {
 }
 
 // Only the last failures are kept, so the failure of a replica that stayed failed can be missing from the status. If
-// it then restarts the job, it is recorded again.
+// such a failure restarts the job later, it is recorded again.
 func TestFailureIsRecordedAgainIfItIsMissing(t *testing.T) {
 	t.Parallel()
 	leader, failed := pod("job-worker-0", running), pod("job-worker-1", exitedAgo(1, time.Minute))

@@ -38,7 +38,7 @@ func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 	}{
 		"a job that succeeded waits for a running peer": {
 			job: succeeded, pods: []*corev1.Pod{leader, peer(running)},
-			// After that time, the peer is overdue.
+			// After these 30 seconds, the peer is overdue.
 			wantPhase: batchv1beta1.JobPhaseRunning, wantReady: "2/2", wantRequeueIn: 30 * time.Second,
 		},
 		"a job that succeeded waits for a peer whose sidecar runs": {

@@ -6,14 +6,14 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
-// At returns the snapshot of a Workload with the given time as its current time.
+// At returns the snapshot of a Workload as if it was taken at the given time.
 func At(now time.Time, w Workload) Workload {
 	w.now = now
 	return w
 }
 
-// Gated returns the snapshot of a Workload. Its job has the given annotation about the controllers that must allow
-// the admission. Empty means no annotation.
+// Gated returns the snapshot of a Workload whose job has an annotation with the value gates: the names of the
+// controllers that must allow the admission. If gates is empty, the snapshot does not change.
 func Gated(w Workload, gates string) Workload {
 	if gates != "" {
 		w.gates = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: gates}

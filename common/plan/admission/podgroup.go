@@ -26,8 +26,8 @@ type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
 var _ view.Admission = PodGroup{}
 
 // Request returns how to create or update the PodGroup as the job needs it. Pods wait until the queue has admitted
-// the current spec of the PodGroup. When a replica ends while all others that have not ended have nodes, the PodGroup
-// is not updated, because the number of pods that it needs no longer matters.
+// the current spec of the PodGroup. If every replica that has not ended has a node, the PodGroup is not updated,
+// because the number of needed pods only matters for scheduling.
 func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
@@ -82,8 +82,8 @@ func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 	}
 }
 
-// Standing implements view.Admission. Waits is never set, because a job starts before its queue admits it. Stops is
-// never set, because the admission of a PodGroup is not withdrawn while its pods run.
+// Standing implements view.Admission. The result never has Waits, because a job starts before its queue admits it. It
+// never has Stops, because the admission of a PodGroup is not withdrawn while its pods run.
 func (g PodGroup) Standing(job types.UID) view.Standing {
 	standing := view.Standing{Unknown: g.Unknown}
 	if !g.isOwn(job) {
@@ -116,10 +116,11 @@ func (g PodGroup) Withdraw(job *view.Job, _ view.Rest) view.Answer {
 	}
 }
 
-// Join makes the new pods members of the PodGroup. As many pods as the PodGroup needs join the group of
-// kube-scheduler. The other pods of an elastic job are extra: they belong to the PodGroup, but do not join this
-// group. The index of a pod does not show whether it is extra, because an elastic job can have removed any of its
-// first pods. So Join counts the pods that are in the group. The leader is never extra.
+// Join makes the new pods members of the PodGroup. Up to MinMember pods of a job are in the scheduling group, whose
+// pods kube-scheduler schedules together. The other pods of an elastic job are extra: they belong to the PodGroup,
+// but not to the scheduling group. The index of a pod does not show whether it is extra, because an elastic job can
+// have removed any of its first pods. So Join counts the existing pods of the scheduling group. The leader is never
+// extra.
 func (g PodGroup) Join(job *view.Job, creates []view.Creation, leader string, present []*corev1.Pod) {
 	var members int32
 	for _, pod := range present {

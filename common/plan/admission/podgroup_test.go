@@ -42,7 +42,7 @@ func TestPlanPodGroup(t *testing.T) {
 		wantInitialized string
 		wantEvents      []string
 		wantRequeueIn   time.Duration
-		// wantFromCache reports whether the decision needs no live read.
+		// wantFromCache reports whether the controller can act on the decision without a live read.
 		wantFromCache bool
 	}{
 		"a new job creates its group before its pods": {

@@ -36,8 +36,8 @@ type Workload struct {
 	Priority kueue.Priority
 	// Flavors are the flavors that Kueue has assigned to the Workload, by name. They are only known after a live read.
 	Flavors map[string]kueuev1beta2.ResourceFlavorSpec
-	// Words is the message of Kueue about why the Workload is not admitted. It can be some minutes old. WordsDue is how
-	// long until a newer message can be shown. WordsDue is 0 if there is no newer message.
+	// Words is Kueue's message about why the Workload is not admitted. The message can be some minutes old. WordsDue is
+	// how long until a newer message replaces it. WordsDue is 0 if there is no newer message.
 	Words    string
 	WordsDue time.Duration
 
@@ -49,8 +49,7 @@ type Workload struct {
 	PriorityClass string
 	// maxTime limits how long a new Workload can be admitted, in seconds. Nil means no limit.
 	maxTime *int32
-	// Live reports whether the Workload was read from the API server. The cache does not keep the pod templates of
-	// Workloads.
+	// Live reports whether the Workload was read from the API server. A Workload from the cache has no pod templates.
 	Live bool
 	now  time.Time
 }
@@ -87,8 +86,8 @@ const MaxAnnotation = 1 << 10
 // Gates has the key of the annotation with the names of the controllers that must allow the admission of a Workload.
 var Gates = []string{kueuev1beta2.AnnotationAdmissionGatedBy}
 
-// gatesOf returns the annotation of the key in Gates from a job or a Workload. It returns nil if there is no such
-// annotation.
+// gatesOf returns the annotation of a job or a Workload with the names of the controllers that must allow the
+// admission. It returns nil if there is no such annotation.
 func gatesOf(object metav1.Object) map[string]string {
 	return bounded.Pick(object.GetAnnotations(), Gates, MaxAnnotation)
 }
@@ -204,7 +203,7 @@ func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 
 // finishedElsewhere returns the answer about a finished Workload of a job that runs in another cluster. Kueue copies
 // the final status of the job before it finishes the Workload, so the answer is to wait for that status. If the job
-// has not even started, the wait needs help.
+// has not even started, the answer has NeedsHelp, because the wait does not end by itself.
 func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answer {
 	if job.Status.StartTime != nil {
 		return view.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
@@ -231,7 +230,8 @@ func (w Workload) isOther(job *view.Job, need view.Need) bool {
 }
 
 // wanted returns the Workload that the job needs. If another cluster runs the job, Kueue must not admit only a part
-// of the replicas here, because the copy of the job there has an admission of its own.
+// of the replicas here. The copy of the job has its own admission in that cluster, which decides how many replicas
+// run.
 func (w Workload) wanted(job *view.Job, need view.Need) *kueuev1beta2.Workload {
 	meta, spec := w.meta(job), job.Spec
 	if len(w.gates)+len(w.parameters) > 0 {
@@ -268,9 +268,9 @@ func (w Workload) adopted(job *view.Job) *kueuev1beta2.Workload {
 	return adopted
 }
 
-// Withdraw returns the change that reports the end of the job to Kueue, or that deletes the Workload of a paused job
-// once its pods are gone. A prebuilt Workload stays, because the job cannot create it again. If it is evicted, the
-// change releases its quota.
+// Withdraw returns the change that reports the end of the job to Kueue. If the job is paused and its pods are gone,
+// the change deletes the Workload. A prebuilt Workload is not deleted, because the job cannot create it again. If a
+// prebuilt Workload of a paused job is evicted, the change releases its quota.
 func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 	switch {
 	case w.Unknown:

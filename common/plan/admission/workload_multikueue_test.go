@@ -25,7 +25,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Spec.ManagedBy = batchv1beta1.ManagedByMultiKueue
 		return j
 	}
-	// runs returns a job with the status of its copy. The copy runs.
+	// runs returns a job whose copy in the other cluster runs. Its status is the status of the copy.
 	runs := func() *jobBuilder {
 		j := elsewhere()
 		j.Status = ran().Status
@@ -36,7 +36,7 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Status = job(role("worker", 2)).SawIn(withWorkload(workload(admittedFor(2)))).Status
 		return j
 	}
-	// succeeds returns a job with the status of a copy whose leader has succeeded, while a peer still runs.
+	// succeeds returns a job with the status of its copy. The leader of the copy has succeeded, and a peer still runs.
 	succeeds := func() *jobBuilder {
 		j := elsewhere()
 		j.Status = ran().GivePeers(time.Minute).
@@ -53,8 +53,8 @@ func TestPlanJobOfMultiKueue(t *testing.T) {
 		j.Spec.Roles[0].Replicas = 0
 		return j
 	}
-	// without changes the status of a job, and returns the job. The status then shows a copy without pods, after two
-	// restarts and an eviction in the other cluster.
+	// without returns the job with a changed status: its copy has no pods, after two restarts and an eviction in the
+	// other cluster.
 	without := func(j *jobBuilder) *jobBuilder {
 		j.Status.StartTime, j.Status.Replicas, j.Status.Evictions, j.Status.BackoffCount = nil, 0, 1, 2
 		return j

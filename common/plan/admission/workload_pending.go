@@ -61,8 +61,8 @@ func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view
 	return waits
 }
 
-// opensGate reports whether the annotation of the job names only some of the controllers that its Workload waits for.
-// Kueue rejects an update that adds a controller.
+// opensGate reports whether the job names fewer controllers that must allow the admission than its Workload, and no
+// other ones. Kueue rejects an update that adds a controller.
 func (w Workload) opensGate() bool {
 	names := func(of map[string]string) []string {
 		return strings.FieldsFunc(of[kueuev1beta2.AnnotationAdmissionGatedBy], func(r rune) bool { return r == ',' })
@@ -97,9 +97,10 @@ func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.A
 	return waits
 }
 
-// HasOtherPriority reports whether the priority class of the Workload must change, because the job names another
-// WorkloadPriorityClass. In two cases it does not change, as for jobs that Kueue itself supports: a Workload with a
-// PriorityClass keeps it, and a Workload without a class gets none while it has quota.
+// HasOtherPriority reports whether the priority class of the Workload must change, because the job now names another
+// WorkloadPriorityClass. A prebuilt Workload never changes. The other exceptions are the same as for jobs that Kueue
+// itself supports: a Workload whose class is a PriorityClass keeps it, and a Workload without a class gets none while
+// it has quota.
 func (w Workload) HasOtherPriority() bool {
 	if w.Object == nil || w.Prebuilt != "" || w.PriorityClass == "" {
 		return false

@@ -16,7 +16,7 @@ import (
 // maxAvoidedNodes is how many nodes a job avoids at most. See status.avoidedNodes.
 const maxAvoidedNodes = 16
 
-// whyAvoidsNone returns why new pods of the job avoid no nodes. It is empty if they can avoid nodes.
+// whyAvoidsNone returns why new pods of the job cannot avoid nodes, or an empty text if they can.
 func (s *steps) whyAvoidsNone() string {
 	switch {
 	case s.Job.AvoidNodesFor == 0:
@@ -72,15 +72,15 @@ func (s *steps) avoids(node string) bool {
 	return slices.ContainsFunc(s.AvoidedNodes, func(n batchv1beta1.AvoidedNode) bool { return n.Name == node })
 }
 
-// allowOldestNode removes the node that the job has avoided for the longest time.
+// allowOldestNode removes the node that the job has avoided for the longest time from AvoidedNodes.
 func (s *steps) allowOldestNode(why string) {
 	name := s.AvoidedNodes[0].Name
 	s.AvoidedNodes = s.AvoidedNodes[1:]
 	s.happens(AllowsNode{Name: name, Why: why})
 }
 
-// allowNodes removes the nodes that the job no longer avoids. If a pod without a node avoids a removed node, the pod
-// is replaced.
+// allowNodes removes from AvoidedNodes the nodes that the job no longer avoids. If a pod without a node avoids a
+// removed node, the pod is replaced.
 //
 // If a pod that avoids nodes cannot be scheduled, the job brings forward the time Until of the oldest node. The
 // earlier time holds until all replicas have nodes, even if the pods are replaced. Otherwise, the job might never
@@ -109,7 +109,7 @@ func (s *steps) allowNodes() {
 	s.replaceUnbound()
 }
 
-// allowOverdueNodes removes the nodes whose time Until has passed.
+// allowOverdueNodes removes from AvoidedNodes the nodes whose time Until has passed.
 func (s *steps) allowOverdueNodes() {
 	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
 		why := "its time is over"

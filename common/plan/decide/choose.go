@@ -34,8 +34,8 @@ const (
 	End
 	// DecideEnd: the job ends now. The status records how.
 	DecideEnd
-	// AwaitReports: a failure restarts all replicas. The controller waits for the reports of the peers, which can show
-	// the root cause.
+	// AwaitReports: a failure restarts all replicas. Before that, the controller waits until the kubelets of the peers
+	// have reported their failures, because one of these can be the root cause.
 	AwaitReports
 	// Stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
 	// is deleted.
@@ -43,8 +43,8 @@ const (
 	// Withdraw: the admission of the job is withdrawn and replicas run. The end of the attempt is recorded before the
 	// first pod is deleted.
 	Withdraw
-	// GiveBack: a ResourceQuota has no room for replicas that the job needs, so the existing pods only wait and are
-	// deleted. The end of the attempt is recorded before the first pod is deleted.
+	// GiveBack: a ResourceQuota has no room for all replicas that the job needs. The existing pods are deleted, because
+	// they would only wait. Before the first pod is deleted, the end of the attempt is recorded.
 	GiveBack
 	// Run: replicas are restarted and created as needed.
 	Run
@@ -55,7 +55,7 @@ type choice struct {
 	action Action
 	// ending is how the job ends, if the action is DecideEnd.
 	ending *ending
-	// reportsDue is when the controller stops waiting for the reports of peers, if the action is AwaitReports.
+	// reportsDue is when the controller stops waiting for failures of the peers, if the action is AwaitReports.
 	reportsDue time.Time
 	// why is the reason of the withdrawal, if the action is Withdraw.
 	why string

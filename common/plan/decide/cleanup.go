@@ -16,7 +16,8 @@ func (s *steps) cleanUp() {
 	s.awaitExpiry()
 }
 
-// awaitExpiry requeues the job at the time when it expires.
+// awaitExpiry requeues the job at the time when it expires. A job that finishes now is requeued even if this time has
+// passed, because its end must be written before the job is deleted.
 func (s *steps) awaitExpiry() {
 	completion := s.Job.Status.CompletionTime
 	if s.Finishes {
@@ -24,7 +25,7 @@ func (s *steps) awaitExpiry() {
 	}
 	expiry, ok := s.expiry(completion)
 	if ok && (s.Now.Before(expiry) || !s.Job.Status.Finished()) {
-		s.requeueAt(expiry) // the end of a job is written before the job is deleted
+		s.requeueAt(expiry)
 	}
 }
 
@@ -96,8 +97,8 @@ func (s *steps) latePods() map[string]bool {
 	return late
 }
 
-// idleServers returns the names of the replicas that only serve others, if all others have ended or have no pod.
-// Otherwise it returns nil.
+// idleServers returns the names of the replicas that only serve other replicas. It returns nil if one of these other
+// replicas has a pod and has not ended.
 func (s *steps) idleServers() map[string]bool {
 	idle := map[string]bool{}
 	for _, r := range s.Replicas {

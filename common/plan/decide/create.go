@@ -63,8 +63,8 @@ func (s *steps) measureCreations() *report.RefusedError {
 	return nil
 }
 
-// newPod returns the pod of a replica. The pod waits until the awaited names resolve. It waits for its own name only if
-// needsOwnName returns true. An error describes a fault of the template.
+// newPod returns the pod of a replica. The pod waits until the awaited names of other replicas resolve. On the host
+// network, it can also have to wait for its own name (see needsOwnName). An error describes a fault of the template.
 func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	template := r.Member.Role.Template.DeepCopy()
 	how := startOf(s.Job.Spec, s.Job.Status.Pauses, r.Member.Role.Type)

@@ -133,7 +133,7 @@ func (f *Facts) requeueUrgentlyAt(t time.Time) {
 	f.Urgent = true
 }
 
-// happens adds a happening.
+// happens adds h to Happenings.
 func (f *Facts) happens(h Happening) { f.Happenings = append(f.Happenings, h) }
 
 // sortByName sorts pods, so that equal input gives equal decisions.

@@ -77,9 +77,9 @@ func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []in
 	return indices
 }
 
-// scaledDown returns the view without the surplus replicas of an elastic job. The pods of these replicas are deleted
-// once the status no longer lists them, and their failures no longer count. The other replicas keep their pods, names
-// and indices.
+// scaledDown returns the view without the surplus replicas of an elastic job. Once the status no longer lists these
+// replicas, their pods are deleted. Their failures no longer count. The other replicas keep their pods, names and
+// indices.
 func scaledDown(v view.View) view.View {
 	roles := slices.Clone(v.Roles)
 	for i := range roles {

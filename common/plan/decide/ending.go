@@ -23,7 +23,7 @@ type ending struct {
 }
 
 // ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
-// failure. While the controller waits for the reports of peers, no failure of a replica ends the job.
+// failure. While the controller still waits for failures of the peers, no failure of a replica ends the job.
 func (s *steps) ending(awaitsReports bool) *ending {
 	if len(s.Replicas) > 0 && s.Replicas[0].Succeeded() {
 		return &ending{

@@ -63,8 +63,8 @@ type Facts struct {
 	// event of each.
 	Happenings []Happening
 	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
-	// end of its output. That end does not show whether another failure was the root cause, or lacks the lines that the
-	// program printed. Unclear is empty unless a failure is recorded.
+	// end of its output. This end might not show whether another failure was the root cause, or it might lack the lines
+	// that the program printed. Unclear is empty unless a failure is recorded.
 	Unclear []view.Container
 
 	// End is the condition that records how the job ends. Nil means that the job goes on, or that an earlier version of
@@ -84,11 +84,12 @@ type Facts struct {
 	Progress *batchv1beta1.ProgressStatus
 
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
-	// the status. See needsLiveRead. Package plan adds one case, which depends on an event.
+	// the status. See needsLiveRead. Package plan adds one case: an event about a wait that might already be over.
 	NeedsLiveRead bool
 	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
 	RequeueAt time.Time
-	// Urgent reports whether nodes of the job might be idle until RequeueAt. Then the job is reconciled before new jobs.
+	// Urgent reports whether nodes of the job might be idle until RequeueAt. If so, the job is reconciled before new
+	// jobs.
 	Urgent bool
 }
 

@@ -37,7 +37,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	case s.Stall.Reaction() != "": // a cache might lack the failure that made the training hang
 		return true
 	case s.Action == Stop, s.Action == Withdraw, s.Action == GiveBack:
-		// Earlier failures must be counted before the attempt ends.
+		// A cache might lack a failure, which must be counted before the attempt ends.
 		return true
 	case s.Action == Pause && (len(s.Seen.Pods) == 0) != view.IsPaused(status):
 		// A cache might lack a pod that was just created, or still have a pod that is gone.
@@ -45,14 +45,14 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	case len(s.Creates) > 0 && s.Gang.Attempt > 0: // all pods of the earlier attempt must be gone
 		return true
 	case len(s.Creates) > 0 && before.Seen.Admission != nil:
-		// A cache might have the admission of an earlier run or of fewer pods. Cached pods always lack the field
-		// schedulingGroup.
+		// A cache might have the admission of an earlier run or of fewer pods. In addition, cached pods lack the field
+		// schedulingGroup, which shows how many pods of a PodGroup must be scheduled together.
 		return true
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true
 	case s.Admission.Action == batchv1beta1.ActionDelete && (status.Decided() || status.StartTime == nil):
-		// Usually the PodGroup or Workload is already deleted, and a cache might not show that yet. It still exists if the
-		// controller stopped between the status write and the deletion.
+		// Usually the PodGroup or Workload is already deleted, and a cache might not show that yet. The object still exists
+		// if the controller stopped between the status write and the deletion.
 		return true
 	case s.CleanedUp && keepsPods(before.Job):
 		// From now on the status reports missing pods as deleted.

@@ -32,7 +32,7 @@ func (s *steps) release() {
 
 // awaitsEnd reports whether the job still depends on how a pod ends. It depends on the pod of the leader until the
 // job has reacted to the end of that pod. The tasks of the status can show a failure of the leader to which the job
-// has not reacted yet, because the job can still be waiting for the reports of peers.
+// has not reacted yet, because the controller still waits for failures of the peers.
 func (s *steps) awaitsEnd(pod *corev1.Pod) bool {
 	switch {
 	case s.Job.Deleting || s.hasStopped() || s.isDecided():

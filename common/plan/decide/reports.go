@@ -12,11 +12,11 @@ import (
 )
 
 // lostPeerWindows is the number of failure windows that the controller waits if all reported failures are lost
-// connections to a peer, because the kubelet of that peer has not reported its failure yet.
+// connections to a peer. In this case, the kubelet of that peer has not reported the peer's failure yet.
 const lostPeerWindows = 5
 
-// reportsDue returns when the wait for the reports of peers ends, and whether the controller still waits. It does not
-// wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
+// reportsDue returns when the controller stops waiting for failures of the peers, and whether it still waits. It does
+// not wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
 func (s *steps) reportsDue() (time.Time, bool) {
 	if !slices.ContainsFunc(s.Replicas, (*view.Replica).Runs) {
 		return time.Time{}, false
@@ -38,7 +38,7 @@ func (s *steps) reportsDue() (time.Time, bool) {
 }
 
 // awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts
-// whatever happens to its pod. It writes nothing for peers that fail during the wait.
+// whatever happens to its pod. A peer that fails during the wait causes no status write.
 func (s *steps) awaitReports(due time.Time) {
 	s.requeueAtDeadline()
 	s.requeueUrgentlyAt(due)

@@ -100,7 +100,7 @@ func (s *steps) countReplica(r *view.Replica) {
 	s.RestartCounts[r.Member.Role.Type]++
 }
 
-// restartDue returns when to restart a replica for the n-th time, if its pod ended with the given end. Nil means
+// restartDue returns when to restart a replica for the n-th time after the given end of its pod. Nil means
 // immediately.
 func (s *steps) restartDue(end policy.Failure, n int32) *metav1.Time {
 	ended := end.Time

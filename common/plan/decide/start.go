@@ -69,7 +69,7 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 	}
 }
 
-// complete applies the other overrides, after the framework has wired the template.
+// complete applies the overrides that prepare does not apply, after the framework has wired the template.
 func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
 	if main == nil {

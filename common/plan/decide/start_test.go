@@ -138,7 +138,7 @@ func TestStart(t *testing.T) {
 			spec := framework.JobSpec{RunMode: tc.mode, HasLauncher: tc.own}
 			decide.Start(spec, tc.pauses, "worker", jobtest.MainContainer, &got, func() {
 				if tc.launcher != nil {
-					got.Spec.Containers[1].Command = tc.launcher // as Wire would
+					got.Spec.Containers[1].Command = tc.launcher // as the function Wire of a framework would
 				}
 			})
 			jobtest.Diff(t, "pod", tc.want, got.Spec)
