@@ -24,7 +24,7 @@ func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	job.Spec = policy.WithDefaults(job.Spec, job.Status.Defaults)
 	facts, v := decide.Decide(job, seen, now)
 	rendering := status.Render(v, facts, job.Status)
-	// The event might announce a wait that is already over, because a cache might still have the admission of an earlier
+	// An event can be about a wait that is already over, because a cache might still have the admission of an earlier
 	// attempt.
 	isOldWait := rendering.AnnouncesWait && facts.Counts.JobAttempt() > 0
 	return Decision{

@@ -306,8 +306,8 @@ func TestAnUnchangedReportWritesNoStatus(t *testing.T) {
 	}
 }
 
-// StatusDelay does not delay a write that reports progress, because a decision reports progress alone only when such
-// a write is due.
+// StatusDelay does not delay a write that reports progress: package decide has already delayed the progress until the
+// next such write was due.
 func TestProgressIsWrittenWithoutDelay(t *testing.T) {
 	t.Parallel()
 	j := reports(0, 0, "")

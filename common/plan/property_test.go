@@ -50,7 +50,7 @@ func checkGroup(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decisio
 		t.Fatalf("the PodGroup is released: %t, but the phase of the job is %s, and it pauses: %t", released,
 			d.Status.Phase, j.Spec.RunMode.Pausing())
 	}
-	members := int32(0) // counts the new pods in the group of kube-scheduler
+	members := int32(0) // counts the new pods in the scheduling group
 	for _, p := range podsToCreate(d) {
 		if p.Spec.SchedulingGroup != nil {
 			members++

@@ -51,7 +51,7 @@ func TestGiveBack(t *testing.T) {
 		reports readings
 		// want reports whether the job gives its pods back.
 		want bool
-		// wantTogether is how many of the pods to create the job needs together.
+		// wantTogether is how many of the new pods the job needs together.
 		wantTogether int
 	}{
 		"a job gives back the pods that it has had for some time": {

@@ -98,9 +98,9 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 }
 
 // Each failure has its own window, which begins at the last transition of the condition ReplicaFailure. If the
-// condition is still True because of an earlier failure, the controller sets the time of its transition again. If
-// that time is in the future, because another controller whose clock was ahead has set it, the controller does not
-// wait.
+// condition is still True because of an earlier failure, the controller sets its transition time again. If the
+// transition time is in the future, the controller does not wait: another controller, whose clock was ahead, has set
+// this time.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running),

@@ -116,7 +116,7 @@ func TestAnUnreachablePodIsNotAwaited(t *testing.T) {
 	diff(t, "requeue delay", time.Duration(0), summarize(d).RequeueIn)
 }
 
-// The kubelet can take a minute to prepare a pod.
+// The kubelet can take a minute to prepare a pod. The job is requeued for the end of this minute.
 func TestAnUnpreparedPodIsAwaited(t *testing.T) {
 	t.Parallel()
 	having := func(c corev1.PodConditionType, status corev1.ConditionStatus) podOption {

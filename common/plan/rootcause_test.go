@@ -164,8 +164,8 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	}
 }
 
-// If all failed replicas only lost their peers, the root cause is not reported yet. The node of the peer that failed
-// first can take a while to report it.
+// If all failed replicas only lost their peers, the root cause is not reported yet. The kubelet of the peer that
+// failed first can take a while to report that failure.
 func TestLostPeerIsNotTheRootCauseBeforeFiveWindows(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

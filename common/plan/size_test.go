@@ -162,7 +162,7 @@ func TestStatusCanTakeAllOfTheRoom(t *testing.T) {
 	diff(t, "omitted", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
 }
 
-// The tasks of a held job are not updated, so nothing is left out of them.
+// The tasks of a started job without replicas are not updated, so nothing is left out of them.
 func TestHeldJobKeepsItsTasksWhole(t *testing.T) {
 	t.Parallel()
 	j := withoutReplicas(ran())
@@ -172,7 +172,8 @@ func TestHeldJobKeepsItsTasksWhole(t *testing.T) {
 	diff(t, "containers", containers, d.Status.Tasks[0].Replicas[0].Containers)
 }
 
-// If the pod of a failed replica is gone, the recorded exit code decides whether the replica is restarted.
+// If the pod of a failed replica is gone, the recorded exit code decides whether the replica is restarted. So this
+// exit code is kept, although the containers of the other replicas are left out.
 func TestOmittedPartsDoNotChangeTheDecision(t *testing.T) {
 	t.Parallel()
 	type result struct {

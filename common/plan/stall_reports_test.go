@@ -108,7 +108,7 @@ func TestATrainingThatReportsNothingIsStalledAlthoughTheAttemptBeforeReported(t 
 	t.Parallel()
 	run := []*corev1.Pod{pod("job-worker-0", running)}
 	for name, tc := range map[string]struct {
-		reported time.Duration // after the job began to run
+		reported time.Duration // how long after the beginning of the run
 		want     bool
 	}{
 		"the attempt before reported in the same second": {reported: 0, want: true},

@@ -214,7 +214,8 @@ func TestPhasesOfReplicasThatThePauseDeletes(t *testing.T) {
 	}
 }
 
-// The tasks must have the end of the last replica when the job finishes, because the clean-up deletes its pod then.
+// The tasks must have the end of the last replica when the job finishes, because the clean-up then deletes the pod of
+// this replica.
 func TestTasksOfAJobThatFinishesHaveTheEndOfItsLastReplica(t *testing.T) {
 	t.Parallel()
 	j := ran().CleanUp(batchv1beta1.CleanUpPolicyAll).GivePeers(time.Minute).

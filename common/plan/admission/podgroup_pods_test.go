@@ -36,8 +36,8 @@ func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
 	}
 }
 
-// Only as many pods of an elastic job as its gang needs join the group of kube-scheduler. The other pods are extra,
-// and must not delay the group.
+// Only as many pods of an elastic job as its gang needs join the scheduling group of kube-scheduler. The other pods
+// are extra, and must not delay this group.
 func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
 	t.Parallel()
 	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }

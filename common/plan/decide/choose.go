@@ -34,8 +34,8 @@ const (
 	End
 	// DecideEnd: the job ends now. The status records how.
 	DecideEnd
-	// AwaitReports: a failure restarts all replicas. Before that, the controller waits until the kubelets of the peers
-	// have reported their failures, because one of these can be the root cause.
+	// AwaitReports: a failure restarts all replicas. Before that, the controller gives the kubelets of the peers time to
+	// report failures, because one of these can be the root cause.
 	AwaitReports
 	// Stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
 	// is deleted.

@@ -46,7 +46,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 		return true
 	case len(s.Creates) > 0 && before.Seen.Admission != nil:
 		// A cache might have the admission of an earlier run or of fewer pods. In addition, cached pods lack the field
-		// schedulingGroup, which shows how many pods of a PodGroup must be scheduled together.
+		// schedulingGroup, by which the existing members of the scheduling group are counted.
 		return true
 	case s.Admission.Action == batchv1beta1.ActionCreate, s.Admission.Action == batchv1beta1.ActionUpdate:
 		return true

@@ -63,8 +63,8 @@ func (s *steps) awaitReplicas() {
 }
 
 // keepsWaiting reports whether a job keeps the reason in its status, because its admission is unknown for a short
-// time. The reason must be about the present spec. If the first status write is still deferred, the result is true
-// although the status has no reason yet: package status first sets a reason, which the job then keeps.
+// time. The reason must be about the present spec. The result is also true if pods exist while the first status write
+// is deferred. In this case, package status sets the reason that the job keeps.
 func (s *steps) keepsWaiting() bool {
 	if !s.Standing.Unknown {
 		return false

@@ -25,7 +25,7 @@ func entryOfPod(r *view.Replica) batchv1beta1.ReplicaStatus {
 	entry.UID = r.Pod.UID
 	entry.Phase = r.Outcome.Phase
 	switch {
-	case r.Failure() != nil: // even if Kubernetes disrupted the pod and it still runs
+	case r.Failure() != nil: // even while a disrupted pod still runs
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
 	case r.Outcome.Terminating && (view.HasEnded(entry.Phase) || goesOnWithout(r)):
 		// The exit of a pod that somebody deleted does not count.
@@ -39,8 +39,8 @@ func entryOfPod(r *view.Replica) batchv1beta1.ReplicaStatus {
 	return entry
 }
 
-// withFirstEnd returns the status of a container. If the kubelet has restarted the main container, the state is the
-// end before the restart, because the replica failed with that end.
+// withFirstEnd returns the status of a container. If the kubelet has restarted the main container, the result shows
+// how the container ended before the restart, because the replica failed with that end.
 func withFirstEnd(r *view.Replica, c corev1.ContainerStatus) corev1.ContainerStatus {
 	ended := c.LastTerminationState
 	hasRestarted := c.Name == r.MainContainer && c.State.Terminated == nil && ended.Terminated != nil

@@ -96,14 +96,14 @@ func (r *renderer) setCounts() {
 	r.Status.AvoidedNodes = slices.Clone(r.facts.AvoidedNodes)
 }
 
-// begins reports whether the action starts a job that can start. It does not check whether the job has already
-// started or waits for its admission.
+// begins reports whether the action is one that starts the job if it has not started. The job can still have to wait
+// for its admission.
 func (r *renderer) begins() bool {
 	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitReports
 }
 
-// catchesUp reports whether pods exist although the first status write was deferred. Then the status must include the
-// conditions of that write.
+// catchesUp reports whether pods exist although the first status write was deferred. If so, the status must include
+// the conditions that the first write would have set.
 func (r *renderer) catchesUp() bool { return r.begins() && r.HasUnreportedPods() }
 
 // runs reports whether replicas are restarted and created as needed.
@@ -129,7 +129,7 @@ func (r *renderer) addEvent(eventType, reason, action, message string, facts ...
 	r.Events = append(r.Events, event)
 }
 
-// copyOf returns a copy of a status, which the renderer can change. The copy shares the tasks, because a job can have
+// copyOf returns a copy of a status for the renderer to change. The copy shares the tasks, because a job can have
 // many replicas. The renderer replaces the tasks and never changes the shared ones.
 func copyOf(status batchv1beta1.JobStatus) batchv1beta1.JobStatus {
 	tasks := status.Tasks

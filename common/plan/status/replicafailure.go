@@ -26,7 +26,7 @@ func (r *renderer) setReplicaFailure() {
 		r.reportFailure()
 	case f.Action == decide.AwaitReports && f.RecordsFailure:
 		r.reportFailure()
-		// The condition can already be True because of an earlier failure, so its time is set here.
+		// If the condition is already True because of an earlier failure, its transition time has not changed yet.
 		c := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 		c.LastTransitionTime = *view.Stored(r.Now)
 	case f.EndedBy != nil:
@@ -59,7 +59,8 @@ func (r *renderer) reportFailure() {
 	}
 }
 
-// setFailed sets the condition ReplicaFailure to True. next ends the message: what happens to the replica next.
+// setFailed sets the condition ReplicaFailure to True. The text next is added to the message, and
+// describes what happens to the replica next.
 func (r *renderer) setFailed(f view.ReplicaFailure, next string) {
 	r.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, f.Failure.Reason, f.String()+next)
 }

@@ -33,7 +33,7 @@ type omission struct {
 
 // omissions lists the parts that can be left out of a status, the least important first. If a part is left out, all
 // parts before it are left out, too. Names, UIDs, phases and attempts are always kept, because the controller itself
-// reads them. It also reads the exit codes of failures, which are kept as long as there is room.
+// reads them. The controller also reads the exit codes of failures, which are kept as long as there is room.
 var omissions = []omission{
 	{note: "", omit: func(*renderer) {}},
 	{
@@ -57,7 +57,7 @@ var omissions = []omission{
 }
 
 // fit leaves out parts of the status if the job is too large for the API server. It never restores a part that was
-// left out before, because the part is lost for a replica whose pod is gone.
+// left out before, because it could not restore the part for replicas whose pods are gone.
 func (r *renderer) fit() {
 	if !r.updatesTasks() {
 		return

@@ -12,9 +12,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// waitingFor returns how many replicas neither run nor have ended, and why one of them waits: the first replica that
-// cannot start without help. If all can start without help, the reason is the overdue pods or, if there are none, the
-// reason of the first replica that waits.
+// waitingFor returns how many replicas neither run nor have ended, and the reason why one of them waits. It is the
+// reason of the first replica that cannot start without help. If there is no such replica, it is Restarting if pods
+// are overdue, and otherwise the reason of the first replica that waits.
 func (r *renderer) waitingFor() (waiting int, reason, message string) {
 	for _, replica := range r.Replicas {
 		why, text := r.explain(replica)

@@ -28,8 +28,8 @@ type Seen struct {
 	Delayed DelayedChange
 }
 
-// Of returns a snapshot that has only the spec and the dependent status of the TensorBoard, from the job. It is empty
-// if the kind of the job has no TensorBoards.
+// Of returns the snapshot before the TensorBoard is read: it has only the TensorBoard spec and the dependent status
+// from the job. It is empty if the kind of the job has no TensorBoards.
 func Of(job framework.Job) Seen {
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		return Seen{Spec: owner.TensorBoardSpec(), Status: owner.TensorBoardStatus()}

@@ -17,7 +17,7 @@ const (
 	tensorBoardDependent = "tensorboard"
 )
 
-// named returns a copy of the status with the name of the TensorBoard dependent.
+// named returns a copy of a dependent status with the name tensorboard.
 func named(status batchv1beta1.DependentStatus) *batchv1beta1.DependentStatus {
 	status.Name = tensorBoardDependent
 	return &status
@@ -42,7 +42,7 @@ func without(
 	return Refused(named(status), problem)
 }
 
-// Refused returns a copy of the status before, with the problem as its warning.
+// Refused returns a copy of a dependent status, with the problem as its warning.
 func Refused(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {

@@ -50,7 +50,7 @@ type Need struct {
 	// Ready counts, by type, the replicas that are ready or have ended. If an elastic job trains, Ready counts all
 	// replicas.
 	Ready map[string]int32
-	// Elsewhere reports whether another cluster runs the replicas. Then Pods and Ready come from the status that Kueue
+	// Elsewhere reports whether another cluster runs the replicas. If so, Pods and Ready come from the status that Kueue
 	// has copied from that cluster, and Done, Spent and Scheduling are not set.
 	Elsewhere bool
 }
@@ -103,7 +103,7 @@ type Answer struct {
 	RetryAfter time.Duration
 }
 
-// Wait explains why missing pods are not created yet. Reason and Message are those of a condition.
+// Wait explains why missing pods are not created yet. The condition Running shows Reason and Message.
 type Wait struct {
 	Reason, Message string
 	// NeedsHelp reports whether the wait does not end without intervention.

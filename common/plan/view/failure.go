@@ -38,13 +38,13 @@ func (f ReplicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.Failure.ExitCode, reason, process)
 }
 
-// process returns the end of the text that String returns: how the process that failed first ended, as the launcher
-// reports. It is empty if the launcher reports no exit code of a process.
+// process returns the end of a message: how the process that failed first ended, as the launcher reports. The result
+// is empty if the launcher reports no exit code of a process.
 func (f ReplicaFailure) process() string {
 	rank, report := f.Rank(), f.Report()
 	who := "a process"
 	switch {
-	case report.ExitCode == nil: // String names the rank itself, if it is known
+	case report.ExitCode == nil: // String has already named the rank, if it is known
 		return ""
 	case rank != nil:
 		who = fmt.Sprintf("rank %d", *rank)

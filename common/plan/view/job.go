@@ -57,7 +57,7 @@ type Settings struct {
 	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves, before the clean-up deletes
 	// them. The job can set another time, and a role can set a longer one.
 	PeerGrace time.Duration
-	// FailureWindow is how long the controller waits for reports of the peers after a failure that restarts all
+	// FailureWindow is how long the controller waits for failures of the peers after a failure that restarts all
 	// replicas. Then it determines the root cause. The wait is needed because the kubelets of peers that failed as a
 	// consequence can report earlier than the kubelet of the replica that failed first.
 	FailureWindow time.Duration
@@ -65,7 +65,7 @@ type Settings struct {
 	// deletes the pod by force. 0 means never. If the node is alive but disconnected, the containers might still run.
 	NodeLostDelay time.Duration
 	// AvoidNodesFor is how long new pods of a job avoid a node on which replicas have failed twice because of the node.
-	// 0 means that they do not avoid it.
+	// 0 means that new pods avoid no nodes.
 	AvoidNodesFor time.Duration
 	// AvoidNodesPatience is how long a pod that avoids nodes can be unschedulable. Then the job stops avoiding the node
 	// that it has avoided for the longest time.

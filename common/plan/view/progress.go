@@ -25,7 +25,7 @@ type Reading struct {
 	// Silence is the time from the last progress, such as another step, to Time. The receiver measures it by its own
 	// clock. If there is no report, it is the time since the receiver started.
 	Silence time.Duration
-	// Announced is how long after Time the training will report no progress, as the training has announced.
+	// Announced is how long the training will report no progress after Time, according to its own announcement.
 	Announced time.Duration
 	// Started is when the processes of the training last started again in the pod. Zero means that they have not
 	// started again, or have reported something to this receiver since.

@@ -256,8 +256,8 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// InAttempt returns the replica in its own attempt with the number n. The attempt begins no earlier than due. Nil
-// means immediately.
+// InAttempt returns the replica in a new attempt. n is how often the replica was restarted without its peers. The
+// attempt begins no earlier than due. Nil means immediately.
 func (r *Replica) InAttempt(n int32, due *metav1.Time) Replica {
 	next := *r
 	next.Recorded = batchv1beta1.ReplicaStatus{Name: r.Member.Name, Attempt: n, RestartTime: due}

@@ -49,8 +49,8 @@ func (v *View) CheckStall() StallCheck {
 	return v.checkBeforeReport(since, startLimit, limit)
 }
 
-// hasSurplus reports whether the job has pods of replicas that it no longer needs. They are deleted. Until they are
-// gone, the other replicas might wait for them.
+// hasSurplus reports whether the job has pods of replicas that it no longer needs. Such pods are being deleted. Until
+// they are gone, the other replicas might wait for them.
 func (v *View) hasSurplus() bool {
 	needed := make(map[string]bool, len(v.Replicas))
 	for _, r := range v.Replicas {
@@ -133,9 +133,9 @@ func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 }
 
 // hasStalledSince reports whether the status shows a stall that began at or after the time since, when the job began
-// to run. A caller that finds no stall now can conclude that such a stall is over, because the deadline was changed.
-// A stall that began earlier belongs to an earlier attempt, and is over only when the present attempt has reported
-// something.
+// to run. If the training has reported nothing and is not stalled now, such a stall is over, because the deadline was
+// changed. A stall that began earlier belongs to an earlier attempt, and is over only when the present attempt has
+// reported something.
 func (v *View) hasStalledSince(since time.Time) bool {
 	c := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
@@ -168,7 +168,7 @@ func (v *View) Unread() string {
 }
 
 // stall returns the stall of the training as the failure that restarts all replicas. It is nil if the training is not
-// stalled, or if the policy does not restart it.
+// stalled, or if progressPolicy is not Restart.
 func (v *View) stall() *ReplicaFailure {
 	if v.Job.Spec.RunPolicy.ProgressPolicy != batchv1beta1.ProgressPolicyRestart {
 		return nil
