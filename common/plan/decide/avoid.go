@@ -72,7 +72,7 @@ func (s *steps) avoids(node string) bool {
 	return slices.ContainsFunc(s.AvoidedNodes, func(n batchv1beta1.AvoidedNode) bool { return n.Name == node })
 }
 
-// allowOldestNode removes the node that the job has avoided for the longest time from AvoidedNodes.
+// allowOldestNode removes from AvoidedNodes the node that the job has avoided for the longest time.
 func (s *steps) allowOldestNode(why string) {
 	name := s.AvoidedNodes[0].Name
 	s.AvoidedNodes = s.AvoidedNodes[1:]

@@ -69,7 +69,8 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 	}
 }
 
-// complete applies the overrides that prepare does not apply, after the framework has wired the template.
+// complete applies the overrides that must come after the framework has wired the template: a replica that idles gets
+// no probes, and the command of the override replaces any other command.
 func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
 	main := framework.MainContainer(mainContainers, template.Spec.Containers)
 	if main == nil {
