@@ -42,8 +42,8 @@ const root = "../.."
 // accepted is the size of the largest object that the API server accepts, in bytes of JSON.
 const accepted = 1_500_000
 
-// depth is the maximum number of nested fields and items in the path of a place (see input.Place). A cache that keeps
-// a deeper place also keeps the places that contain it, so the test does not need to check deeper places.
+// depth is the maximum number of nested fields and items in the path of a checked place (see input.Place). The test
+// does not need deeper places: a cache that keeps such a place also keeps a checked place that contains it.
 const depth = 6
 
 // kept lists the kinds in the cache of each controller. most is the maximum size of an object of these kinds in the
@@ -57,7 +57,7 @@ var kept = []struct {
 	{jobs, ofPyTorch, []client.Object{&pytorchv1beta1.PyTorchTrainingJob{}}, 130 << 10},
 	{jobs, ofTensorFlow, []client.Object{&tensorflowv1beta1.TensorFlowTrainingJob{}}, 130 << 10},
 	{jobs, ofDeepSpeed, []client.Object{&deepspeedv1beta1.DeepSpeedJob{}}, 130 << 10},
-	// All job controllers cache these kinds in the same way.
+	// All job controllers cache the kinds below in the same way, so the cache of one controller is enough.
 	{jobs, ofPyTorch, []client.Object{&corev1.Pod{}}, 64 << 10},
 	{jobs, ofPyTorch, []client.Object{
 		&schedulerv1beta1.PodGroup{}, &tensorboardv1beta1.TensorBoard{}, &kueuev1beta2.Workload{},
@@ -73,7 +73,7 @@ var kept = []struct {
 	}, 16 << 10},
 }
 
-// jobs is the name of the job controllers in the table.
+// jobs is the name of the job controllers in the table of docs/security.md.
 const jobs = "job controllers"
 
 func ofPyTorch(c input.Caches) input.Cache     { return c.PyTorch }
@@ -116,8 +116,9 @@ func kindOf(t *testing.T, object client.Object) schema.GroupVersionKind {
 	return gvk
 }
 
-// checkKind checks that the cache keeps at most the given number of bytes of an object of a kind. It tries objects
-// with one large place, then objects with a list of large items, and then objects with several random large places.
+// checkKind checks that the cache keeps at most the given number of bytes of an object of a kind. It tries three
+// sorts of objects: with one large place (see input.Place), with a list of large items, and with several random large
+// places.
 func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.Place, most int64) {
 	t.Helper()
 	if len(places) < 10 {
@@ -150,7 +151,7 @@ func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.
 			t.Errorf("%s was not checked", p.Path)
 		}
 		object := c.Owned(empty)
-		p.Grow(object, 30<<10) // the place is large, but the object is not
+		p.Grow(object, 30<<10) // some caches keep an object of this size completely
 		check(object, p.Path+" of 30 KiB")
 	}
 	for _, list := range places {
@@ -199,7 +200,8 @@ func TestAllWatchedKindsAreChecked(t *testing.T) {
 		t.Fatal("found no permissions: ", err, err2)
 	}
 	watched := map[string]bool{
-		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true, // only kustomize components permit these
+		// Only kustomize components permit to watch these resources. The loop below does not read the components.
+		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true,
 	}
 	for _, file := range append(files, components...) {
 		for _, resource := range watchedBy(t, file) {

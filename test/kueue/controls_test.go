@@ -43,7 +43,7 @@ var _ = Describe("Without a part of the installation", func() {
 				Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 				return
 			}
-			// Each pod waits until Kueue admits the pod itself, but the job has used up the quota.
+			// Kueue also queues each pod by itself, and does not admit the pods because the job uses the whole quota.
 			Eventually(ctx, func(g Gomega) {
 				pods, err := j.pods(ctx)()
 				g.Expect(err).NotTo(HaveOccurred())

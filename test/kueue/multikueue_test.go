@@ -153,9 +153,9 @@ func startClusters(ctx context.Context, config string) *clusters {
 	return &clusters{manager: manager, worker: worker, created: created}
 }
 
-// letsKueueWriteStatus applies examples/install/multikueue/manager.yaml. It expects that only this manifest permits
-// the ServiceAccount of Kueue to write the status of jobs. The Kueue of these tests has all permissions, so the other
-// tests would pass without the manifest.
+// letsKueueWriteStatus applies examples/install/multikueue/manager.yaml. It expects that the ServiceAccount of Kueue
+// must not write the status of jobs before, and is permitted to do so after. The Kueue of these tests has all
+// permissions, so the other tests would pass without the manifest.
 func (c *cluster) letsKueueWriteStatus(ctx context.Context) {
 	GinkgoHelper()
 	isAllowed := func(kind string) func() (bool, error) {
@@ -206,8 +206,8 @@ type record struct {
 	err   error
 }
 
-// recordPods records the pods that are created from now on. ctx ends with BeforeAll, but the record continues until
-// the clean-up, because the specs use it.
+// recordPods records the pods that are created from now on. The specs read the record, so it continues until the
+// clean-up, although ctx ends with BeforeAll.
 func (c *cluster) recordPods(ctx context.Context) *record {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -274,7 +274,7 @@ func (c *clusters) job(ctx context.Context, kind, name string, changes ...string
 	}
 }
 
-// left are the changes (see clusters.job) that leave a job to MultiKueue.
+// left are changes of a manifest (see clusters.job): they set managedBy, which leaves the job to MultiKueue.
 var left = []string{"\nspec:\n", "\nspec:\n" + managedBy}
 
 // runs expects the job to run in the worker cluster, and its status in the manager cluster to show the pods of the
@@ -308,7 +308,8 @@ func (d dispatched) isGone(ctx context.Context) {
 	Eventually(ctx, d.remote.pods(ctx)).WithTimeout(dispatchTimeout).Should(BeEmpty())
 }
 
-// isRejected expects Kueue to reject the job with a message that has the given part, and to run it nowhere.
+// isRejected expects Kueue to reject the job with a message that has the given part. The job must run in neither
+// cluster.
 func (d dispatched) isRejected(ctx context.Context, message string) {
 	GinkgoHelper()
 	Eventually(ctx, d.condition(ctx, kueuev1beta2.ConditionEvicted)).WithTimeout(dispatchTimeout).Should(
@@ -482,7 +483,7 @@ var _ = Describe("A manager cluster of MultiKueue", Label("multikueue"), func() 
 					before, err := d.remote.uid(ctx)()
 					Expect(err).NotTo(HaveOccurred())
 					cluster.patch(ctx, team.DeepCopy(), `{"spec": {"stopPolicy": "HoldAndDrain"}}`)
-					Eventually(ctx, func(g Gomega) { // Kueue can create the job in the worker cluster again, but not admit it
+					Eventually(ctx, func(g Gomega) { // Kueue deletes the old job, and can recreate it without admitting it
 						uid, err := d.remote.uid(ctx)()
 						g.Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 						g.Expect(uid).NotTo(Equal(before))

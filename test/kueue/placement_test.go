@@ -169,8 +169,8 @@ var _ = Describe("A job that Kueue admits", func() {
 		}).Should(Equal("InvalidTemplate"))
 	})
 
-	// Kueue assigns other nodes only if a node has a taint. It does not read the health of devices, so the job gets the
-	// same nodes after each failure of a device.
+	// Kueue replaces an assigned node only if the node has a taint. Kueue does not read the health of devices, so the
+	// job gets the same nodes after each failure of a device.
 	It("does not avoid a node that Kueue assigns, even if devices of the node are unhealthy twice",
 		func(ctx context.Context) {
 			c := startRacks(ctx)

@@ -74,7 +74,7 @@ type cluster struct {
 
 // configuration and queues are examples of docs/kueue.md. configuration is a part of Kueue's configuration that makes
 // Kueue leave the pods of our jobs to the job controllers. queues has a LocalQueue named queue with a quota of two
-// CPUs, here in the namespace default.
+// CPUs. The tests create the LocalQueue in the namespace default.
 var configuration, queues = documented()
 
 func documented() (configuration, queues string) {

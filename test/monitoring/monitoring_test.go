@@ -105,7 +105,7 @@ var situations = map[string]situation{
 		good: []string{
 			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // jobs wait, but others start
 				`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7+1x100`,
-			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // the running jobs can use all resources
+			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // jobs wait, but others run
 				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`,
 		},
 	},
@@ -120,14 +120,15 @@ var situations = map[string]situation{
 		good: []string{`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="Error", counted="true"} 0+1x100`},
 	},
 	"TensorStackNodeCausesRestarts": {
-		// A day has 1440 minutes. If a case has several series, all their samples are within 12 hours: the series are
-		// loaded in any order, and Prometheus accepts no sample that is much older than another one.
+		// The alert counts the restarts of the last day, which has 1440 minutes. If a case has several series, all their
+		// samples are within 12 hours: the test loads the series in any order, and Prometheus rejects a sample that is
+		// much older than the samples that it already has.
 		minute: 3000,
 		bad: []string{
-			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the first value of a counter is 1
+			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the counter begins with 1, which must count
 			restartsByNode("a", "NodeLost", "1x2000 4x1000"),
 			restartsByNode("a", "NodeLost", "5x2000 1x300 2x300 3x400"), // the controller has restarted in its pod
-			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // the causes add up
+			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // the restarts of both causes count
 				restartsByNode("a", "DeviceUnhealthy", "_x2500 1x250 2x250"),
 			restartsByNode("old", "NodeLost", "_x2400 2x300") + "\n" + // the controller has a new pod
 				restartsByNode("new", "NodeLost", "_x2650 1x350"),
@@ -137,7 +138,7 @@ var situations = map[string]situation{
 			restartsByNode("a", "NodeLost", "9x3000"), // all restarts were before the last day
 			restartsByNode("a", "NodeLost", "7x2000 9x1000"),
 			restartsByNode("a", "NodeLost", "_x100 1x500 5x500"), // the controller is gone for a day
-			restartsByNode("a", "NodeLost", "_x2400 2x600") + "\n" + // too few on each node
+			restartsByNode("a", "NodeLost", "_x2400 2x600") + "\n" + // each node causes too few restarts
 				strings.ReplaceAll(restartsByNode("a", "NodeLost", "_x2500 2x500"), "node-1", "node-2"),
 		},
 	},

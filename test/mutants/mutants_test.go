@@ -1,7 +1,7 @@
-// Package mutants checks that the exploration of small jobs finds bugs. The exploration must fail with each of many
-// bugs in the job controller. Each of them has been a real bug, of this controller or of another operator. The bugs
-// are the mutants in testdata/mutants.yaml of the packages of common. If the name of a bug begins with a key of
-// shownBy and a colon, only the explorations of that entry show the bug.
+// Package mutants checks that the exploration of small jobs finds bugs. The bugs are the mutants in
+// testdata/mutants.yaml of the packages of common. Each mutant has been a real bug, of the job controller or of
+// another operator. The exploration must fail with each mutant. If the name of a mutant begins with a key of shownBy
+// and a colon, only the explorations that shownBy names for this key run.
 package mutants
 
 import (

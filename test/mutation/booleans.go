@@ -72,9 +72,9 @@ func (w *weaver) isOperand(e ast.Expr) bool {
 	}
 }
 
-// isTarget reports whether the visited expression must stay, because code with another condition in its place would
-// be invalid: the expression is assigned to, its address is taken, its value is dropped, it is a key, or one of its
-// fields or methods is selected.
+// isTarget reports whether the visited expression must not be changed, because Go permits no other condition in its
+// place. This is true if the expression is assigned to, its address is taken, its value is dropped, it is a key, or
+// one of its fields or methods is selected.
 func (w *weaver) isTarget(e ast.Expr) bool {
 	switch parent := w.parent().(type) {
 	case *ast.AssignStmt:

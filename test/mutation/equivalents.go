@@ -7,8 +7,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
-// explain returns the survivors that no entry explains, and the number of the explained survivors. It returns an
-// error for an entry that explains no survivor: a test detects the mutant, or there is no such mutant.
+// explain returns the survivors that no entry of equivalents explains, and the number of the explained survivors. It
+// returns an error for an entry that explains no survivor: a test detects the mutant, or there is no such mutant.
 func explain(survivors []Mutant, equivalents []mutant.Equivalent) (left []Mutant, explained int, err error) {
 	used := map[mutant.Equivalent]bool{}
 	for _, m := range survivors {

@@ -6,7 +6,8 @@
 //   - weave finds the mutants of a file and writes them into it (weave.go). The operators are in booleans.go, values.go
 //     and statements.go. Their code calls the functions in switch.go.txt;
 //   - a suite compiles the mutants and runs the tests on each (suite.go);
-//   - the list of the package explains mutants that no test can distinguish from the original (equivalents.go);
+//   - testdata/mutants.yaml of the package explains mutants that no test can distinguish from the original
+//     (equivalents.go);
 //   - the record holds the score, which must not fall (record.go).
 package mutation
 

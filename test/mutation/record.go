@@ -56,7 +56,7 @@ func (s Score) Percent() float64 {
 	return float64(1000*s.Killed/(s.Mutants-s.Explained)) / 10
 }
 
-// left returns the number of mutants that no unit test detected and no entry explains.
+// left returns the number of mutants that are neither killed nor explained.
 func (s Score) left() int {
 	sum := 0
 	for _, n := range s.Left {

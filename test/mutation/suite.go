@@ -118,7 +118,8 @@ func (t *target) compile(
 		return nil, fmt.Errorf("compiling the mutants of %s: %w: %s", dir, err, output)
 	}
 	help, _ := exec.CommandContext(ctx, s.binary, "-help").CombinedOutput()
-	if strings.Contains(string(help), "-rapid.seed") { // rapid tests must be deterministic and write no files
+	// Tests with the library rapid must be deterministic and write no files.
+	if strings.Contains(string(help), "-rapid.seed") {
 		s.flags = append(s.flags, "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1ns")
 	}
 	return s, nil

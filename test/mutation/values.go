@@ -122,7 +122,7 @@ func (w *weaver) zero(e ast.Expr) {
 		return
 	}
 	function := "mutantZero"
-	if of.Value != nil { // mutantZero would give an untyped constant its default type
+	if of.Value != nil { // without a type argument, an untyped constant would get its default type
 		name := w.nameOf(of.Type)
 		if name == "" {
 			return

@@ -55,7 +55,8 @@ func weave(p *pkg, s *source, path string, firstID int) ([]Mutant, []byte) {
 	return w.mutants, w.text()
 }
 
-// isFixed reports whether a node cannot be changed at run time.
+// isFixed reports whether the switch of a mutant cannot change a node at run time: the node is a declaration of
+// constants, imports or types, or a type.
 func isFixed(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:

@@ -49,7 +49,7 @@ func TestChartInstallsTheObjectsOfTheKustomization(t *testing.T) {
 				// Only Helm uses this annotation.
 				unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "helm.sh/resource-policy")
 			}
-			// Helm creates the namespace only with --create-namespace.
+			// The chart does not have the namespace, which Helm creates with --create-namespace.
 			manifests.Same(t, manifests.Without("Namespace", manifests.Kustomized(t, tc.folder)), got)
 		})
 	}
@@ -140,8 +140,9 @@ func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstru
 	return objects
 }
 
-// TestChartOfOneNamespaceNamesClusterRolesAfterIt checks the chart with secure metrics in one namespace. The names of
-// cluster-scoped objects must contain the namespace, so that releases in several namespaces do not share them.
+// TestChartOfOneNamespaceNamesClusterRolesAfterIt checks the chart of a controller for one namespace with secure
+// metrics. The names of cluster-scoped objects must contain the namespace, so that the releases in two namespaces do
+// not use the same objects.
 func TestChartOfOneNamespaceNamesClusterRolesAfterIt(t *testing.T) {
 	t.Parallel()
 	for _, controller := range readVersions(t).Confined() {

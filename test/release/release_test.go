@@ -1,5 +1,5 @@
-// Package release tests what only a release makes: Helm charts, images that can be built again, and the archives of
-// kubectl train. `make test-release` runs the tests.
+// Package release tests the artifacts of a release: Helm charts, reproducible images, and the archives of kubectl
+// train. `make test-release` runs the tests.
 package release
 
 import (

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/document"
 )
 
-// TestDocumentsShowTheColumnsOfTheKinds compares the first line that documents show for kubectl get with the printer
-// columns of the CRDs.
+// TestDocumentsShowTheColumnsOfTheKinds compares the headers of kubectl get in the documents with the printer columns
+// of the CRDs.
 func TestDocumentsShowTheColumnsOfTheKinds(t *testing.T) {
 	t.Parallel()
 	kinds := map[string][]apiextensionsv1.CustomResourceColumnDefinition{} // the keys are the names that users can type

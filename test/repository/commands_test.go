@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runElsewhere is a documented command. Tests do not read this command from the document. Another file runs the
-// command.
+// runElsewhere is a command of a document with a file that runs the command. The tests do not read this command from
+// the document.
 type runElsewhere struct {
 	Command string `json:"command"`
 	// File is the file that runs the command or a similar one. Text is a part of the file that proves that the file
@@ -38,7 +38,7 @@ func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	if err := yaml.UnmarshalStrict(content, &others); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := map[string]bool{} // whether a document shows the command
+	elsewhere := map[string]bool{} // maps each command of others to whether a document shows it
 	for _, other := range others {
 		if _, twice := elsewhere[other.Command]; twice {
 			t.Errorf("testdata/commands.yaml has %q twice", other.Command)

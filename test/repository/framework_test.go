@@ -36,7 +36,7 @@ func TestANewFrameworkBuildsAndConforms(t *testing.T) {
 		{filepath.Join(root, "hack/tools"), "GOWORK=off go run ./newframework -root $FOLDER -name example"},
 		{filepath.Join(root, "hack/tools"), "GOWORK=off go build -o $FOLDER sigs.k8s.io/controller-tools/cmd/controller-gen"},
 		{filepath.Join(folder, "example"), "$FOLDER/controller-gen object crd paths=./api/... output:crd:dir=config/crd"},
-		{filepath.Join(folder, "example"), "touch config/controller.yaml"}, // make generate fills it
+		{filepath.Join(folder, "example"), "touch config/controller.yaml"}, // `make generate` would write this file
 		{filepath.Join(folder, "example"), "go vet ./..."},
 		{filepath.Join(folder, "example"), "go test -short -run 'Conformance|Replica|Template' ."},
 	} {

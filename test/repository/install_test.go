@@ -45,12 +45,12 @@ func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
 	t.Parallel()
 	var each []unstructured.Unstructured
 	for controller, objects := range installations(t) {
-		if controller != "volcano" { // deploy/all has the other engine
+		if controller != "volcano" { // deploy/all has the scheduler-controller for kube-scheduler
 			each = append(each, objects...)
 		}
 	}
-	// If two controllers share an object, same reports that the object occurs twice. Removing one controller would break
-	// the other.
+	// If two controllers share an object, manifests.Same reports that the object occurs twice. Removing one of these
+	// controllers would break the other one.
 	manifests.Same(t, each, manifests.Kustomized(t, "deploy/all"))
 }
 
@@ -225,9 +225,9 @@ func ownsTensorBoards(t *testing.T, controller string) bool {
 	return bytes.Contains(content, []byte("deploy/base/tensorboards\n"))
 }
 
-// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. The
-// components generate ConfigMaps for the parameters of the base. The user's kustomization generates a ConfigMap with
-// the name controller, which must not conflict with the ConfigMaps of the components.
+// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. It uses a
+// kustomization that also generates a ConfigMap named controller, as the kustomization of a user can. This ConfigMap
+// must not conflict with the ConfigMaps that the components generate for their parameters.
 func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	t.Parallel()
 	want := manifests.Kustomized(t, "deploy/all")
@@ -347,8 +347,8 @@ func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 	}
 }
 
-// TestExampleOfSecureMetricsVerifiesTheCertificate checks that the Prometheus operator accepts the fields of the
-// example, and that Prometheus verifies the certificate.
+// TestExampleOfSecureMetricsVerifiesTheCertificate checks examples/install/secure-metrics: the Prometheus operator
+// must accept the fields of the ServiceMonitor, and Prometheus must verify the certificate.
 func TestExampleOfSecureMetricsVerifiesTheCertificate(t *testing.T) {
 	t.Parallel()
 	objects := manifests.Kustomized(t, "examples/install/secure-metrics")

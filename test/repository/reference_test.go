@@ -49,8 +49,8 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}
 }
 
-// described are fields of core types whose own fields have descriptions in the CRDs. ourFields does not return those
-// inner fields.
+// described are fields whose inner fields have descriptions in the CRDs, although they belong to core types.
+// ourFields leaves out the inner fields.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
 // ourFields returns the names of the fields below a property that belong to the types of this project. A field

@@ -464,8 +464,8 @@ func (j job) expectReleased(ctx context.Context) {
 	}, released).Should(Succeed())
 }
 
-// expectHeld expects that the job is Pending without pods. Its status and one of its conditions that are False must
-// have the reason.
+// expectHeld expects that the job is Pending without pods. The reason must be in the status of the job, and in a
+// condition that is False and has a message.
 func (j job) expectHeld(ctx context.Context, reason string) {
 	GinkgoHelper()
 	Eventually(ctx, j.reason(ctx)).Should(Equal(reason))

@@ -254,7 +254,8 @@ func (c cluster) loseNode(ctx context.Context, node string, jobs ...job) {
 	})).To(Succeed())
 }
 
-// ran returns the text that placement reports for a running job with the given number of failures and the given pods.
+// ran returns the description of a running job with the given number of failures and the given running pods (see
+// job.placement).
 func ran(failures int, pods ...string) string {
 	return fmt.Sprintf("Running after %d failures: %s", failures, strings.Join(pods, ", "))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // amongQueues returns the arguments of a table that expects a case to pass on Volcano, with and without a crash of
-// the scheduler-controller. kube-scheduler has no queues, so onNative is the entry with the outcome there.
+// the scheduler-controller. onNative is the entry for kube-scheduler, which has no queues.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
 	return onEngines(body, onNative, passes(simulated.Volcano),
 		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))
@@ -28,7 +28,8 @@ const (
 	notReclaimed = "no resources are reclaimed from other queues"
 )
 
-// Volcano orders equal queues by name. Therefore, the queue that must be second has the name that sorts first.
+// Volcano orders equal queues by name. In each case, the queue that must be second has the name that sorts first, so
+// that the order of the names cannot make the case pass.
 var _ = Describe("Among queues", func() {
 	DescribeTable("the queue with the highest priority is served first, even if it asked last",
 		amongQueues(func(ctx context.Context, c cluster) {

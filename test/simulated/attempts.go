@@ -97,7 +97,8 @@ func (c *ControlPlane) nudge(ctx context.Context) error {
 // attempts counts the failed attempts of the engine to place a pod.
 type attempts struct {
 	count func(ctx context.Context, pod *corev1.Pod) (int, error)
-	// more is how much the count must increase to prove that an attempt began after the first count.
+	// more is the increase of the count after which at least one of the counted attempts has begun after the first
+	// call of count.
 	more int
 }
 
@@ -112,8 +113,8 @@ func logAttempts(file string) attempts {
 		count := 0
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
-			// kube-scheduler logs the second message for members that it no longer tries, because too few members are left for
-			// the group.
+			// kube-scheduler logs the second message for a pod that it no longer tries to place, because too few pods of the
+			// group are left.
 			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) ||
 				bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
 			if isAttempt && bytes.Contains(line, name) {

@@ -30,8 +30,8 @@ const (
 	Native Kind = "native"
 	// Volcano is the scheduler of Volcano.
 	Volcano Kind = "volcano"
-	// Plain is kube-scheduler without gang scheduling, as in most clusters. Gang scheduling is disabled in the API
-	// server, too.
+	// Plain is kube-scheduler without gang scheduling, as in most clusters. Gang scheduling is disabled in
+	// kube-scheduler and in the API server.
 	Plain Kind = "plain"
 	// Mixed is a misconfiguration: the API server supports gang scheduling, but it is disabled in kube-scheduler.
 	Mixed Kind = "mixed"
@@ -72,8 +72,9 @@ type Options struct {
 	// ControllerManager holds additional flags of the kube-controller-manager.
 	ControllerManager []string
 	// KwokPerNode simulates each node with a separate kwok named kwok-<node>. Like a kubelet, it watches only the pods
-	// of its node. A single kwok for all nodes uses less memory and CPU. But every few minutes, it restarts its watch,
-	// which begins with all existing pods. With 10,000 pods or more, it falls behind.
+	// of its node. If KwokPerNode is false, a single kwok simulates all nodes, and uses less memory and CPU. But the
+	// single kwok falls behind with 10,000 pods or more: every few minutes, it restarts its watch, which begins with all
+	// existing pods.
 	KwokPerNode bool
 }
 

@@ -55,7 +55,8 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// testedBy returns a function that reports whether a stage tests a file. Stages that do not take turns test all files.
+// testedBy returns a function that reports whether a stage tests a file. Stages that are not in InTurn test all
+// files.
 func (l List) testedBy(stage string) func(file string) bool {
 	if _, takesTurns := l.stage(stage); !takesTurns {
 		return func(string) bool { return true }
@@ -85,9 +86,9 @@ func (l List) digestFor(s Stage, tree Tree) string {
 	return tree.digest(l.testedBy(s.Name), s.Run+s.E2E)
 }
 
-// touched returns the stages that take turns and test an area whose digest has changed. If only few stages test a
-// changed area, these stages come first, because the change is probably about that area and not about an area that
-// many stages test.
+// touched returns the stages of InTurn that test an area whose digest has changed. If only few stages test a changed
+// area, these stages come first, because the change is probably about that area and not about an area that many
+// stages test.
 func (l List) touched(before, now map[string]string) []Stage {
 	narrowest := map[string]int{} // for each stage, the lowest number of stages that test one of its changed areas
 	for _, area := range l.Areas {

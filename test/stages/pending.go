@@ -61,7 +61,7 @@ func (p Pending) Write(root string) error {
 func (p Pending) Next(list List, tree Tree, records Records) (touched, remembered []Stage) {
 	hasPassed := func(s Stage) bool { return records.Passed(s.Name, list.digestFor(s, tree)) }
 	for _, name := range p.Stages {
-		if s, ok := list.stage(name); ok { // the stage can have another name now
+		if s, ok := list.stage(name); ok { // a stage that has been renamed or removed is ignored
 			remembered = append(remembered, s)
 		}
 	}

@@ -21,7 +21,7 @@ type Runner struct {
 	Output  io.Writer
 }
 
-// Due returns the stages of a run with the current files, and the tree of these files.
+// Due returns the stages that are due for the current files, and the tree of these files.
 func (r *Runner) Due(ctx context.Context) ([]Due, Tree, error) {
 	tree, err := ReadTree(ctx, r.Root)
 	if err != nil {
@@ -110,8 +110,8 @@ func (r *Runner) All(ctx context.Context, only ...string) error {
 }
 
 // groups divides stages into groups. One command runs each group. All stages with end-to-end specs form one group, at
-// the position of the first of them. In one group, these stages share the installation, and more specs can wait at the
-// same time. Every other stage is a separate group.
+// the position of the first of them. So these stages share an installation, and specs of different stages can run at
+// the same time. Every other stage is a separate group.
 func groups(stages []Stage) [][]Stage {
 	var groups [][]Stage
 	specs := -1

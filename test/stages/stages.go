@@ -54,9 +54,10 @@ type List struct {
 	Areas []Area `json:"areas"`
 }
 
-// Read reads a list from a file, and repeats stages and areas for the modules of their role. It returns an error if a
-// name is empty or not unique, if a stage has no command and no filter, or both, or if a stage of InTurn has no
-// duration. Patterns of areas must be valid, and a pattern of stages must match a stage of InTurn.
+// Read reads a list from a file, and repeats stages and areas for the modules of their role. Each name must be unique
+// and not empty, each stage must have either a command or a filter, and each stage of InTurn must have a duration.
+// Patterns of areas must be valid, and a pattern of stages must match a stage of InTurn. Otherwise, Read returns an
+// error.
 func Read(file string, registry modules.File) (List, error) {
 	var list List
 	content, err := os.ReadFile(file)
@@ -168,10 +169,10 @@ const (
 	isSelected = "is selected by the hash of the files"
 )
 
-// Due returns the stages of a run: the stages of Always, stages of Pending.Next, and stages that have failed and not
-// passed since. The first touched stage and the first remembered stage are always due. The other touched and
-// remembered stages are due if there is time for them. If time is left, the hash of all files selects more stages.
-// The hash also selects which remembered stage is the first. So the same files get the same stages when they are
+// Due returns the stages of a run: the stages of Always, stages that have failed and not passed since, and touched
+// and remembered stages (see Pending.Next). The first touched stage and the first remembered stage are always due,
+// and the others if there is time for them. If time is left, the hash of all files selects more stages of InTurn. The
+// hash also selects which remembered stage is the first. So the same files get the same stages when they are
 // committed again. Commands come before end-to-end specs.
 func (l List) Due(tree Tree, pending Pending, records Records) ([]Due, error) {
 	hash, err := hex.DecodeString(tree.Hash)
@@ -231,8 +232,8 @@ func fromAnywhere(stages []Stage, hash []byte) []Stage {
 }
 
 // fitting returns the stages of a group that fit into the rest of a run, and those that are left for later runs. The
-// run has taken the elapsed time so far. Stages that are not optional always run. Time is reserved for them, including
-// those in the groups that follow.
+// run has taken the elapsed time so far. Stages that are not optional always run. So fitting reserves the time that
+// such stages of this group and of the following groups take.
 func (l List) fitting(
 	group []Stage, following [][]Stage, isOptional map[string]bool, elapsed time.Duration,
 ) (fit, left []Stage) {

@@ -406,8 +406,8 @@ func TestAFailedStageRunsAgainUntilItPasses(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "wants-good failed") {
 		t.Fatalf("error %v, want an error that begins with %q", err, "wants-good failed")
 	}
-	// The hash of the files decides which stages take their turn. A stage that has failed runs in addition, with all
-	// files, until it passes.
+	// The hash of the files selects one of the two stages. The failed stage runs in addition, whatever the hash is,
+	// until it passes.
 	for _, content := range []string{"bad 1", "bad 2", "bad 3"} {
 		if err := os.WriteFile(filepath.Join(root, "file"), []byte(content), 0o644); err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func TestSubjectsOfCommitsAreShortImperatives(t *testing.T) {
 	}
 }
 
-// subjectForm matches an area, a verb in lower case, and the rest without a full stop.
+// subjectForm matches an area, a colon, a verb in lower case, and a text that does not end with a full stop.
 var subjectForm = regexp.MustCompile(`^[a-z][a-z0-9 /,._-]*: ([a-z-]+) .*[^.]$`)
 
 // notImperative matches verbs in other forms, such as "adds", "added" and "adding".

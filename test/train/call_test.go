@@ -68,8 +68,8 @@ func (n namespace) start(ctx context.Context, args ...string) *call {
 // messages returns the output of the command on stderr so far.
 func (c *call) messages() string { return string(c.errOut.Contents()) }
 
-// typed returns the reference to a job with the flags for the cluster and the namespace, as in the commands that
-// kubectl train suggests to the user.
+// typed returns the reference to a job as kubectl train prints it in suggested commands: with the flags that select
+// the cluster and the namespace.
 func (n namespace) typed(ref string) string {
 	return fmt.Sprintf("%s --kubeconfig %s -n %s", ref, kubeconfig, n)
 }

@@ -51,7 +51,8 @@ var _ = Describe("kubectl train delete", func() {
 		n.create(ctx, plain("PyTorchTrainingJob", "digits"))
 		n.run(ctx, "digits-worker-0", "digits-worker-1")
 		deletion := n.start(ctx, "delete", "digits", "--cascade=orphan", "-o", "name")
-		// The test removes this finalizer. In a cluster, the garbage collector removes it after it has orphaned the pods.
+		// The test removes the finalizer orphan. In a cluster, the garbage collector removes it after it has orphaned the
+		// pods.
 		job := n.object(plain("PyTorchTrainingJob", "digits"))
 		Eventually(ctx, func() []string {
 			_ = api.Get(ctx, n.key("digits"), job)

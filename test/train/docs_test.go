@@ -167,8 +167,8 @@ func (n namespace) startKubelet(ctx context.Context) *kubelet {
 	return k
 }
 
-// sync deletes the orphans, and does the next step of each pod: to delete it, bind it to a node, start it or end it.
-// If a write fails, the next call of sync repeats the write.
+// sync deletes the objects whose job is gone, and does the next step of each pod: to delete it, bind it to a node,
+// start it or end it. If a write fails, the next call of sync repeats the write.
 func (k *kubelet) sync(ctx context.Context) {
 	var pods corev1.PodList
 	for _, list := range []client.ObjectList{&pods, &corev1.ConfigMapList{}, &corev1.ServiceList{}} {

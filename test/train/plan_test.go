@@ -176,8 +176,8 @@ var _ = Describe("kubectl train plan", func() {
 			Body([]byte(manifest)).Do(ctx).Error()
 		Expect(rejected).To(HaveOccurred())
 		_, _, err = n.planOffline(ctx, manifest)
-		// If a job is invalid, the API server adds a message about rules that it did not check. This message belongs to no
-		// field, so the API server writes this prefix before it. kubectl train plan leaves out the prefix.
+		// If a job is invalid, the API server adds a message about rules that it did not check. The message belongs to no
+		// field, so it begins with "<nil>: Invalid value: null: ". kubectl train plan leaves out this prefix.
 		unchecked := strings.ReplaceAll(rejected.Error(), "<nil>: Invalid value: null: ", "")
 		Expect(err).To(MatchError("standard input: " + unchecked))
 	},
@@ -299,7 +299,7 @@ func (n namespace) expectPlanned(ctx context.Context, job jobs.Job, planned []*u
 		actual = n.owned(ctx, job.GetUID())
 		return names(actual)
 	}).Should(Equal(names(planned)))
-	elsewhere := newNamespace(ctx) // the names are taken in the namespace of the job
+	elsewhere := newNamespace(ctx) // in the namespace of the job, the objects exist already
 	var before *unstructured.Unstructured
 	for _, want := range planned {
 		i := slices.IndexFunc(actual, func(o *unstructured.Unstructured) bool {
@@ -308,7 +308,7 @@ func (n namespace) expectPlanned(ctx context.Context, job jobs.Job, planned []*u
 		got := actual[i]
 		defaulted := want.DeepCopy()
 		defaulted.SetNamespace(string(elsewhere))
-		if want.GetKind() == "Secret" { // the API server requires a key
+		if want.GetKind() == "Secret" { // the planned Secret has no key, but the API server requires one
 			Expect(unstructured.SetNestedField(defaulted.Object, "eA==", "data", corev1.SSHAuthPrivateKey)).To(Succeed())
 		}
 		Expect(api.Create(ctx, defaulted, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))).

@@ -22,7 +22,7 @@ var _ = Describe("kubectl train run, at each write", func() {
 			n := newNamespace(ctx)
 			_, _, err := n.train(ctx, n.through(at(write, faults.Fail), n.digits("--detach"))...)
 			Expect(err).To(MatchError(ContainSubstring("the proxy has a fault")))
-			if write == 1 { // the command must expect that the API server still creates the job
+			if write == 1 { // after the error, the API server can still create the job
 				Expect(err).To(MatchError(ContainSubstring(
 					"ptjob/digits in namespace " + string(n) + " does not exist now. If the API server")))
 			}
@@ -46,7 +46,7 @@ var _ = Describe("kubectl train run, at each write", func() {
 		It(nth(write)+" and all later requests fail: it names the job that is left", func(ctx context.Context) {
 			n := newNamespace(ctx)
 			_, _, err := n.train(ctx, n.through(at(write, faults.Down), n.digits("--detach"))...)
-			if write == 1 { // the command cannot know that the request got lost
+			if write == 1 { // the command cannot know whether the request was lost or its answer
 				Expect(err).To(MatchError(ContainSubstring(
 					"It is not known whether ptjob/digits in namespace " + string(n) + " exists now")))
 				Expect(n.objects(ctx)).To(BeEmpty())

@@ -47,7 +47,7 @@ func TestTrain(t *testing.T) {
 var (
 	// api is a client of the API server with all permissions.
 	api client.Client
-	// config is the configuration of this client.
+	// config is the configuration of api.
 	config *rest.Config
 	// kubeconfig is the kubeconfig file that the commands use.
 	kubeconfig string

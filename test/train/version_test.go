@@ -68,7 +68,7 @@ var _ = Describe("kubectl train version", func() {
 		Expect(out).To(MatchRegexp(`(?m)^pytorch-controller +unknown +- +PyTorchTrainingJob$`))
 
 		By("showing the controller of a namespace to a user with the role view there")
-		// No controller aggregates the ClusterRole view here, so the user gets one of its parts.
+		// No controller aggregates the ClusterRole view here, so it is empty. The user gets a part of it instead.
 		Expect(api.Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: string(n), Name: "view"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},

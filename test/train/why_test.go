@@ -93,7 +93,7 @@ Read more: docs/troubleshooting.md#pending
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "gpus", Namespace: string(n)}}
 		quota.Spec.Hard = corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("8")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
-		// In a cluster, the kube-controller-manager would write the usage into the status.
+		// In a cluster, the kube-controller-manager would write this status.
 		quota.Status.Hard = quota.Spec.Hard
 		quota.Status.Used = corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("6")}
 		Expect(api.Status().Update(ctx, quota)).To(Succeed())
@@ -476,7 +476,7 @@ func (n namespace) fitNowhere(ctx context.Context, message string, pods ...strin
 // ages matches durations as kubectl prints them.
 var ages = regexp.MustCompile(`\b(\d+[smhd])+\b`)
 
-// why runs kubectl train why, and returns the text in the form that explains describes.
+// why runs kubectl train why, and returns the text with the replacements that the comment of explains lists.
 func (n namespace) why(ctx context.Context, args ...string) (string, error) {
 	out, errOut, err := n.train(ctx, append([]string{"why"}, args...)...)
 	if errOut != "" {
@@ -485,7 +485,7 @@ func (n namespace) why(ctx context.Context, args ...string) (string, error) {
 	paragraph, rest, _ := strings.Cut(out, "\n\n")
 	out = strings.Join(strings.Fields(paragraph), " ") + "\n\n" + rest
 	for _, flags := range []string{" --kubeconfig " + kubeconfig + " -n " + string(n), " --kubeconfig " + kubeconfig} {
-		out = strings.ReplaceAll(out, flags, "") // commands about the cluster have no namespace
+		out = strings.ReplaceAll(out, flags, "") // commands about the cluster have no flag -n
 	}
 	return ages.ReplaceAllString(strings.ReplaceAll(out, string(n), "NAMESPACE"), "0s"), err
 }

@@ -16,9 +16,9 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved installs and removes the CRDs and the controller,
-// which includes the policies, in several orders. After each step, a tenant can create and change pods of a PodGroup.
-// The test skips versions of Kubernetes before 1.36: the policies for these versions do not read PodGroups.
+// TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved installs and removes two parts in several orders: the
+// CRDs, and the controller with the policies. After each step, a tenant can create and change pods of a PodGroup. The
+// test skips versions of Kubernetes before 1.36: the policies for these versions do not read PodGroups.
 func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T) {
 	t.Parallel()
 	type step struct{ command, part string }
@@ -44,7 +44,8 @@ func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T)
 			}
 			tenant := s.tenant(t)
 			for _, step := range steps {
-				wait := "--wait=" + strconv.FormatBool(step.part == "crd") // no controller deletes the namespace here
+				// The controller has a namespace. Its deletion never ends here, because no namespace controller runs.
+				wait := "--wait=" + strconv.FormatBool(step.part == "crd")
 				s.kubectl(t, step.command, "-k", "../../deploy/scheduler/"+step.part, wait)
 				if step.part != "crd" {
 					awaitGate(t, tenant, step.command == "apply")

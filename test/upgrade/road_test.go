@@ -74,7 +74,7 @@ kubectl get pods,services,secrets,networkpolicies -A -o jsonpath='{range .items[
 	r.rewrite(t)
 	after := r.resourceVersions(t)
 	for name := range before {
-		if after[name] == before[name] && name != "PyTorchTrainingJob default/moved" { // it is stored in v1 already
+		if after[name] == before[name] && name != "PyTorchTrainingJob default/moved" { // this job is stored in v1 already
 			t.Errorf("%s is not written again", name)
 		}
 	}
@@ -321,7 +321,7 @@ func (r *road) writeObjects(t *testing.T, version string) {
 	})
 }
 
-// rewrite writes each object again, and changes the version of its field managers and its owners to v1.
+// rewrite writes each object again. In its managedFields and ownerReferences, v1 replaces v1beta1.
 func (r *road) rewrite(t *testing.T) {
 	t.Helper()
 	r.shell(t, `
@@ -398,7 +398,7 @@ func (r *road) backoffLimit(t *testing.T, name string) int32 {
 func (r *road) shell(t *testing.T, commands string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", commands)
-	// kubectl caches the versions that an API server serves. A new home has no cache.
+	// kubectl caches the versions that an API server serves, in the home directory. A new home directory has no cache.
 	command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig, "HOME="+t.TempDir(),
 		"PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
 	output, err := command.CombinedOutput()
