@@ -154,7 +154,7 @@ func startClusters(ctx context.Context, config string) *clusters {
 }
 
 // letsKueueWriteStatus applies examples/install/multikueue/manager.yaml. It expects that the ServiceAccount of Kueue
-// must not write the status of jobs before, and is permitted to do so after. The Kueue of these tests has all
+// gets the permission to write the status of jobs from this manifest only. The Kueue of these tests has all
 // permissions, so the other tests would pass without the manifest.
 func (c *cluster) letsKueueWriteStatus(ctx context.Context) {
 	GinkgoHelper()

@@ -200,7 +200,8 @@ var _ = Describe("A job that Kueue admits", func() {
 // withinRack is the annotation of a template whose pods must be in one rack.
 const withinRack = "kueue.x-k8s.io/podset-required-topology: rack"
 
-// startRacks starts a cluster with two racks of two nodes. Kueue assigns these nodes to the jobs of the queue team.
+// startRacks starts a cluster with two racks of two nodes. Kueue assigns nodes of the racks to the jobs of the queue
+// team.
 func startRacks(ctx context.Context) *cluster {
 	GinkgoHelper()
 	c := start(ctx, configuration, "1", "1", "1", "1")

@@ -52,11 +52,11 @@ func TestAlertsAreValidAndDocumented(t *testing.T) {
 	}
 }
 
-// situation has series for an alert, with a value for each minute. Each entry of bad and good has one series per
-// line. The alert must fire with each entry of bad, and must not fire with any entry of good.
+// situation has test cases for an alert. Each entry of bad and good is a case. It has one series per line, with a
+// value for each minute. The alert must fire with each entry of bad, and must not fire with any entry of good.
 type situation struct {
 	bad, good []string
-	// minute is when the alert must fire, or must not fire. 0 means minute 100.
+	// minute is the minute of the series at which the alert is evaluated. 0 means minute 100.
 	minute int
 }
 

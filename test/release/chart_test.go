@@ -130,7 +130,7 @@ components: [ROOT/%[2]s/config/servicemonitor, ROOT/%[2]s/config/securemetrics]`
 	}
 }
 
-// withoutNamespace removes the namespace of the objects for Prometheus, because the chart does not set it.
+// withoutNamespace removes the namespace of Services and ServiceMonitors, because the chart does not set it.
 func withoutNamespace(objects []unstructured.Unstructured) []unstructured.Unstructured {
 	for _, object := range objects {
 		if object.GetKind() == "Service" || object.GetKind() == "ServiceMonitor" {

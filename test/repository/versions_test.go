@@ -124,7 +124,7 @@ func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	for _, folder := range folders {
 		var updates []string
 		for path, version := range requirements(t, folder) {
-			// Kubernetes requires its own modules without a version.
+			// Kubernetes requires its own modules as v0.0.0, so their versions are not compared.
 			if newest := want[path]; newest != "" && newest != version && !strings.HasPrefix(path, "k8s.io/") {
 				updates = append(updates, path+"@"+newest)
 			}

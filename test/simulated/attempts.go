@@ -20,8 +20,8 @@ const retryTimeout = 30 * time.Second
 
 // Retry makes the engine try several times to place the waiting pods of a group, and returns after these attempts.
 // Pods that are bound in the meantime are not tried again. Retry returns an error if no pod waits at the start, or if
-// the engine makes no attempt. The engine makes none if members, the group or its queue are missing, or if the pods
-// do not even fit an empty node.
+// the engine makes no attempt. The engine makes none if the group, its queue or some of its pods are missing, or if
+// the pods do not even fit an empty node.
 //
 // With Retry, a test can check that pods stay unbound without waiting for a fixed time.
 func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {

@@ -107,8 +107,8 @@ func changed(example string, texts ...string) string {
 }
 
 var _ = Describe("kubectl train plan", func() {
-	// The controllers delay the first status of a job. All jobs are created before the first one is compared, so that
-	// the specs wait only once for the delay.
+	// The controllers delay the first status of a job. All jobs are created before the objects of the first job are
+	// compared, so that the specs wait only once for the delay.
 	Context("for the objects that the controllers create", Ordered, ContinueOnFailure, func() {
 		manifests := examplesOfJobs()
 		maps.Copy(manifests, map[string]string{

@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/faults"
 )
 
-// writesOfRun is the number of writes of kubectl train run with small code: it creates the job, creates the
-// ConfigMap, and starts the job.
+// writesOfRun is the number of writes of kubectl train run with code that fits into a ConfigMap: it creates the job,
+// creates the ConfigMap, and starts the job.
 const writesOfRun = 3
 
 var _ = Describe("kubectl train run, at each write", func() {

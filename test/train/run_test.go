@@ -277,7 +277,7 @@ var _ = Describe("kubectl train run", func() {
 	})
 })
 
-// digits returns the arguments that run a job named digits with small code.
+// digits returns the arguments that run a job named digits with code that fits into a ConfigMap.
 func (n namespace) digits(flags ...string) []string {
 	GinkgoHelper()
 	return n.code(map[string]string{"train.py": "print()\n", "models/net.py": "pass\n"}, flags...)
