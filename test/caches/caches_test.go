@@ -200,7 +200,7 @@ func TestAllWatchedKindsAreChecked(t *testing.T) {
 		t.Fatal("found no permissions: ", err, err2)
 	}
 	watched := map[string]bool{
-		// Only kustomize components permit to watch these resources. The loop below does not read the components.
+		// The files below do not permit to watch these resources. Optional kustomize components do.
 		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true,
 	}
 	for _, file := range append(files, components...) {

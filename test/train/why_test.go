@@ -476,7 +476,7 @@ func (n namespace) fitNowhere(ctx context.Context, message string, pods ...strin
 // ages matches durations as kubectl prints them.
 var ages = regexp.MustCompile(`\b(\d+[smhd])+\b`)
 
-// why runs kubectl train why, and returns the text with the replacements that the comment of explains lists.
+// why runs kubectl train why, and replaces the parts of the text that differ in each run (see explains).
 func (n namespace) why(ctx context.Context, args ...string) (string, error) {
 	out, errOut, err := n.train(ctx, append([]string{"why"}, args...)...)
 	if errOut != "" {

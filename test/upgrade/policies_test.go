@@ -44,7 +44,7 @@ func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T)
 			}
 			tenant := s.tenant(t)
 			for _, step := range steps {
-				// The controller has a namespace. Its deletion never ends here, because no namespace controller runs.
+				// No namespace controller runs here, so the deletion of the controller's namespace never ends.
 				wait := "--wait=" + strconv.FormatBool(step.part == "crd")
 				s.kubectl(t, step.command, "-k", "../../deploy/scheduler/"+step.part, wait)
 				if step.part != "crd" {
