@@ -61,7 +61,7 @@ func (deepspeed) NewJob() *v1beta1.DeepSpeedJob { return &v1beta1.DeepSpeedJob{}
 func (deepspeed) MainContainers() []string { return []string{"worker"} }
 
 func (d deepspeed) Wire(
-	job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+	job *v1beta1.DeepSpeedJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(d.MainContainers(), template.Spec.Containers)
 	if main == nil {
@@ -71,18 +71,18 @@ func (d deepspeed) Wire(
 		return err
 	}
 	if program := programOf(job); member.Rank == 0 && len(program) > 0 {
-		if err := checkSize(gang, int(slotsOf(job)), program); err != nil {
+		if err := checkSize(peers, int(slotsOf(job)), program); err != nil {
 			return err
 		}
 	}
-	main.Command, main.Args = command(job, gang, member, *main), nil
+	main.Command, main.Args = command(job, peers, member, *main), nil
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	if member.HasHostNetwork() {
-		env = append(env, hostNetworkEnv(gang)...)
+		env = append(env, hostNetworkEnv(peers)...)
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
 	if member.HasHostNetwork() {
-		declareHostPorts(gang, member, &template.Spec, main)
+		declareHostPorts(peers, member, &template.Spec, main)
 	}
 	shared := corev1.VolumeMount{Name: agentVolume, MountPath: agent.Folder}
 	main.VolumeMounts = append(slices.Clone(main.VolumeMounts),
@@ -98,23 +98,23 @@ func (d deepspeed) Wire(
 		}}},
 	)
 	install := []string{"agent", "install", agent.Folder}
-	return gang.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
+	return peers.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
 }
 
 // command returns the command of the main container of a member. The command runs the agent. On the leader, the agent
 // also runs the launcher, unless the job is in debug mode.
-func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Member, main corev1.Container) []string {
+func command(job *v1beta1.DeepSpeedJob, peers framework.Peers, member framework.Member, main corev1.Container) []string {
 	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode, the user launches the training
 	subcommand := "serve"
 	if leads {
 		subcommand = "launch"
 	}
 	command := []string{
-		path.Join(agent.Folder, "agent"), subcommand, "--host=" + hostFormat(gang),
-		fmt.Sprintf("--workers=%d", len(gang.Members)), fmt.Sprintf("--slots=%d", slotsOf(job)),
+		path.Join(agent.Folder, "agent"), subcommand, "--host=" + hostFormat(peers),
+		fmt.Sprintf("--workers=%d", len(peers.Members)), fmt.Sprintf("--slots=%d", slotsOf(job)),
 	}
 	if member.HasHostNetwork() {
-		command = append(command, fmt.Sprintf("--port=%d", sshPort(gang, member.Index)))
+		command = append(command, fmt.Sprintf("--port=%d", sshPort(peers, member.Index)))
 	}
 	if elastic := elasticOf(job); elastic != nil {
 		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()),
@@ -135,17 +135,17 @@ func command(job *v1beta1.DeepSpeedJob, gang framework.Gang, member framework.Me
 			command = append(command, "--secret-env="+variable.Name)
 		}
 	}
-	return append(command, launcher(job, gang)...)
+	return append(command, launcher(job, peers)...)
 }
 
 // hostFormat returns the format of the host names of the workers, with %d for the index.
-func hostFormat(gang framework.Gang) string {
-	return gang.FQDN(framework.Member{Name: gang.Job + "-" + v1beta1.WorkerType + "-%d"})
+func hostFormat(peers framework.Peers) string {
+	return peers.FQDN(framework.Member{Name: peers.Job + "-" + v1beta1.WorkerType + "-%d"})
 }
 
 // launcher returns the last arguments of the agent on the leader: the flags about the launcher, and the command line of
 // the launcher. The command line follows from the config and, after a pause, from resumeSpecs.
-func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
+func launcher(job *v1beta1.DeepSpeedJob, peers framework.Peers) []string {
 	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
 	resume := resumeSpecOf(job)
 	switch {
@@ -157,11 +157,11 @@ func launcher(job *v1beta1.DeepSpeedJob, gang framework.Gang) []string {
 	flags := []string{"--need=deepspeed", "--need=pdsh"}
 	// Without --force_multi, the launcher would start the processes of a single host itself, in another environment.
 	command := []string{"deepspeed", "--hostfile=" + agent.Hostfile}
-	if first := gang.FQDN(gang.Leader()); !canLeaveOut(config.OtherArgs, first) {
+	if first := peers.FQDN(peers.Leader()); !canLeaveOut(config.OtherArgs, first) {
 		command = append(command, "--master_addr="+first)
 	}
 	command = append(command, "--force_multi")
-	if gang.Leader().HasHostNetwork() {
+	if peers.Leader().HasHostNetwork() {
 		command = append(command, "--master_port=$("+envMasterPort+")")
 	}
 	if !ptr.Deref(config.LocalRank, true) {

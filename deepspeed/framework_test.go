@@ -41,11 +41,11 @@ func jobOf(
 
 // wire returns the template of the member with the given rank, after Wire has changed it.
 func wire(job *v1beta1.DeepSpeedJob, rank int) (*corev1.PodTemplateSpec, error) {
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, deepspeed{}.JobSpec(job).Roles)
-	gang.Image = "controller:test"
-	member := gang.Members[rank]
+	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", 0, deepspeed{}.JobSpec(job).Roles)
+	peers.Image = "controller:test"
+	member := peers.Members[rank]
 	template := member.Role.Template.DeepCopy()
-	return template, deepspeed{}.Wire(job, gang, member, template)
+	return template, deepspeed{}.Wire(job, peers, member, template)
 }
 
 func debugging(job *v1beta1.DeepSpeedJob) {

@@ -63,31 +63,31 @@ func (pytorch) NewJob() *v1beta1.PyTorchTrainingJob { return &v1beta1.PyTorchTra
 func (pytorch) MainContainers() []string { return []string{"pytorch", "python"} }
 
 func (p pytorch) Wire(
-	job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+	job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(p.MainContainers(), template.Spec.Containers)
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
 	env := []corev1.EnvVar{
-		{Name: envMasterAddr, Value: gang.FQDN(gang.Leader())},
-		{Name: envMasterPort, Value: strconv.Itoa(int(leaderPort(gang)))},
+		{Name: envMasterAddr, Value: peers.FQDN(peers.Leader())},
+		{Name: envMasterPort, Value: strconv.Itoa(int(leaderPort(peers)))},
 		{Name: envUnbuffered, Value: "1"},
 	}
 	if member.HasHostNetwork() {
 		// The default is the host name, which is the name of the node in a pod with hostNetwork. Other pods might not be
 		// able to resolve it, and torchrun could not tell apart replicas on the same node.
-		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: gang.FQDN(member)})
+		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: peers.FQDN(member)})
 	}
 	if job.RunsTorchrun() {
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
-		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), gang, member)
-	} else if len(gang.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
+		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), peers, member)
+	} else if len(peers.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
 		// With torchrunConfig, torchrun sets these variables for each of its processes. A single replica with several
 		// devices must not have these variables, so that its program can start a process for each device: with the
 		// variables, PyTorch Lightning would use only the first device.
 		env = append(env,
-			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
+			corev1.EnvVar{Name: envWorldSize, Value: strconv.Itoa(len(peers.Members))},
 			corev1.EnvVar{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
 			corev1.EnvVar{Name: envLocalRank, Value: "0"},
 			corev1.EnvVar{Name: envNodeRank, Value: strconv.Itoa(int(member.Rank))},
@@ -99,8 +99,8 @@ func (p pytorch) Wire(
 			framework.DeclareHostPort(&template.Spec, main, port)
 		}
 	}
-	if with := supervision(job, gang, member); len(with) > 0 {
-		return supervise(with, gang, member, &template.Spec, main)
+	if with := supervision(job, peers, member); len(with) > 0 {
+		return supervise(with, peers, member, &template.Spec, main)
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ func canHaveSeveralDevices(resources corev1.ResourceRequirements) bool {
 }
 
 // leaderPort returns the port that the leader listens on. All other ports of a job are ephemeral.
-func leaderPort(gang framework.Gang) int32 {
-	if gang.Leader().HasHostNetwork() {
-		return gang.HostPort(0)
+func leaderPort(peers framework.Peers) int32 {
+	if peers.Leader().HasHostNetwork() {
+		return peers.HostPort(0)
 	}
 	return defaultPort
 }
@@ -131,9 +131,9 @@ func leaderPort(gang framework.Gang) int32 {
 // compares names to find out, which does not work with every name service, so the command line sets is_host. The id
 // of the rendezvous contains the attempt, so that members of an earlier attempt cannot join.
 func torchrun(
-	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, gang framework.Gang, member framework.Member,
+	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, peers framework.Peers, member framework.Member,
 ) []string {
-	nodes := strconv.Itoa(len(gang.Members))
+	nodes := strconv.Itoa(len(peers.Members))
 	if elastic != nil {
 		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // the limits, since the number of members changes
 	}
@@ -147,7 +147,7 @@ func torchrun(
 	backend := rendezvousBackend(config)
 	command = append(command,
 		"--rdzv_backend="+backend,
-		fmt.Sprintf("--rdzv_id=%s-%d", gang.UID, gang.Attempt))
+		fmt.Sprintf("--rdzv_id=%s-%d", peers.UID, peers.Attempt))
 	options := config.ExtraOptions
 	if backend == c10d {
 		isHost := 0

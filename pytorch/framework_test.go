@@ -43,10 +43,10 @@ func wire(
 	t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32,
 ) (framework.Member, *corev1.PodTemplateSpec) {
 	t.Helper()
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, pytorch{}.JobSpec(job).Roles)
-	member := gang.Members[rank]
+	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", attempt, pytorch{}.JobSpec(job).Roles)
+	member := peers.Members[rank]
 	template := member.Role.Template.DeepCopy()
-	if err := (pytorch{}).Wire(job, gang, member, template); err != nil {
+	if err := (pytorch{}).Wire(job, peers, member, template); err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	return member, template
@@ -367,8 +367,8 @@ func TestWireChangesOnlyTheMainContainer(t *testing.T) {
 func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
 	t.Parallel()
 	job := jobOf(nil, replicas("node", 1, corev1.PodTemplateSpec{}))
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
-	err := (pytorch{}).Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{})
+	peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
+	err := (pytorch{}).Wire(job, peers, peers.Leader(), &corev1.PodTemplateSpec{})
 	if err == nil {
 		t.Fatal("Wire returned no error")
 	}

@@ -45,7 +45,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	}
 	masterPort := ""
 	if len(begun.Pods) > 0 {
-		masterPort = strconv.Itoa(int(leaderPort(gangOf(begun))))
+		masterPort = strconv.Itoa(int(leaderPort(peersOf(begun))))
 	}
 	var errs []error
 	ranks := map[string]string{}
@@ -80,11 +80,11 @@ func checkEnv(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) error {
 	return errors.Join(errs...)
 }
 
-// gangOf returns the gang that the pods belong to.
-func gangOf(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) framework.Gang {
+// peersOf returns the peers that the pods belong to.
+func peersOf(begun hostile.Begun[*v1beta1.PyTorchTrainingJob]) framework.Peers {
 	job := begun.Job
 	attempt := job.Status.Attempt + job.Status.Pauses
-	return framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", attempt, begun.Spec.Roles)
+	return framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", attempt, begun.Spec.Roles)
 }
 
 func mainContainer(spec corev1.PodSpec) *corev1.Container {

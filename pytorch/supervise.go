@@ -25,14 +25,14 @@ const (
 // leave the rendezvous open. This reason does not apply to the leader, because the other members never continue
 // without it. If the member can report the progress of the training, the supervisor must report when torchrun starts
 // the training again.
-func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member framework.Member) []string {
+func supervision(job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member) []string {
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
 	}
 	switch spec := policy.WithDefaults((pytorch{}).JobSpec(job), job.Status.Defaults); {
 	case member.Rank != 0 && policy.Scope(spec) == batchv1beta1.RestartScopeReplica:
 		return []string{supervisor.Program}
-	case spec.MayReport(gang, member):
+	case spec.MayReport(peers, member):
 		return []string{supervisor.Program, supervisor.PassSignals}
 	}
 	return nil
@@ -42,7 +42,7 @@ func supervision(job *v1beta1.PyTorchTrainingJob, gang framework.Gang, member fr
 // that installs the supervisor. It returns an error if the template uses a path or a name that is reserved for the
 // controller.
 func supervise(
-	with []string, gang framework.Gang, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
+	with []string, peers framework.Peers, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
 ) error {
 	reserved := framework.Reserved{Paths: []string{supervisor.Folder}, Volumes: []string{supervisorVolume}}
 	if err := reserved.Check(member, *spec, *main); err != nil {
@@ -55,5 +55,5 @@ func supervise(
 		Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 	})
 	args := []string{supervisor.InstallName, supervisor.Folder}
-	return gang.AddHelper(member, spec, *main, supervisorContainer, args, shared)
+	return peers.AddHelper(member, spec, *main, supervisorContainer, args, shared)
 }

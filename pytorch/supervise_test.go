@@ -123,8 +123,8 @@ func TestATemplateThatUsesWhatTheSupervisorNeedsIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			job := elasticJob(2, tc.template)
-			gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
-			err := (pytorch{}).Wire(job, gang, gang.Members[1], new(tc.template))
+			peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
+			err := (pytorch{}).Wire(job, peers, peers.Members[1], new(tc.template))
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("got error %v, want %s", err, tc.want)
 			}

@@ -51,7 +51,7 @@ func (tensorflow) NewJob() *v1beta1.TensorFlowTrainingJob { return &v1beta1.Tens
 func (tensorflow) MainContainers() []string { return []string{"tensorflow"} }
 
 func (t tensorflow) Wire(
-	_ *v1beta1.TensorFlowTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+	_ *v1beta1.TensorFlowTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(t.MainContainers(), template.Spec.Containers)
 	if main == nil {
@@ -59,24 +59,24 @@ func (t tensorflow) Wire(
 	}
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	hasOwnConfig := slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == envConfig })
-	if len(gang.Members) > 1 { // a single replica needs no TF_CONFIG
-		value, err := t.config(gang, member)
+	if len(peers.Members) > 1 { // a single replica needs no TF_CONFIG
+		value, err := t.config(peers, member)
 		if err != nil {
 			return err
 		}
 		env = append(env, corev1.EnvVar{Name: envConfig, Value: value})
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
-	listens := len(gang.Members) > 1 && inCluster(v1beta1.ReplicaType(member.Role.Type))
+	listens := len(peers.Members) > 1 && inCluster(v1beta1.ReplicaType(member.Role.Type))
 	if listens && member.HasHostNetwork() && !hasOwnConfig {
-		framework.DeclareHostPort(&template.Spec, main, t.port(gang, member))
+		framework.DeclareHostPort(&template.Spec, main, t.port(peers, member))
 	}
 	return nil
 }
 
 // config returns the TF_CONFIG of a member. The format is described at
 // https://www.tensorflow.org/guide/distributed_training#TF_CONFIG.
-func (t tensorflow) config(gang framework.Gang, member framework.Member) (string, error) {
+func (t tensorflow) config(peers framework.Peers, member framework.Member) (string, error) {
 	type task struct {
 		Type  string `json:"type"`
 		Index int32  `json:"index"`
@@ -88,9 +88,9 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 		Cluster: map[string][]string{},
 		Task:    task{Type: member.Role.Type, Index: member.Index},
 	}
-	for _, m := range gang.Members {
+	for _, m := range peers.Members {
 		if inCluster(v1beta1.ReplicaType(m.Role.Type)) {
-			address := fmt.Sprintf("%s:%d", gang.FQDN(m), t.port(gang, m))
+			address := fmt.Sprintf("%s:%d", peers.FQDN(m), t.port(peers, m))
 			config.Cluster[m.Role.Type] = append(config.Cluster[m.Role.Type], address)
 		}
 	}
@@ -101,13 +101,13 @@ func (t tensorflow) config(gang framework.Gang, member framework.Member) (string
 	if size := len(envConfig) + len("=") + len(value) + 1; size > maxVariable {
 		return "", fmt.Errorf(
 			"%s for %s has %d bytes, but Linux allows at most %d bytes: use fewer replicas or a shorter name",
-			envConfig, report.Count(len(gang.Members), "replica"), size, maxVariable)
+			envConfig, report.Count(len(peers.Members), "replica"), size, maxVariable)
 	}
 	return string(value), nil
 }
 
 // port returns the port that a member listens on.
-func (t tensorflow) port(gang framework.Gang, member framework.Member) int32 {
+func (t tensorflow) port(peers framework.Peers, member framework.Member) int32 {
 	if main := framework.MainContainer(t.MainContainers(), member.Role.Template.Spec.Containers); main != nil {
 		for _, p := range main.Ports {
 			if p.Name == portName {
@@ -116,7 +116,7 @@ func (t tensorflow) port(gang framework.Gang, member framework.Member) int32 {
 		}
 	}
 	if member.HasHostNetwork() {
-		return gang.HostPort(member.Rank)
+		return peers.HostPort(member.Rank)
 	}
 	return defaultPort
 }

@@ -57,10 +57,10 @@ func jobOf(specs ...v1beta1.ReplicaSpec) *v1beta1.TensorFlowTrainingJob {
 
 // wire returns the member with the given rank, and its template after Wire has changed it.
 func wire(job *v1beta1.TensorFlowTrainingJob, rank int) (framework.Member, *corev1.PodTemplateSpec, error) {
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, tensorflow{}.JobSpec(job).Roles)
-	member := gang.Members[rank]
+	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", 0, tensorflow{}.JobSpec(job).Roles)
+	member := peers.Members[rank]
 	template := member.Role.Template.DeepCopy()
-	return member, template, tensorflow{}.Wire(job, gang, member, template)
+	return member, template, tensorflow{}.Wire(job, peers, member, template)
 }
 
 // env returns variables from pairs of a name and a value.

@@ -43,10 +43,10 @@ func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 	cluster := map[string][]string{}
 	count := int32(0)
 	job := begun.Job
-	gang := framework.NewGang(
+	peers := framework.NewPeers(
 		job.Namespace, job.Name, job.UID, "cluster.local", job.Status.Attempt+job.Status.Pauses, begun.Spec.Roles)
 	ranks := map[string]int32{}
-	for _, m := range gang.Members {
+	for _, m := range peers.Members {
 		ranks[m.Name] = m.Rank
 	}
 	for _, r := range begun.Job.Spec.ReplicaSpecs {
@@ -65,7 +65,7 @@ func checkEnv(begun hostile.Begun[*v1beta1.TensorFlowTrainingJob]) error {
 				case ownPort != 0:
 					port = ownPort
 				case r.Template.Spec.HostNetwork:
-					port = gang.HostPort(ranks[name])
+					port = peers.HostPort(ranks[name])
 				}
 				address := fmt.Sprintf("%s.%s.%s.svc.cluster.local:%d", name, begun.Job.Name, begun.Job.Namespace, port)
 				cluster[string(r.Type)] = append(cluster[string(r.Type)], address)

@@ -35,9 +35,9 @@ func (j Job) Replicas() []Replica {
 			}
 		}
 	}
-	gang := framework.NewGang(j.GetNamespace(), j.GetName(), j.GetUID(), "", 0, roles)
-	replicas := make([]Replica, 0, len(gang.Members))
-	for _, member := range gang.Members {
+	peers := framework.NewPeers(j.GetNamespace(), j.GetName(), j.GetUID(), "", 0, roles)
+	replicas := make([]Replica, 0, len(peers.Members))
+	for _, member := range peers.Members {
 		replica := Replica{Name: member.Name, Type: member.Role.Type, Rank: member.Rank}
 		main := framework.MainContainer(j.Kind.MainContainers, member.Role.Template.Spec.Containers)
 		if main != nil {

@@ -79,7 +79,7 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	cached := &idleCache{job: job}
 	cached.service.OwnerReferences = []metav1.OwnerReference{owner}
 	seen := view.Observation{Pods: map[string]*corev1.Pod{}, HasService: true}
-	for i, member := range framework.NewGang(job.Namespace, job.Name, job.UID, "", 0, job.spec.Roles).Members {
+	for i, member := range framework.NewPeers(job.Namespace, job.Name, job.UID, "", 0, job.spec.Roles).Members {
 		p := pod(member.Name, onNode(fmt.Sprintf("node-%d", i)), running)
 		p.OwnerReferences = []metav1.OwnerReference{owner}
 		cached.pods = append(cached.pods, p)

@@ -47,8 +47,8 @@ func (fixed) NewJob() *boardJob                     { return &boardJob{} }
 func (f fixed) JobSpec(*boardJob) framework.JobSpec { return f.spec }
 func (fixed) MainContainers() []string              { return []string{mainContainer} }
 
-func (f fixed) Wire(_ *boardJob, gang framework.Gang, _ framework.Member, template *corev1.PodTemplateSpec) error {
-	template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "UID", Value: string(gang.UID)}}
+func (f fixed) Wire(_ *boardJob, peers framework.Peers, _ framework.Member, template *corev1.PodTemplateSpec) error {
+	template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "UID", Value: string(peers.UID)}}
 	return f.wireErr
 }
 

@@ -31,8 +31,8 @@ func plannedJob[J framework.Job](
 		Status:         *job.JobStatus(),
 		Settings:       settings,
 		MainContainers: f.MainContainers(),
-		Wire: func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
-			return f.Wire(job, gang, member, template)
+		Wire: func(peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec) error {
+			return f.Wire(job, peers, member, template)
 		},
 	}
 }

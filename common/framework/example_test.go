@@ -8,15 +8,15 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// A gang contains the rank, the pod name and the address of each replica. The leader has rank 0.
-func ExampleNewGang() {
+// Peers contain the rank, the pod name and the address of each replica. The leader has rank 0.
+func ExampleNewPeers() {
 	roles := framework.LeaderFirst("chief", []framework.Role{
 		{Type: "worker", Replicas: 2},
 		{Type: "chief", Replicas: 1},
 	})
-	gang := framework.NewGang("team-a", "mnist", "3f2a", "cluster.local", 0, roles)
-	for _, member := range gang.Members {
-		fmt.Println(member.Rank, member.Name, gang.FQDN(member))
+	peers := framework.NewPeers("team-a", "mnist", "3f2a", "cluster.local", 0, roles)
+	for _, member := range peers.Members {
+		fmt.Println(member.Rank, member.Name, peers.FQDN(member))
 	}
 	// Output:
 	// 0 mnist-chief-0 mnist-chief-0.mnist.team-a.svc.cluster.local

@@ -29,10 +29,10 @@ type Framework[J Job] interface {
 	// has one of these names, the first container is the main container.
 	MainContainers() []string
 
-	// Wire connects the pod of one replica with the gang: it adds environment variables, arguments, ports and volumes to
+	// Wire connects the pod of one replica with its peers: it adds environment variables, arguments, ports and volumes to
 	// the template of the pod. The template is a copy that Wire may change. An error describes a problem of the template
 	// and becomes a condition of the job.
-	Wire(job J, gang Gang, member Member, template *corev1.PodTemplateSpec) error
+	Wire(job J, peers Peers, member Member, template *corev1.PodTemplateSpec) error
 }
 
 // SecretFramework is implemented by a Framework whose replicas share a Secret while the job runs. The controller

@@ -23,12 +23,12 @@ const imageUser = 65532
 //     if it accepts the main container. The pod requests no more than without the helper, because init containers end
 //     first.
 //
-// The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang that is
-// scheduled all or nothing, the helper has the HelperResources of the gang, so that the pod is no longer BestEffort.
+// The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang, the
+// helper has HelperResources, so that the pod is no longer BestEffort.
 // Volcano would count a BestEffort pod as placed while the pod is still pending (JobInfo.IsReady).
 //
 // AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
-func (g Gang) AddHelper(
+func (p Peers) AddHelper(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
 	roleType := member.Role.Type
@@ -43,7 +43,7 @@ func (g Gang) AddHelper(
 	}
 	helper := corev1.Container{
 		Name:         name,
-		Image:        g.Image,
+		Image:        p.Image,
 		Args:         args,
 		Resources:    resourcesLike(main.Resources),
 		VolumeMounts: mounts,
@@ -58,25 +58,25 @@ func (g Gang) AddHelper(
 	if s := spec.SecurityContext; s != nil && s.RunAsUser != nil && *s.RunAsUser == 0 {
 		helper.SecurityContext.RunAsUser = ptr.To[int64](imageUser)
 	}
-	if g.AllOrNothing && isBestEffort(spec) {
-		helper.Resources = equally(g.HelperResources)
+	if p.IsGang && isBestEffort(spec) {
+		helper.Resources = equally(p.HelperResources)
 	}
 	spec.InitContainers = slices.Insert(slices.Clone(spec.InitContainers), 0, helper)
 	return nil
 }
 
-// addSidecar adds a helper that runs as long as the main container. Its resources are the HelperResources of the
-// gang, as requests and limits, so that a Guaranteed pod stays Guaranteed. In two cases, the helper has no resources:
-// in a BestEffort pod, unless the gang is scheduled all or nothing (see AddHelper), and in a pod with pod-level
-// resources, which might be smaller than the resources of the helper.
-func (g Gang) addSidecar(
+// addSidecar adds a helper that runs as long as the main container. Its requests and limits are HelperResources, so
+// that a Guaranteed pod stays Guaranteed. In two cases, the helper has no resources: in a BestEffort pod that is not in
+// a gang (see AddHelper), and in a pod with pod-level resources, which might be smaller than the resources of the
+// helper.
+func (p Peers) addSidecar(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
 	resources := corev1.ResourceRequirements{}
-	if !hasPodLevelResources(spec) && (g.AllOrNothing || !isBestEffort(spec)) {
-		resources = equally(g.HelperResources)
+	if !hasPodLevelResources(spec) && (p.IsGang || !isBestEffort(spec)) {
+		resources = equally(p.HelperResources)
 	}
-	if err := g.AddHelper(member, spec, main, name, args, mounts...); err != nil {
+	if err := p.AddHelper(member, spec, main, name, args, mounts...); err != nil {
 		return err
 	}
 	sidecar := &spec.InitContainers[0]

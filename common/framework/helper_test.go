@@ -58,8 +58,8 @@ func TestAddHelper(t *testing.T) {
 	user := func(id int64) *corev1.PodSecurityContext { return &corev1.PodSecurityContext{RunAsUser: &id} }
 	podLevel := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}
 	for name, tc := range map[string]struct {
-		allOrNothing bool
-		spec, want   corev1.PodSpec
+		isGang     bool
+		spec, want corev1.PodSpec
 		// wantErr is the expected error; empty means none. After an error, the pod must be unchanged.
 		wantErr string
 	}{
@@ -99,9 +99,9 @@ func TestAddHelper(t *testing.T) {
 			want: pod(resources("cpu=1", "cpu=1"), resources("cpu=1", "cpu=1")),
 		},
 		"the helper has the requests of the main container in a gang": {
-			allOrNothing: true,
-			spec:         pod(resources("cpu=4", "")),
-			want:         pod(resources("cpu=4", ""), resources("cpu=4", "")),
+			isGang: true,
+			spec:   pod(resources("cpu=4", "")),
+			want:   pod(resources("cpu=4", ""), resources("cpu=4", "")),
 		},
 		"the helper runs as the user of the pod": {
 			spec: corev1.PodSpec{Containers: main, SecurityContext: user(1000)},
@@ -114,24 +114,24 @@ func TestAddHelper(t *testing.T) {
 			want: corev1.PodSpec{Containers: main, SecurityContext: user(0), InitContainers: []corev1.Container{asRoot}},
 		},
 		"the helper has small requests in a pod of a gang without requests": {
-			allOrNothing: true,
-			spec:         corev1.PodSpec{Containers: main},
-			want:         corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
+			isGang: true,
+			spec:   corev1.PodSpec{Containers: main},
+			want:   corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(small)}},
 		},
 		"the helper is the first init container": {
 			spec: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
 			want: corev1.PodSpec{Containers: main, InitContainers: []corev1.Container{helper(nil), {Name: "a"}, {Name: "b"}}},
 		},
 		"the helper has no resources in a pod of a gang with pod-level resources": {
-			allOrNothing: true,
-			spec:         corev1.PodSpec{Containers: main, Resources: podLevel},
+			isGang: true,
+			spec:   corev1.PodSpec{Containers: main, Resources: podLevel},
 			want: corev1.PodSpec{
 				Containers: main, Resources: podLevel, InitContainers: []corev1.Container{helper(nil)},
 			},
 		},
 		"the helper has small requests in a pod of a gang with empty pod-level resources": {
-			allOrNothing: true,
-			spec:         corev1.PodSpec{Containers: main, Resources: &corev1.ResourceRequirements{}},
+			isGang: true,
+			spec:   corev1.PodSpec{Containers: main, Resources: &corev1.ResourceRequirements{}},
 			want: corev1.PodSpec{
 				Containers: main, Resources: &corev1.ResourceRequirements{}, InitContainers: []corev1.Container{helper(small)},
 			},
@@ -160,8 +160,8 @@ func TestAddHelper(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gang := Gang{Image: "controller:test", AllOrNothing: tc.allOrNothing, HelperResources: small}
-			err := gang.AddHelper(worker, &tc.spec, tc.spec.Containers[0], "help", []string{"help", "me"},
+			peers := Peers{Image: "controller:test", IsGang: tc.isGang, HelperResources: small}
+			err := peers.AddHelper(worker, &tc.spec, tc.spec.Containers[0], "help", []string{"help", "me"},
 				corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
 			got := ""
 			if err != nil {
@@ -182,7 +182,7 @@ func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
 	spec := corev1.PodSpec{InitContainers: shared}
-	if err := (Gang{}).AddHelper(Member{}, &spec, corev1.Container{}, "help", nil); err != nil {
+	if err := (Peers{}).AddHelper(Member{}, &spec, corev1.Container{}, "help", nil); err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	if shared[0].Name != "a" {
@@ -246,15 +246,15 @@ func TestReserveSidecar(t *testing.T) {
 // API server's response, while the controller builds other pods.
 func TestHelpersShareNoResources(t *testing.T) {
 	t.Parallel()
-	gang := Gang{AllOrNothing: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	peers := Peers{IsGang: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
 	for range 2 {
 		spec := corev1.PodSpec{Containers: []corev1.Container{{}}}
-		if err := gang.AddHelper(Member{}, &spec, spec.Containers[0], "help", nil); err != nil {
+		if err := peers.AddHelper(Member{}, &spec, spec.Containers[0], "help", nil); err != nil {
 			t.Fatalf("unexpected error: %v", err)
 		}
 		helper := spec.InitContainers[0].Resources
 		if diff := cmp.Diff(corev1.ResourceRequirements{
-			Requests: gang.HelperResources, Limits: gang.HelperResources,
+			Requests: peers.HelperResources, Limits: peers.HelperResources,
 		}, helper); diff != "" {
 			t.Errorf("unexpected resources (-want +got):\n%s", diff)
 		}

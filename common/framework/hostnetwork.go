@@ -37,10 +37,10 @@ const (
 // the others. The scheduler places pods of different jobs that have the same port on different nodes; see
 // DeclareHostPort. If another process on a node uses a port, the job fails there, and its next attempt has other ports.
 // A replica that restarts alone keeps its port, because its peers cannot learn a new one.
-func (g Gang) HostPort(n int32) int32 {
+func (p Peers) HostPort(n int32) int32 {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(g.UID))
-	block := (int64(hash.Sum32()) + hostPortStride*int64(g.Attempt)) % hostPortBlocks
+	_, _ = hash.Write([]byte(p.UID))
+	block := (int64(hash.Sum32()) + hostPortStride*int64(p.Attempt)) % hostPortBlocks
 	return FirstHostPort + int32(block) + n%MaxHostPorts
 }
 

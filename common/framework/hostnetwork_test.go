@@ -13,8 +13,8 @@ func TestHostPortsAreWithinTheirRange(t *testing.T) {
 	t.Parallel()
 	low, high := int32(LastHostPort), int32(FirstHostPort)
 	for attempt := range int32(hostPortBlocks) { // all blocks
-		gang := Gang{UID: "b7e7e6a0-5d3c-4b0e-9a52-3f6a2f1c9d10", Attempt: attempt}
-		low, high = min(low, gang.HostPort(0)), max(high, gang.HostPort(MaxHostPorts-1))
+		peers := Peers{UID: "b7e7e6a0-5d3c-4b0e-9a52-3f6a2f1c9d10", Attempt: attempt}
+		low, high = min(low, peers.HostPort(0)), max(high, peers.HostPort(MaxHostPorts-1))
 	}
 	if low != FirstHostPort || high != LastHostPort {
 		t.Errorf("the ports range from %d to %d, want %d to %d", low, high, FirstHostPort, LastHostPort)
@@ -24,10 +24,10 @@ func TestHostPortsAreWithinTheirRange(t *testing.T) {
 func TestHostPortsOfAJobAreDifferent(t *testing.T) {
 	t.Parallel()
 	for _, attempt := range []int32{0, 1, 2, 3, 4, 100, 1<<31 - 1} {
-		gang := Gang{UID: "job-uid", Attempt: attempt}
+		peers := Peers{UID: "job-uid", Attempt: attempt}
 		used := map[int32]string{}
 		for n := range int32(MaxHostPorts) {
-			port := gang.HostPort(n)
+			port := peers.HostPort(n)
 			if other, isUsed := used[port]; isUsed {
 				t.Fatalf("attempt %d: ports number %s and %d are both %d", attempt, other, n, port)
 			}
@@ -39,7 +39,7 @@ func TestHostPortsOfAJobAreDifferent(t *testing.T) {
 func TestSuccessiveAttemptsHaveNoHostPortOfTheFrameworkInCommon(t *testing.T) {
 	t.Parallel()
 	for attempt := range int32(hostPortBlocks) {
-		before, after := Gang{UID: "job-uid", Attempt: attempt}, Gang{UID: "job-uid", Attempt: attempt + 1}
+		before, after := Peers{UID: "job-uid", Attempt: attempt}, Peers{UID: "job-uid", Attempt: attempt + 1}
 		distance := before.HostPort(0) - after.HostPort(0)
 		if max(distance, -distance) < MaxHostPorts-1 {
 			t.Fatalf("the ports of attempts %d and %d begin at %d and %d and overlap", attempt, attempt+1,
@@ -51,23 +51,23 @@ func TestSuccessiveAttemptsHaveNoHostPortOfTheFrameworkInCommon(t *testing.T) {
 // A controller of another version must choose the same ports, because both versions can create pods of one attempt.
 func TestHostPortDependsOnlyOnUIDAndAttempt(t *testing.T) {
 	t.Parallel()
-	gang := func(role Role) Gang { return NewGang("ns", "job", "job-uid", "cluster.local", 0, []Role{role}) }
+	peers := func(role Role) Peers { return NewPeers("ns", "job", "job-uid", "cluster.local", 0, []Role{role}) }
 	for name, tc := range map[string]struct {
-		gang Gang
-		n    int32
-		want int32
+		peers Peers
+		n     int32
+		want  int32
 	}{
-		"the first port of a job":                                {Gang{UID: "job-uid"}, 0, 21413},
-		"the last port of a job":                                 {Gang{UID: "job-uid"}, 2000, 23413},
-		"a number beyond the largest job repeats the first port": {Gang{UID: "job-uid"}, 2002, 21413},
-		"the next attempt of the job has another port":           {Gang{UID: "job-uid", Attempt: 1}, 0, 23414},
-		"another job has another port":                           {Gang{UID: "other-uid"}, 0, 23930},
-		"the name and the members of a job do not matter":        {gang(Role{Replicas: 3}), 0, 21413},
-		"the indices of a scaled job do not matter":              {gang(Role{Indices: []int32{0, 4}}), 5, 21418},
+		"the first port of a job":                                {Peers{UID: "job-uid"}, 0, 21413},
+		"the last port of a job":                                 {Peers{UID: "job-uid"}, 2000, 23413},
+		"a number beyond the largest job repeats the first port": {Peers{UID: "job-uid"}, 2002, 21413},
+		"the next attempt of the job has another port":           {Peers{UID: "job-uid", Attempt: 1}, 0, 23414},
+		"another job has another port":                           {Peers{UID: "other-uid"}, 0, 23930},
+		"the name and the members of a job do not matter":        {peers(Role{Replicas: 3}), 0, 21413},
+		"the indices of a scaled job do not matter":              {peers(Role{Indices: []int32{0, 4}}), 5, 21418},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := tc.gang.HostPort(tc.n); got != tc.want {
+			if got := tc.peers.HostPort(tc.n); got != tc.want {
 				t.Errorf("the port is %d, want %d", got, tc.want)
 			}
 		})
@@ -79,7 +79,7 @@ func TestHostPortsOfJobsAreSpread(t *testing.T) {
 	const jobs = 1000
 	used := map[int32]int{}
 	for i := range jobs {
-		used[Gang{UID: types.UID(fmt.Sprintf("b7e7e6a0-5d3c-4b0e-9a52-%012x", i))}.HostPort(0)]++
+		used[Peers{UID: types.UID(fmt.Sprintf("b7e7e6a0-5d3c-4b0e-9a52-%012x", i))}.HostPort(0)]++
 	}
 	// If the jobs choose their blocks at random, they are expected to use 885 of the 4,003 blocks.
 	if len(used) < 850 {

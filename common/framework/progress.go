@@ -25,22 +25,22 @@ const (
 	FirstProcessAnywhere FirstProcess = "Anywhere"
 )
 
-// MayReport reports whether a member of the gang can report the progress of the training: the member can run the
+// MayReport reports whether a member can report the progress of the training: the member can run the
 // process of rank 0, and has a port for reports. Of the members with hostNetwork, only the leader has such a port.
-func (s JobSpec) MayReport(gang Gang, member Member) bool {
-	return s.MayRunFirst(gang, member) && (member.Rank == 0 || !member.HasHostNetwork())
+func (s JobSpec) MayReport(peers Peers, member Member) bool {
+	return s.MayRunFirst(peers, member) && (member.Rank == 0 || !member.HasHostNetwork())
 }
 
-// MayRunFirst reports whether a member of the gang can run the process of rank 0 of a training that reports its
+// MayRunFirst reports whether a member can run the process of rank 0 of a training that reports its
 // progress.
-func (s JobSpec) MayRunFirst(gang Gang, member Member) bool {
+func (s JobSpec) MayRunFirst(peers Peers, member Member) bool {
 	switch {
 	case !s.ReportsProgress:
 		return false
 	case s.FirstProcess == FirstProcessAnywhere || member.Rank == 0:
 		return true
 	default:
-		return s.FirstProcess == FirstProcessByName && gang.FQDN(member) < gang.FQDN(gang.Leader())
+		return s.FirstProcess == FirstProcessByName && peers.FQDN(member) < peers.FQDN(peers.Leader())
 	}
 }
 
@@ -83,9 +83,9 @@ const (
 const noProxy = "NO_PROXY"
 
 // progressPort returns the port on which the sidecar of a member receives reports.
-func (g Gang) progressPort(member Member) int32 {
+func (p Peers) progressPort(member Member) int32 {
 	if member.HasHostNetwork() {
-		return g.HostPort(MaxHostPorts - 1)
+		return p.HostPort(MaxHostPorts - 1)
 	}
 	return ProgressPort
 }
@@ -94,7 +94,7 @@ func (g Gang) progressPort(member Member) int32 {
 // the main container share a volume with a file, to which the training can append reports. A second volume has the
 // token with which the training can send reports over HTTP. The kubelet writes the token to this volume from an
 // annotation of the pod. An error describes a problem of the template.
-func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main *corev1.Container) error {
+func (p Peers) AddProgress(member Member, template *corev1.PodTemplateSpec, main *corev1.Container) error {
 	reserved := Reserved{
 		Paths: []string{progressFolder, tokenFolder}, Volumes: []string{progressVolume, tokenVolume},
 	}
@@ -102,7 +102,7 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	if err := reserved.Check(member, *spec, *main); err != nil {
 		return err
 	}
-	port := g.progressPort(member)
+	port := p.progressPort(member)
 	mounts := []corev1.VolumeMount{
 		{Name: progressVolume, MountPath: progressFolder},
 		{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true},
@@ -135,7 +135,7 @@ func (g Gang) AddProgress(member Member, template *corev1.PodTemplateSpec, main 
 	args := []string{
 		"receive-progress", fmt.Sprintf("--port=%d", port), "--token-file=" + progressToken, "--reports=" + progressReports,
 	}
-	return g.addSidecar(member, spec, *main, ProgressContainer, args, mounts...)
+	return p.addSidecar(member, spec, *main, ProgressContainer, args, mounts...)
 }
 
 // exemptFromProxy exempts the loopback address from the proxy of a container. It extends the lists of exempt

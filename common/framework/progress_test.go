@@ -63,10 +63,10 @@ func TestMayReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.spec.Roles = tc.roles
-			gang := NewGang("ns", "job", "uid", "cluster.local", 0, tc.roles)
+			peers := NewPeers("ns", "job", "uid", "cluster.local", 0, tc.roles)
 			var got, gotRoles []string
-			for _, m := range gang.Members {
-				if tc.spec.MayReport(gang, m) {
+			for _, m := range peers.Members {
+				if tc.spec.MayReport(peers, m) {
 					got = append(got, m.Name)
 				}
 			}
@@ -193,9 +193,9 @@ func TestAddProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := *tc.template.DeepCopy()
-			gang := Gang{UID: "job-uid", Image: "controller:test"}
+			peers := Peers{UID: "job-uid", Image: "controller:test"}
 			member := Member{Role: Role{Type: "worker", Template: &tc.template}}
-			if err := gang.AddProgress(member, &got, &got.Spec.Containers[0]); err != nil {
+			if err := peers.AddProgress(member, &got, &got.Spec.Containers[0]); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -249,7 +249,7 @@ func TestAddProgressRefusesTemplatesThatUseReservedNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			template := &corev1.PodTemplateSpec{Spec: tc.spec}
-			err := Gang{}.AddProgress(
+			err := Peers{}.AddProgress(
 				Member{Role: Role{Type: "worker", Template: template}}, template.DeepCopy(), &template.Spec.Containers[0])
 			if err == nil || err.Error() != tc.wantErr {
 				t.Errorf("error %v, want %q", err, tc.wantErr)

@@ -19,7 +19,7 @@ func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 	t.Parallel()
 	j := job(role("chief", 3), role("worker", 4), role("ps", 1))
 	var built []string
-	j.Wire = func(_ framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
+	j.Wire = func(_ framework.Peers, member framework.Member, _ *corev1.PodTemplateSpec) error {
 		built = append(built, member.Name)
 		return nil
 	}
@@ -38,7 +38,7 @@ func TestSizeIsThatOfTheLargestBuiltPodOfTheType(t *testing.T) {
 		t.Run(large, func(t *testing.T) {
 			t.Parallel()
 			j := job(role("chief", 1), role("worker", 3))
-			j.Wire = func(_ framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error {
+			j.Wire = func(_ framework.Peers, member framework.Member, template *corev1.PodTemplateSpec) error {
 				if member.Name == large {
 					template.Annotations = map[string]string{"more": strings.Repeat("x", more)}
 				}
@@ -57,7 +57,7 @@ func TestTemplateThatBecomesFaultyIsRefusedWhenThePodIsBuilt(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1))
 	var fault error
-	j.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return fault }
+	j.Wire = func(framework.Peers, framework.Member, *corev1.PodTemplateSpec) error { return fault }
 	d := j.Sees()
 	fault = errors.New("no container")
 	_, err := d.Creates[0].Build()
@@ -77,7 +77,7 @@ func TestCreatedPodsFollowTheRunMode(t *testing.T) {
 		Enabled: true, ReplicaSpecs: []batchv1beta1.ReplicaDebugSet{{Type: "worker", SkipInitContainer: true}},
 	}}
 	var wired []string
-	j.Wire = func(_ framework.Gang, _ framework.Member, template *corev1.PodTemplateSpec) error {
+	j.Wire = func(_ framework.Peers, _ framework.Member, template *corev1.PodTemplateSpec) error {
 		wired = template.Spec.Containers[0].Command
 		return nil
 	}
@@ -125,12 +125,12 @@ func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
 }
 
 // A framework can add helper containers of its own, which use the image of the controller.
-func TestGangKnowsTheImageOfTheController(t *testing.T) {
+func TestPeersKnowTheImageOfTheController(t *testing.T) {
 	t.Parallel()
 	b := job(role("worker", 2))
 	images := map[string]string{}
-	b.Wire = func(gang framework.Gang, member framework.Member, _ *corev1.PodTemplateSpec) error {
-		images[member.Name] = gang.Image
+	b.Wire = func(peers framework.Peers, member framework.Member, _ *corev1.PodTemplateSpec) error {
+		images[member.Name] = peers.Image
 		return nil
 	}
 	podsToCreate(b.Sees())

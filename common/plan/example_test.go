@@ -27,7 +27,7 @@ func ExampleDecide() {
 			}},
 		},
 		MainContainers: []string{"main"},
-		Wire:           func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return nil },
+		Wire:           func(framework.Peers, framework.Member, *corev1.PodTemplateSpec) error { return nil },
 	}
 	seenAt := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	decision := plan.Decide(job, view.Observation{}, seenAt)

@@ -80,7 +80,7 @@ func anyEdit(t *rapid.T, j *jobBuilder) {
 }
 
 func members(j *jobBuilder) []framework.Member {
-	return framework.NewGang(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
+	return framework.NewPeers(j.Namespace, j.Name, j.UID, j.ClusterDomain, 0, j.Spec.Roles).Members
 }
 
 // attempt has two numbers: the attempt of the job, and the attempt of one replica.

@@ -49,12 +49,12 @@ func (w wiring[J]) job(template corev1.PodTemplateSpec) J {
 // wire returns the wired template of each member.
 func (w wiring[J]) wire(t *testing.T, job J) []corev1.PodTemplateSpec {
 	t.Helper()
-	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
+	peers := framework.NewPeers(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
 		w.framework.JobSpec(job).Roles)
 	var wired []corev1.PodTemplateSpec
-	for _, member := range gang.Members {
+	for _, member := range peers.Members {
 		template := member.Role.Template.DeepCopy()
-		if err := w.framework.Wire(job, gang, member, template); err != nil {
+		if err := w.framework.Wire(job, peers, member, template); err != nil {
 			t.Fatalf("wiring %s: %v", member.Name, err)
 		}
 		wired = append(wired, *template)
@@ -143,9 +143,9 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 
 func (w wiring[J]) testNoContainer(t *testing.T) {
 	job := w.job(corev1.PodTemplateSpec{})
-	gang := framework.NewGang(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
+	peers := framework.NewPeers(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
 		w.framework.JobSpec(job).Roles)
-	if err := w.framework.Wire(job, gang, gang.Leader(), &corev1.PodTemplateSpec{}); err == nil {
+	if err := w.framework.Wire(job, peers, peers.Leader(), &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("wiring a template without a container succeeds, want an error")
 	}
 }

@@ -56,17 +56,17 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 	if err := c.Client.Create(ctx, service); err != nil {
 		return err
 	}
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, clusterDomain, 0,
+	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, clusterDomain, 0,
 		pytorch.Controller().Framework.JobSpec(job).Roles)
-	gang.Image = image
-	for _, member := range gang.Members {
+	peers.Image = image
+	for _, member := range peers.Members {
 		template := member.Role.Template.DeepCopy()
-		if err := pytorch.Controller().Framework.Wire(job, gang, member, template); err != nil {
+		if err := pytorch.Controller().Framework.Wire(job, peers, member, template); err != nil {
 			return err
 		}
 		if member.Rank > 0 {
-			waits, spec := []string{"wait-dns", gang.FQDN(gang.Leader())}, &template.Spec
-			if err := gang.AddHelper(member, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
+			waits, spec := []string{"wait-dns", peers.FQDN(peers.Leader())}, &template.Spec
+			if err := peers.AddHelper(member, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
 				return err
 			}
 		}

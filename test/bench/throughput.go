@@ -78,10 +78,10 @@ var (
 		start: theirs.start,
 		create: func(ctx context.Context, c *cluster, w work, i int) error {
 			job := w.batchJob(i)
-			gang := framework.Gang{Image: image}
+			peers := framework.Peers{Image: image}
 			spec := &job.Spec.Template.Spec
 			waits := []string{"wait-dns", w.leader(i)}
-			if err := gang.AddHelper(framework.Member{}, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
+			if err := peers.AddHelper(framework.Member{}, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
 				return err
 			}
 			return c.createBatchJob(ctx, w, i, job)

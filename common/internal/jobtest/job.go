@@ -36,7 +36,7 @@ func NewJob(roles ...framework.Role) *Builder {
 		MainContainers: []string{MainContainer},
 		Spec:           framework.JobSpec{Roles: roles, DefaultRestartScope: batchv1beta1.RestartScopeJob},
 	}}
-	b.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return nil }
+	b.Wire = func(framework.Peers, framework.Member, *corev1.PodTemplateSpec) error { return nil }
 	return b
 }
 
@@ -145,7 +145,7 @@ func (b *Builder) AvoidingNodes(period time.Duration) *Builder {
 
 // Refusing makes the framework refuse every template with the given error message.
 func (b *Builder) Refusing(message string) *Builder {
-	b.Wire = func(framework.Gang, framework.Member, *corev1.PodTemplateSpec) error { return errors.New(message) }
+	b.Wire = func(framework.Peers, framework.Member, *corev1.PodTemplateSpec) error { return errors.New(message) }
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
+func TestPeersAreAGangIfTheJobHasAQueue(t *testing.T) {
 	t.Parallel()
 	withoutQueue := job(role("worker", 1))
 	withoutQueue.Spec.Scheduler = &batchv1beta1.SchedulePolicy{}
@@ -26,8 +26,8 @@ func TestGangIsAllOrNothingIfTheJobHasAQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []bool
-			tc.job.Wire = func(gang framework.Gang, _ framework.Member, _ *corev1.PodTemplateSpec) error {
-				got = append(got, gang.AllOrNothing)
+			tc.job.Wire = func(peers framework.Peers, _ framework.Member, _ *corev1.PodTemplateSpec) error {
+				got = append(got, peers.IsGang)
 				return nil
 			}
 			tc.job.Sees()

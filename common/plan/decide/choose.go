@@ -81,7 +81,7 @@ func (s *steps) choose() choice {
 	if end := s.ending(waits); end != nil {
 		return choice{action: DecideEnd, ending: end}
 	}
-	if len(s.Gang.Members) == 0 && !s.isPausing() {
+	if len(s.Peers.Members) == 0 && !s.isPausing() {
 		return choice{action: Hold}
 	}
 	if waits {

@@ -69,7 +69,7 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	template := r.Member.Role.Template.DeepCopy()
 	how := startOf(s.Job.Spec, s.Job.Status.Pauses, r.Member.Role.Type)
 	how.prepare(s.Job.MainContainers, template)
-	if err := s.Job.Wire(s.Gang, *r.Member, template); err != nil {
+	if err := s.Job.Wire(s.Peers, *r.Member, template); err != nil {
 		return nil, err
 	}
 	how.complete(s.Job.MainContainers, template)
@@ -77,12 +77,12 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 		delete(template.Annotations, reserved) // only the controller sets them
 	}
 	main := framework.MainContainer(s.Job.MainContainers, template.Spec.Containers)
-	if main != nil && s.Job.Spec.MayReport(s.Gang, *r.Member) {
-		if err := s.Gang.AddProgress(*r.Member, template, main); err != nil {
+	if main != nil && s.Job.Spec.MayReport(s.Peers, *r.Member) {
+		if err := s.Peers.AddProgress(*r.Member, template, main); err != nil {
 			return nil, err
 		}
 	}
-	own := s.Gang.FQDN(*r.Member)
+	own := s.Peers.FQDN(*r.Member)
 	names := slices.DeleteFunc(slices.Clone(awaited), func(name string) bool { return name == own })
 	if needsOwnName(template.Spec) {
 		names = append(names, own)
@@ -104,7 +104,7 @@ func (s *steps) awaitedNames() []string {
 	for _, r := range s.Replicas {
 		isAwaited := r.Member.Rank == 0 || r.Member.Role.Awaited
 		if isAwaited && !r.Done && !r.Succeeded() {
-			names = append(names, s.Gang.FQDN(*r.Member))
+			names = append(names, s.Peers.FQDN(*r.Member))
 		}
 	}
 	return names

@@ -92,10 +92,10 @@ func scaledDown(v view.View) view.View {
 		}
 		role.Indices = policy.Shrink(present, role.Replicas)
 	}
-	v.Roles, v.Gang = roles, v.GangOf(roles)
-	stay := make(map[string]*framework.Member, len(v.Gang.Members))
-	for i := range v.Gang.Members {
-		stay[v.Gang.Members[i].Name] = &v.Gang.Members[i]
+	v.Roles, v.Peers = roles, v.PeersOf(roles)
+	stay := make(map[string]*framework.Member, len(v.Peers.Members))
+	for i := range v.Peers.Members {
+		stay[v.Peers.Members[i].Name] = &v.Peers.Members[i]
 	}
 	remaining := make([]*view.Replica, 0, len(stay))
 	for _, r := range v.Replicas {

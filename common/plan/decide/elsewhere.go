@@ -22,7 +22,7 @@ func (s *steps) dispatch() {
 		s.Action = Pause
 		s.pause()
 		return
-	case len(s.Gang.Members) == 0:
+	case len(s.Peers.Members) == 0:
 		s.Action = Hold
 		s.hold()
 		return

@@ -29,7 +29,7 @@ func (s *steps) ending(awaitsReports bool) *ending {
 		return &ending{
 			condition: batchv1beta1.ConditionSuccessCriteriaMet,
 			reason:    batchv1beta1.ReasonLeaderSucceeded,
-			message:   fmt.Sprintf("leader %s succeeded", s.Gang.Leader().Name),
+			message:   fmt.Sprintf("leader %s succeeded", s.Peers.Leader().Name),
 		}
 	}
 	if deadline, ok := s.Deadline(); ok && !s.Now.Before(deadline) {

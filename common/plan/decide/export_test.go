@@ -13,10 +13,10 @@ var WithOutput = withOutput
 
 // BuildPod returns the pod of the member with the given rank, in the given attempt of the job.
 func BuildPod(
-	job view.Job, gang framework.Gang, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
+	job view.Job, peers framework.Peers, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {
-	s := &steps{View: view.View{Job: job, Gang: gang}}
-	return s.buildPod(gang.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template)
+	s := &steps{View: view.View{Job: job, Peers: peers}}
+	return s.buildPod(peers.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template)
 }
 
 // Start changes a template as the run mode requires for the replicas of a type. It calls wire where the framework

@@ -42,7 +42,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	case s.Action == Pause && (len(s.Seen.Pods) == 0) != view.IsPaused(status):
 		// A cache might lack a pod that was just created, or still have a pod that is gone.
 		return true
-	case len(s.Creates) > 0 && s.Gang.Attempt > 0: // all pods of the earlier attempt must be gone
+	case len(s.Creates) > 0 && s.Peers.Attempt > 0: // all pods of the earlier attempt must be gone
 		return true
 	case len(s.Creates) > 0 && before.Seen.Admission != nil:
 		// A cache might have the admission of an earlier run or of fewer pods. In addition, cached pods lack the field

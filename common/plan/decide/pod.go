@@ -81,7 +81,7 @@ func (s *steps) buildPod(
 	if len(awaited) > 0 {
 		// Frameworks wait for a peer that does not listen yet, but give up if its name does not resolve.
 		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
-		if err := s.Gang.AddHelper(member, &pod.Spec, *main, waitContainer, args); err != nil {
+		if err := s.Peers.AddHelper(member, &pod.Spec, *main, waitContainer, args); err != nil {
 			return nil, err
 		}
 	}

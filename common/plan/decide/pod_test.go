@@ -21,11 +21,11 @@ var owner = metav1.OwnerReference{
 // build returns the pod of the member with the given rank: 0 is master-0, and 1 is worker-0. The pod waits for the
 // members of lower ranks.
 func build(rank int, template *corev1.PodTemplateSpec) (*corev1.Pod, error) {
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0,
+	peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0,
 		[]framework.Role{jobtest.Role("master", 1), jobtest.Role("worker", 1)})
-	gang.Image = "controller:test"
-	awaited := []string{gang.FQDN(gang.Leader())}[:rank]
-	return decide.BuildPod(jobtest.NewJob().Job, gang, rank, awaited, 3, template)
+	peers.Image = "controller:test"
+	awaited := []string{peers.FQDN(peers.Leader())}[:rank]
+	return decide.BuildPod(jobtest.NewJob().Job, peers, rank, awaited, 3, template)
 }
 
 func TestBuildPod(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 //   - the replicas might not depend on each other, because a failure of one does not restart the others;
 //   - the job is in debug mode.
 func (s *steps) neededTogether() int {
-	isCollective := s.isElastic() || s.Gang.AllOrNothing ||
+	isCollective := s.isElastic() || s.Peers.IsGang ||
 		policy.Scope(s.Job.Spec) == batchv1beta1.RestartScopeJob
 	if !isCollective || s.Job.Spec.RunMode.Debugging() {
 		return 0

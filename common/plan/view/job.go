@@ -42,7 +42,7 @@ type Job struct {
 	RestSize func() int
 	// Wire changes the template of a member so that the member becomes part of its gang. An error describes a fault of
 	// the template.
-	Wire func(gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec) error
+	Wire func(peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec) error
 }
 
 // Settings are set by an administrator. They apply to all jobs of a controller.
@@ -52,7 +52,7 @@ type Settings struct {
 	// Image is the image of the controller. Replicas run it to wait for their peers.
 	Image string
 	// HelperResources are the resources of helper containers that cannot have the resources of the main container. See
-	// framework.Gang.
+	// framework.Peers.
 	HelperResources corev1.ResourceList
 	// PeerGrace is how long the peers of a succeeded leader can take to end by themselves, before the clean-up deletes
 	// them. The job can set another time, and a role can set a longer one.

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Replica is one member of the gang, with its recorded state and its observed state.
+// Replica is one member of the job, with its recorded state and its observed state.
 type Replica struct {
 	// Member is the replica as a member of the gang.
 	Member *framework.Member
@@ -185,19 +185,19 @@ func (r *Replica) isUnjudged() bool { return r.StaysFailed() && r.restartsAll(*r
 // attempt.
 func (r *Replica) HasDonePart() bool { return r.Done || r.Succeeded() || r.Failure() != nil }
 
-// observeReplicas returns the replicas of the gang, in the order of its members.
+// observeReplicas returns the replicas of the job, in the order of the members.
 func (v *View) observeReplicas() []*Replica {
 	recorded := recordedReplicas(v.Job.Status.Tasks)
 	wasRunning := IsRunning(v.Job.Status)
-	all := make([]Replica, len(v.Gang.Members)) // one allocation
+	all := make([]Replica, len(v.Peers.Members)) // one allocation
 	replicas := make([]*Replica, 0, len(all))
-	for i := range v.Gang.Members {
-		r, member := &all[i], &v.Gang.Members[i]
+	for i := range v.Peers.Members {
+		r, member := &all[i], &v.Peers.Members[i]
 		*r = Replica{
 			Member:     member,
 			Recorded:   ptr.Deref(recorded(member.Name), batchv1beta1.ReplicaStatus{}),
 			Pod:        v.Seen.Pods[member.Name],
-			jobAttempt: v.Gang.Attempt,
+			jobAttempt: v.Peers.Attempt,
 			ranWithAll: wasRunning,
 			Spec:       &v.Job.Spec,
 		}

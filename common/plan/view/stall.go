@@ -113,7 +113,7 @@ func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 	due := began.Add(startLimit)
 	var first *Replica
 	for _, r := range v.Replicas {
-		if r.Done || !r.Runs() || !v.Job.Spec.MayRunFirst(v.Gang, *r.Member) {
+		if r.Done || !r.Runs() || !v.Job.Spec.MayRunFirst(v.Peers, *r.Member) {
 			continue
 		}
 		reading := v.ReadingOf(r)
@@ -154,7 +154,7 @@ func (v *View) Unread() string {
 	since := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime.Time
 	message := ""
 	for _, r := range v.Replicas {
-		if r.Done || !r.Runs() || !v.Job.Spec.MayReport(v.Gang, *r.Member) {
+		if r.Done || !r.Runs() || !v.Job.Spec.MayReport(v.Peers, *r.Member) {
 			continue
 		}
 		reading := v.ReadingOf(r)

@@ -27,8 +27,8 @@ type View struct {
 	Standing Standing
 	// Roles are the roles of the job, with its current replicas.
 	Roles []framework.Role
-	// Gang has the members of all roles.
-	Gang framework.Gang
+	// Peers has the members of all roles.
+	Peers framework.Peers
 	// Replicas has one replica for each member, in the same order.
 	Replicas []*Replica
 }
@@ -39,18 +39,18 @@ func Look(job Job, seen Observation, now time.Time, roles []framework.Role) View
 	if seen.Admission != nil {
 		v.Standing = seen.Admission.Standing(job.UID)
 	}
-	v.Gang = v.GangOf(roles)
+	v.Peers = v.PeersOf(roles)
 	v.Replicas = v.observeReplicas()
 	return v
 }
 
-// GangOf returns the gang with the members of the given roles.
-func (v *View) GangOf(roles []framework.Role) framework.Gang {
+// PeersOf returns the peers with the members of the given roles.
+func (v *View) PeersOf(roles []framework.Role) framework.Peers {
 	attempt := CountsOf(v.Job.Status).JobAttempt()
-	gang := framework.NewGang(v.Job.Namespace, v.Job.Name, v.Job.UID, v.Job.ClusterDomain, attempt, roles)
-	gang.Image, gang.HelperResources = v.Job.Image, v.Job.HelperResources
-	gang.AllOrNothing = v.Job.Spec.T9kScheduler() != nil
-	return gang
+	peers := framework.NewPeers(v.Job.Namespace, v.Job.Name, v.Job.UID, v.Job.ClusterDomain, attempt, roles)
+	peers.Image, peers.HelperResources = v.Job.Image, v.Job.HelperResources
+	peers.IsGang = v.Job.Spec.T9kScheduler() != nil
+	return peers
 }
 
 // HasUnreportedPods reports whether pods exist although the first status write is still deferred.
@@ -112,7 +112,7 @@ func (v *View) HasPodsOfEarlierJobAttempt() bool {
 		return false
 	}
 	for _, pod := range v.Seen.Pods {
-		if !isOfJobAttempt(pod, v.Gang.Attempt) {
+		if !isOfJobAttempt(pod, v.Peers.Attempt) {
 			return true
 		}
 	}
@@ -132,7 +132,7 @@ func (v *View) HasLostPods() bool {
 // InNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due. Nil means
 // immediately.
 func (v View) InNewAttempt(jobAttempt int32, due *metav1.Time) View {
-	v.Gang.Attempt = jobAttempt
+	v.Peers.Attempt = jobAttempt
 	all := make([]Replica, len(v.Replicas))
 	replicas := make([]*Replica, len(v.Replicas))
 	for i, r := range v.Replicas {

@@ -61,15 +61,15 @@ func (zebra) JobSpec(job *v1beta1.ZebraTrainingJob) framework.JobSpec {
 }
 
 func (f zebra) Wire(
-	_ *v1beta1.ZebraTrainingJob, gang framework.Gang, member framework.Member, template *corev1.PodTemplateSpec,
+	_ *v1beta1.ZebraTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(f.MainContainers(), template.Spec.Containers)
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
 	main.Env = framework.WithDefaults(main.Env, []corev1.EnvVar{
-		{Name: envLeaderAddress, Value: gang.FQDN(gang.Leader())},
-		{Name: envWorldSize, Value: strconv.Itoa(len(gang.Members))},
+		{Name: envLeaderAddress, Value: peers.FQDN(peers.Leader())},
+		{Name: envWorldSize, Value: strconv.Itoa(len(peers.Members))},
 		{Name: envRank, Value: strconv.Itoa(int(member.Rank))},
 	})
 	return nil

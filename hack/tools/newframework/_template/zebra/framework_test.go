@@ -23,14 +23,14 @@ func TestEveryReplicaGetsItsRankAndTheAddressOfTheLeader(t *testing.T) {
 	}}}
 	job.Namespace, job.Name, job.UID = "ns", "job", "job-uid"
 	const leader = "job-worker-0.job.ns.svc.cluster.local"
-	gang := framework.NewGang(job.Namespace, job.Name, job.UID, "cluster.local", 0, zebra{}.JobSpec(job).Roles)
+	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", 0, zebra{}.JobSpec(job).Roles)
 	got := map[string][]corev1.EnvVar{}
-	for _, member := range gang.Members {
+	for _, member := range peers.Members {
 		template := member.Role.Template.DeepCopy()
-		if err := (zebra{}).Wire(job, gang, member, template); err != nil {
+		if err := (zebra{}).Wire(job, peers, member, template); err != nil {
 			t.Fatal(err)
 		}
-		got[gang.FQDN(member)] = template.Spec.Containers[0].Env
+		got[peers.FQDN(member)] = template.Spec.Containers[0].Env
 	}
 	env := func(rank string) []corev1.EnvVar {
 		return []corev1.EnvVar{
@@ -55,7 +55,7 @@ func TestEveryReplicaGetsItsRankAndTheAddressOfTheLeader(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("the gang has %d replicas, want %d", len(got), len(want))
+		t.Errorf("the peers has %d replicas, want %d", len(got), len(want))
 	}
 }
 
@@ -63,8 +63,8 @@ func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
 	t.Parallel()
 	job := &v1beta1.ZebraTrainingJob{}
 	job.Spec.ReplicaSpecs = []v1beta1.ReplicaSpec{{Type: "worker"}}
-	gang := framework.NewGang("ns", "job", "job-uid", "cluster.local", 0, zebra{}.JobSpec(job).Roles)
-	if err := (zebra{}).Wire(job, gang, gang.Members[0], &corev1.PodTemplateSpec{}); err == nil {
+	peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0, zebra{}.JobSpec(job).Roles)
+	if err := (zebra{}).Wire(job, peers, peers.Members[0], &corev1.PodTemplateSpec{}); err == nil {
 		t.Error("Wire accepted a template without a container")
 	}
 }

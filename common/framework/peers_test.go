@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNewGang(t *testing.T) {
+func TestNewPeers(t *testing.T) {
 	t.Parallel()
 	master := Role{Type: "master", Replicas: 1}
 	worker := Role{Type: "worker", Replicas: 2}
@@ -30,14 +30,14 @@ func TestNewGang(t *testing.T) {
 				{Role: worker, Index: 1, Rank: 1, Name: "job-worker-1"},
 			},
 		},
-		"a gang without replicas has no members": {roles: []Role{none}},
+		"a job without replicas has no members": {roles: []Role{none}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := NewGang("ns", "job", "uid", "cluster.local", 2, tc.roles)
-			want := Gang{Namespace: "ns", Job: "job", UID: "uid", ClusterDomain: "cluster.local", Attempt: 2, Members: tc.want}
+			got := NewPeers("ns", "job", "uid", "cluster.local", 2, tc.roles)
+			want := Peers{Namespace: "ns", Job: "job", UID: "uid", ClusterDomain: "cluster.local", Attempt: 2, Members: tc.want}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("unexpected gang (-want +got):\n%s", diff)
+				t.Errorf("unexpected peers (-want +got):\n%s", diff)
 			}
 			if len(tc.want) > 0 {
 				if diff := cmp.Diff(tc.want[0], got.Leader()); diff != "" {
@@ -50,8 +50,8 @@ func TestNewGang(t *testing.T) {
 
 func TestFQDN(t *testing.T) {
 	t.Parallel()
-	gang := NewGang("ns", "job", "uid", "example.org", 0, []Role{{Type: "worker", Replicas: 12}})
-	if got, want := gang.FQDN(gang.Members[11]), "job-worker-11.job.ns.svc.example.org"; got != want {
+	peers := NewPeers("ns", "job", "uid", "example.org", 0, []Role{{Type: "worker", Replicas: 12}})
+	if got, want := peers.FQDN(peers.Members[11]), "job-worker-11.job.ns.svc.example.org"; got != want {
 		t.Errorf("the domain name is %s, want %s", got, want)
 	}
 }

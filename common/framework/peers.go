@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Gang is the replicas of one job, with the names under which they find each other.
-type Gang struct {
+// Peers are the replicas of one job, with the names under which they find each other.
+type Peers struct {
 	// Namespace, Job and UID identify the job. The headless Service that gives the members their DNS names has the name
 	// of the job.
 	Namespace string
@@ -24,13 +24,13 @@ type Gang struct {
 	// HelperResources are the requests and limits of helper containers that cannot have the resources of the main
 	// container: see AddHelper. Empty means none.
 	HelperResources corev1.ResourceList
-	// AllOrNothing reports whether the members are scheduled as a gang: either all that the job needs, or none.
-	AllOrNothing bool
+	// IsGang reports whether the members are a gang: either all that the job needs are scheduled, or none.
+	IsGang bool
 	// Members are in rank order. The first is the leader.
 	Members []Member
 }
 
-// Member is one replica of a gang.
+// Member is one replica of a job.
 type Member struct {
 	// Role is the role of the member.
 	Role Role
@@ -42,23 +42,23 @@ type Member struct {
 	Name string
 }
 
-// NewGang returns the gang of a job. Its members are in the order of the roles, and within a role by index. The leader
+// NewPeers returns the peers of a job. The members are in the order of the roles, and within a role by index. The leader
 // is the first replica of the first role that has replicas.
-func NewGang(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []Role) Gang {
-	gang := Gang{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
+func NewPeers(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []Role) Peers {
+	peers := Peers{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {
 		list := indices(role)
-		gang.Members = slices.Grow(gang.Members, len(list))
+		peers.Members = slices.Grow(peers.Members, len(list))
 		for _, index := range list {
-			gang.Members = append(gang.Members, Member{
+			peers.Members = append(peers.Members, Member{
 				Role:  role,
 				Index: index,
-				Rank:  int32(len(gang.Members)), //nolint:gosec // a job has at most 2,000 replicas
+				Rank:  int32(len(peers.Members)), //nolint:gosec // a job has at most 2,000 replicas
 				Name:  MemberName(job, role.Type, index),
 			})
 		}
 	}
-	return gang
+	return peers
 }
 
 func indices(role Role) []int32 {
@@ -77,13 +77,13 @@ func MemberName(job, roleType string, index int32) string {
 	return job + "-" + roleType + "-" + strconv.Itoa(int(index))
 }
 
-// Leader returns the member whose outcome is the outcome of the job. It panics if the gang has no members.
-func (g Gang) Leader() Member {
-	return g.Members[0]
+// Leader returns the member whose outcome is the outcome of the job. It panics if there are no members.
+func (p Peers) Leader() Member {
+	return p.Members[0]
 }
 
 // FQDN returns the fully qualified domain name of a member. The name resolves as soon as the member's pod has an IP
 // address.
-func (g Gang) FQDN(m Member) string {
-	return m.Name + "." + g.Job + "." + g.Namespace + ".svc." + g.ClusterDomain
+func (p Peers) FQDN(m Member) string {
+	return m.Name + "." + p.Job + "." + p.Namespace + ".svc." + p.ClusterDomain
 }
