@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -96,7 +96,7 @@ func (r *reconciler) writeEngineGroup(
 	case c.Before == nil:
 		return owned.Create(ctx, r.client, r.reader, group, "the PodGroup", c.After)
 	}
-	if err := control.Patch(ctx, r.client, c.Before, c.After); err != nil {
+	if err := loop.Patch(ctx, r.client, c.Before, c.After); err != nil {
 		return fmt.Errorf("updating podgroup %s of the engine: %w", group.Name, err)
 	}
 	return nil
@@ -109,8 +109,8 @@ const maxForeign = 100
 // execute carries out a decision. An error with one group or pod does not block the others. Pods are released first,
 // and the statuses of foreign groups are written last: any tenant can create many groups that name the queue, and
 // they must not delay the queue.
-func (r *reconciler) execute(ctx context.Context, view queueView, d decision) (control.Requeue, error) {
-	requeue := control.Requeue{At: d.RequeueAt}
+func (r *reconciler) execute(ctx context.Context, view queueView, d decision) (loop.Requeue, error) {
+	requeue := loop.Requeue{At: d.RequeueAt}
 	errs := []error{d.Failed}
 	for _, pod := range d.Release {
 		errs = append(errs, r.release(ctx, view.Queue, pod))
@@ -156,7 +156,7 @@ func (r *reconciler) release(ctx context.Context, queue *v1beta1.Queue, pod *cor
 		pod = full
 	}
 	ungated := ungated(pod, queue, value)
-	err := control.Patch(ctx, r.client, pod, ungated)
+	err := loop.Patch(ctx, r.client, pod, ungated)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (r *reconciler) expire(ctx context.Context, queue *v1beta1.Queue, pod *core
 	if err != nil {
 		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	control.Tell(ctx, r.events, pod, report.Event{
+	loop.Tell(ctx, r.events, pod, report.Event{
 		Type: corev1.EventTypeWarning, Reason: v1beta1.EventMaxDuration, Action: "Delete",
 		Message: fmt.Sprintf("the pod was deleted because maxDuration of Queue %s (%s) was exceeded", queue.Name,
 			*queue.Spec.MaxDuration),

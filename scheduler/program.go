@@ -19,7 +19,7 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/manager"
 )
 
@@ -72,7 +72,7 @@ func Program(options Options) manager.Program {
 			}, nil
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, _ manager.Options) error {
-			r, err := newReconciler(control.ClusterOf(mgr), options)
+			r, err := newReconciler(loop.ClusterOf(mgr), options)
 			if err != nil {
 				return err
 			}

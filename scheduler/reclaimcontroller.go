@@ -17,7 +17,7 @@ import (
 	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 // reclaim is a controller that sets reclaimable on Volcano's queues. Volcano may reclaim resources from a queue only
@@ -39,14 +39,14 @@ func (r *reclaim) setupWithManager(mgr ctrl.Manager) error {
 		Named("reclaim").
 		Watches(&v1beta1.Queue{}, all).
 		Watches(&v1beta1.PodGroup{}, all).
-		WithOptions(control.Options(1)).
+		WithOptions(loop.Options(1)).
 		Complete(r)
 }
 
 // Reconcile sets reclaimable on all queues of Volcano that belong to a Queue. It returns an error if the reconcile
 // must be retried.
 func (r *reclaim) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	cycle := control.Cycle[reclaimView, []change]{
+	cycle := loop.Cycle[reclaimView, []change]{
 		Clock:   r.clock,
 		Observe: r.observe,
 		Decide:  reclaimView.decide,
@@ -89,9 +89,9 @@ func (r *reclaim) observe(ctx context.Context) (reclaimView, error) {
 }
 
 // execute makes the changes. An error with one queue does not block the others.
-func (r *reclaim) execute(ctx context.Context, view reclaimView, changes []change) (control.Requeue, error) {
+func (r *reclaim) execute(ctx context.Context, view reclaimView, changes []change) (loop.Requeue, error) {
 	if !view.IsServed {
-		return control.Requeue{At: r.clock.Now().Add(pollInterval)}, nil
+		return loop.Requeue{At: r.clock.Now().Add(pollInterval)}, nil
 	}
 	var errs []error
 	for _, c := range changes {
@@ -99,5 +99,5 @@ func (r *reclaim) execute(ctx context.Context, view reclaimView, changes []chang
 			errs = append(errs, fmt.Errorf("updating queue %s of Volcano: %w", c.After.GetName(), err))
 		}
 	}
-	return control.Requeue{}, errors.Join(errs...)
+	return loop.Requeue{}, errors.Join(errs...)
 }

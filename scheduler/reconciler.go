@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 const (
@@ -45,11 +45,11 @@ type reconciler struct {
 
 // NewReconciler returns the reconciler of Queues, which Program runs in a manager. NewReconciler returns an error if
 // there is no engine with the name options.Engine.
-func NewReconciler(cluster control.Cluster, options Options) (reconcile.Reconciler, error) {
+func NewReconciler(cluster loop.Cluster, options Options) (reconcile.Reconciler, error) {
 	return newReconciler(cluster, options)
 }
 
-func newReconciler(cluster control.Cluster, options Options) (*reconciler, error) {
+func newReconciler(cluster loop.Cluster, options Options) (*reconciler, error) {
 	e, err := newEngine(options.Engine)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *reconciler) setupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfPod)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.queuesOfNamespace), builder.OnlyMetadata,
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(control.Options(workers)).
+		WithOptions(loop.Options(workers)).
 		Complete(r)
 }
 
@@ -133,7 +133,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !shown {
 		return reconcile.Result{RequeueAfter: cacheDelay}, nil
 	}
-	cycle := control.Cycle[queueView, decision]{
+	cycle := loop.Cycle[queueView, decision]{
 		Clock: r.clock,
 		Observe: func(ctx context.Context) (queueView, error) {
 			view, err := r.observe(ctx, request.Name)
@@ -144,7 +144,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		},
 		// Each decision uses the current time, because the reads and writes before it can take long.
 		Decide: func(view queueView) decision { return decide(r.engine, view, r.clock.Now()) },
-		First:  []control.Step[queueView, decision]{r.ensure},
+		First:  []loop.Step[queueView, decision]{r.ensure},
 		Act:    r.execute,
 	}
 	return cycle.Run(ctx)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 func (r *reconciler) writeGroups(ctx context.Context, groups []groupView, d decision) error {
@@ -27,7 +27,7 @@ func (r *reconciler) writeGroups(ctx context.Context, groups []groupView, d deci
 func (r *reconciler) writeGroup(ctx context.Context, group *v1beta1.PodGroup, status v1beta1.PodGroupStatus) error {
 	before := group.DeepCopy()
 	group.Status = status
-	err := control.PatchStatus(ctx, r.client, before, group)
+	err := loop.PatchStatus(ctx, r.client, before, group)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of podgroup %s/%s: %w", group.Namespace, group.Name, err)
 	}
@@ -45,7 +45,7 @@ func (r *reconciler) writeQueue(ctx context.Context, queue *v1beta1.Queue, statu
 	}
 	before := queue.DeepCopy()
 	queue.Status = status
-	err := control.PatchStatus(ctx, r.client, before, queue)
+	err := loop.PatchStatus(ctx, r.client, before, queue)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating the status of queue %s: %w", queue.Name, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
@@ -22,7 +22,7 @@ import (
 // reconcile observes the same state and writes the same status.
 func (r *reconciler) execute(
 	ctx context.Context, tb *v1beta1.TensorBoard, seen observation, d decision,
-) (control.Requeue, error) {
+) (loop.Requeue, error) {
 	err := r.ensureObjects(ctx, tb, seen, d)
 	now := r.options.Clock.Now()
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
@@ -32,13 +32,13 @@ func (r *reconciler) execute(
 		// somebody removed our label from the object.
 		d.RequeueAt = now.Add(refusalDelay)
 	} else if err != nil {
-		return control.Requeue{}, err
+		return loop.Requeue{}, err
 	}
 	err = r.writeStatus(ctx, tb, d.Status)
 	if err == nil && d.Suspend {
 		err = r.suspend(ctx, tb)
 	}
-	return control.Requeue{At: d.RequeueAt}, err
+	return loop.Requeue{At: d.RequeueAt}, err
 }
 
 // ensureObjects deletes the objects that the TensorBoard does not need, and then creates the missing ones. The order
@@ -115,7 +115,7 @@ func (r *reconciler) create(
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true
-	if err := control.Patch(ctx, r.client, before, tb); err != nil {
+	if err := loop.Patch(ctx, r.client, before, tb); err != nil {
 		return fmt.Errorf("suspending an idle TensorBoard: %w", err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
@@ -52,7 +52,7 @@ func Program(options Options) manager.Program {
 			if err := options.validate(); err != nil {
 				return fmt.Errorf("reading the flags: %w", err)
 			}
-			return newReconciler(control.ClusterOf(mgr), options).setupWithManager(mgr)
+			return newReconciler(loop.ClusterOf(mgr), options).setupWithManager(mgr)
 		},
 		Commands: []*cobra.Command{sidecar.Command()},
 	}

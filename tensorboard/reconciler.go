@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/large"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/tensorboard/sidecar"
 )
 
@@ -39,11 +39,11 @@ type reconciler struct {
 }
 
 // NewReconciler returns the reconciler of TensorBoards. Program runs it in a manager.
-func NewReconciler(cluster control.Cluster, options Options) reconcile.Reconciler {
+func NewReconciler(cluster loop.Cluster, options Options) reconcile.Reconciler {
 	return newReconciler(cluster, options)
 }
 
-func newReconciler(cluster control.Cluster, options Options) *reconciler {
+func newReconciler(cluster loop.Cluster, options Options) *reconciler {
 	return &reconciler{
 		client:  cluster.Client,
 		boards:  large.NewReader(cluster.APIReader, costOfLargeBoard, largeBoardMemory),
@@ -63,7 +63,7 @@ func (r *reconciler) setupWithManager(mgr ctrl.Manager) error {
 		For(&v1beta1.TensorBoard{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.Service{}).
-		WithOptions(control.Options(r.options.Workers))
+		WithOptions(loop.Options(r.options.Workers))
 	if r.options.NetworkPolicies.Enabled {
 		b.Owns(&networkingv1.NetworkPolicy{})
 	}
@@ -75,7 +75,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	var tb v1beta1.TensorBoard
 	_, release, err := r.boards.Get(ctx, r.client, request.NamespacedName, &tb)
 	if err != nil {
-		return control.Retry(client.IgnoreNotFound(err))
+		return loop.Retry(client.IgnoreNotFound(err))
 	}
 	release = sync.OnceFunc(release)
 	defer release()
@@ -87,12 +87,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	release() // release the memory for this TensorBoard, because its sidecar can be slow to respond
-	cycle := control.Cycle[observation, decision]{
+	cycle := loop.Cycle[observation, decision]{
 		Clock:   r.options.Clock,
 		Observe: func(ctx context.Context) (observation, error) { return r.observe(ctx, &tb, wanted) },
 		// The reads can take long, so the delays of the decision begin after them.
 		Decide: func(seen observation) decision { return plan(&tb, seen, r.options, r.options.Clock.Now()) },
-		Act: func(ctx context.Context, seen observation, d decision) (control.Requeue, error) {
+		Act: func(ctx context.Context, seen observation, d decision) (loop.Requeue, error) {
 			return r.execute(ctx, &tb, seen, d)
 		},
 	}

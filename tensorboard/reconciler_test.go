@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 // Slow reads must not use up the delay before the next reconcile. If they did, TensorBoards would be reconciled
@@ -45,7 +45,7 @@ func TestADelayBeginsAfterTheReads(t *testing.T) {
 			}
 			return c.Get(ctx, key, into, options...)
 		}})
-	r := newReconciler(control.Cluster{Client: c, APIReader: c, Events: events.NewFakeRecorder(10)}, options)
+	r := newReconciler(loop.Cluster{Client: c, APIReader: c, Events: events.NewFakeRecorder(10)}, options)
 	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(board)})
 	if err != nil || result.RequeueAfter != pollInterval {
 		t.Errorf("the TensorBoard is requeued after %s (%v), want %s", result.RequeueAfter, err, pollInterval)

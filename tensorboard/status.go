@@ -12,7 +12,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -24,7 +24,7 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	}
 	before := tb.DeepCopy()
 	tb.Status = status
-	if err := control.PatchStatus(ctx, r.client, before, tb); err != nil {
+	if err := loop.PatchStatus(ctx, r.client, before, tb); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	hasEvent := false
@@ -55,7 +55,7 @@ func (r *reconciler) emit(
 		after.Reason == v1beta1.ReasonCulled {
 		kind = corev1.EventTypeNormal
 	}
-	control.Tell(ctx, r.events, tb, report.Event{
+	loop.Tell(ctx, r.events, tb, report.Event{
 		Type: kind, Reason: after.Reason, Action: "Reconcile", Message: after.Message,
 	},
 		"phase", tb.Status.Phase, "condition", after.Type, "status", after.Status)

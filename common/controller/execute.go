@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
@@ -22,8 +22,8 @@ import (
 // execute carries out a decision. It first writes the status, so that no failure is lost. If this write can be
 // delayed, it leaves the write to a later reconcile. After that, execute changes the PodGroup or the Workload,
 // releases and deletes pods, creates objects, and finally changes the TensorBoard.
-func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (control.Requeue, error) {
-	requeue := control.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
+func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (loop.Requeue, error) {
+	requeue := loop.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
 	delay := r.delayCreations(job, &d.Decision)
 	due, err := r.changeJob(ctx, job, planned, d)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 	requeue.By(due)
 	err = r.changeAdmission(ctx, job, d.Admission)
 	if apierrors.IsConflict(err) { // somebody changed or deleted the object, perhaps without an event for the job
-		requeue.By(r.after(control.ConflictDelay))
+		requeue.By(r.after(loop.ConflictDelay))
 		d.Creates, err = nil, nil // the pods might not be admitted anymore
 	}
 	if deleteErr := r.releaseAndDelete(ctx, client.ObjectKeyFromObject(job), d.Decision); deleteErr != nil {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -106,7 +106,7 @@ func TestQueue(t *testing.T) {
 		{"a change of the job by its user is urgent", []happens{edited(trainingJob("1"), trainingJob("2"))}, urgentPriority},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			options := control.Options(1)
+			options := loop.Options(1)
 			q := options.NewQueue(t.Name(), options.RateLimiter).(priorityqueue.PriorityQueue[reconcile.Request])
 			defer q.ShutDown()
 			for _, happens := range test.happens {

@@ -15,11 +15,11 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/fair"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/large"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/network"
 	"tensorstack.dev/jobs/common/plan/view"
 )
@@ -121,7 +121,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return control.Retry(err)
+		return loop.Retry(err)
 	}
 	defer release()
 	if err := r.releaseStrays(ctx, request.NamespacedName, job.GetUID()); err != nil {
@@ -133,13 +133,13 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		planned.RestSize = func() int { return sizeWithoutStatus(job) }
 	}
 	r.awaitWrites(ctx, request.NamespacedName)
-	cycle := control.Cycle[observation, decision]{
+	cycle := loop.Cycle[observation, decision]{
 		Clock: r.options.Clock,
 		Observe: func(ctx context.Context) (observation, error) {
 			return r.observe(ctx, job, &planned, false, now)
 		},
 		Decide: func(seen observation) decision { return decideAll(planned, seen, now) },
-		First: []control.Step[observation, decision]{
+		First: []loop.Step[observation, decision]{
 			func(ctx context.Context, seen *observation, d decision) (bool, error) {
 				if !d.NeedsLiveRead || r.onlyDelays(planned, d) {
 					return false, nil
@@ -153,7 +153,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 				return seen.isLive && readOutputs(ctx, r.outputs, seen.Pods, d.Unclear), nil
 			},
 		},
-		Act: func(ctx context.Context, seen observation, d decision) (control.Requeue, error) {
+		Act: func(ctx context.Context, seen observation, d decision) (loop.Requeue, error) {
 			requeue, err := r.execute(ctx, job, planned, d)
 			if seen.cacheLacks { // if the object is deleted while the watch is broken, no event requeues the job
 				requeue.By(r.after(view.CacheDelay))

@@ -15,8 +15,8 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 var jobName = types.NamespacedName{Namespace: "ns", Name: "job"}
@@ -36,7 +36,7 @@ func heldPod(labels map[string]string) *corev1.Pod {
 func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[framework.Job] {
 	t.Helper()
 	r := &Reconciler[framework.Job]{gvk: testKind, client: c, apiReader: c, options: Options{Memory: &Memory{}}}
-	options := control.Options(1)
+	options := loop.Options(1)
 	q := options.NewQueue(t.Name(), options.RateLimiter)
 	t.Cleanup(q.ShutDown)
 	r.podEvents().Delete(t.Context(), ctrlevent.DeleteEvent{Object: pod}, q)

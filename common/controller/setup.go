@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/dependents"
+	"tensorstack.dev/jobs/common/loop"
 )
 
 // ownerIndex is the index of pods by the UID of their controller, such as a job.
@@ -58,7 +58,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
 		WatchesRawSource(source.Channel(r.progressed, &handler.EnqueueRequestForObject{})).
-		WithOptions(control.Options(r.options.Workers))
+		WithOptions(loop.Options(r.options.Workers))
 	if r.options.NetworkPolicies.Enabled {
 		b.Owns(&networkingv1.NetworkPolicy{}, builder.WithPredicates(deletionsAndChanges))
 	}

@@ -11,7 +11,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
@@ -75,7 +75,7 @@ func (r *Reconciler[J]) patchStatus(
 	}
 	tensorBoardWas := tensorboard.Of(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
-	if err := control.PatchStatus(ctx, r.client, base, changed); err != nil {
+	if err := loop.PatchStatus(ctx, r.client, base, changed); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	job.SetResourceVersion(changed.GetResourceVersion())

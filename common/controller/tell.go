@@ -6,7 +6,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -16,7 +16,7 @@ func (r *Reconciler[J]) tell(
 ) {
 	facts := factsOf(status)
 	for _, e := range events {
-		control.Tell(ctx, r.events, job, e, facts...)
+		loop.Tell(ctx, r.events, job, e, facts...)
 	}
 	if len(events) == 0 && was != status.Phase {
 		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)

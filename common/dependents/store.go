@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/large"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
@@ -122,9 +122,9 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 	case batchv1beta1.ActionUpdate:
 		var err error
 		if change.OfStatus {
-			err = control.PatchStatus(ctx, s.Client, change.Seen, change.Wanted)
+			err = loop.PatchStatus(ctx, s.Client, change.Seen, change.Wanted)
 		} else {
-			err = control.Patch(ctx, s.Client, change.Seen, change.Wanted, noWait)
+			err = loop.Patch(ctx, s.Client, change.Seen, change.Wanted, noWait)
 		}
 		switch {
 		case err == nil, isNotInstalled(err):

@@ -17,8 +17,8 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/tensorboard"
 	"tensorstack.dev/jobs/common/plan/view"
@@ -128,7 +128,7 @@ func (t *TensorBoards) Apply(
 	_, notCached := errors.AsType[*owned.NotCachedError](err)
 	switch {
 	case apierrors.IsConflict(err):
-		wait = control.ConflictDelay
+		wait = loop.ConflictDelay
 	case notCached:
 		wait = t.retry // if the cache is only stale, its event of the TensorBoard requeues the job earlier
 	case err != nil:

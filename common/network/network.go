@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/control"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/report"
 )
@@ -121,7 +121,7 @@ func (k Keeper) restore(
 	if equality.Semantic.DeepEqual(&live, changed) {
 		return nil // the cache is stale
 	}
-	err := control.Patch(ctx, k.Client, &live, changed)
+	err := loop.Patch(ctx, k.Client, &live, changed)
 	switch {
 	case owned.IsRefused(err):
 		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: fmt.Errorf("changing %s: %w", what, err)}

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/control"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/scheduler"
 	"tensorstack.dev/jobs/tensorboard"
 	"tensorstack.dev/jobs/test/internal/input"
@@ -60,7 +60,7 @@ func boards(cache input.Cache) func(context.Context, client.Object) error {
 		}
 		options := tensorboard.DefaultOptions()
 		options.ClusterDomain, options.SidecarImage = "cluster.local", "sidecar"
-		r := tensorboard.NewReconciler(control.Cluster{
+		r := tensorboard.NewReconciler(loop.Cluster{
 			Client: c.cached, APIReader: c.live, Events: &events.FakeRecorder{},
 		}, options)
 		return reconcileOften(ctx, r, client.ObjectKeyFromObject(board))
@@ -82,7 +82,7 @@ func groups(cache input.Cache) func(context.Context, client.Object) error {
 		if err != nil {
 			return err
 		}
-		r, err := scheduler.NewReconciler(control.Cluster{
+		r, err := scheduler.NewReconciler(loop.Cluster{
 			Client: c.cached, APIReader: c.live, Events: &events.FakeRecorder{},
 		}, scheduler.DefaultOptions())
 		if err != nil {

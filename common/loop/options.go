@@ -1,5 +1,5 @@
-// Package control contains code that the reconcilers of all controllers share.
-package control
+// Package loop contains the loop in which all controllers reconcile, and what their reconcilers share.
+package loop
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package control
+package loop
 
 import (
 	"k8s.io/client-go/tools/events"
