@@ -103,7 +103,9 @@ func (d deepspeed) Wire(
 
 // command returns the command of the main container of a member. The command runs the agent. On the leader, the agent
 // also runs the launcher, unless the job is in debug mode.
-func command(job *v1beta1.DeepSpeedJob, peers framework.Peers, member framework.Member, main corev1.Container) []string {
+func command(
+	job *v1beta1.DeepSpeedJob, peers framework.Peers, member framework.Member, main corev1.Container,
+) []string {
 	leads := member.Rank == 0 && !job.Spec.RunMode.Debugging() // in debug mode, the user launches the training
 	subcommand := "serve"
 	if leads {

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// volcanoQueue returns Volcano's queue as the controller creates it for the Queue "lab" with the priority 3 and a
-// quota of 8 CPUs, and then makes the given changes.
+// volcanoQueue returns the Volcano queue that the controller creates for the Queue "lab", after the given changes. The
+// Queue has the priority 3 and a quota of 8 CPUs.
 func volcanoQueue(changes ...func(*volcanov1beta1.Queue)) *volcanov1beta1.Queue {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("5P"),

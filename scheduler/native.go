@@ -131,7 +131,7 @@ func (native) groupLimits(g groupView) []metav1.Condition {
 // queue implements engine. kube-scheduler has no queues.
 func (native) queue(queueView) (spec, status change, err error) { return change{}, change{}, nil }
 
-// countGrouped counts the pods in a group of kube-scheduler that have not ended.
+// countGrouped counts the pods that have not ended and that belong to a group of kube-scheduler.
 func countGrouped(pods []*corev1.Pod) int {
 	grouped := 0
 	for _, pod := range pods {

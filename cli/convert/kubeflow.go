@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeflowJob is a job of Kubeflow. The API types are in the modules of training-operator and mpi-operator, which
-// depend on most of Kubernetes. So this package imports only the types that all kinds share. The types below add the
-// fields of single kinds, and the fields that are newer than the shared types.
+// kubeflowJob is a job of Kubeflow. This package does not import the API types of training-operator and mpi-operator,
+// because these modules depend on most of Kubernetes. It imports only the types that all kinds share, from
+// kubeflow/common. The types below add the fields that only some kinds have, and fields that are newer than
+// kubeflow/common.
 type kubeflowJob[S any] struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -19,9 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection has the objects that a list request returned, and a watch keeps them up to date. keep returns the part
-// of an object that the collection stores, or false if the collection must ignore the object.
+// collection stores a part of each object that a list request returned. A watch updates the collection.
 type collection[T any] struct {
+	// keep returns the part of an object that the collection stores. It returns false if the collection must ignore the
+	// object.
 	keep    func(client.Object) (T, bool)
 	changed func()
 

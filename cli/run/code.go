@@ -100,8 +100,8 @@ func put[V any](values map[string]V, key string, value V) map[string]V {
 	return values
 }
 
-// maxKey is the maximum length of a key without the number that can make it unique. A ConfigMap accepts keys of up to
-// 253 characters.
+// maxKey is the maximum length of a key before keyFor appends a number of up to 5 characters to make it unique. A
+// ConfigMap accepts keys of up to 253 characters.
 const maxKey = 253 - 5
 
 // keyFor returns the key of a file in a ConfigMap. A file at the top of the folder usually has its name as the key.

@@ -278,8 +278,8 @@ Read more: docs/troubleshooting.md#pending
 `,
 		},
 		"a pod whose volumes are not ready is not merely starting": {
-			status: waiting("Pending", "1 of 2 replicas is not running yet: digits-worker-0 is starting, but its volumes or its "+
-				"network have not been ready since 13:51:00 UTC: see the events of the pod"),
+			status: waiting("Pending", "1 of 2 replicas is not running yet: digits-worker-0 is starting, but its volumes or "+
+				"its network have not been ready since 13:51:00 UTC: see the events of the pod"),
 			change: func(t *testing.T, facts *Facts) {
 				facts.Pods = []corev1.Pod{waitingPod(t, "digits-worker-0", "ContainerCreating", "")}
 			},

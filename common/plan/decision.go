@@ -34,8 +34,8 @@ type Decision struct {
 	// StartDuration is how long the job took to run for the first time, from its creation or, if it was paused before
 	// it ran, from its start after the pause. Nil unless the job runs for the first time now.
 	StartDuration *time.Duration
-	// RecoveryDuration is how long the job took from a failure until every replica ran again, or until an elastic job
-	// trained again. Nil unless that happens now.
+	// RecoveryDuration is how long the job took from a failure to its recovery: until every replica ran again, or until
+	// an elastic job trained again. Nil unless the job recovers now.
 	RecoveryDuration *time.Duration
 	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
 	RequeueAt time.Time

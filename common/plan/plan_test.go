@@ -340,7 +340,7 @@ func TestRunningJobKeepsItsReplicasWhileItIsHeld(t *testing.T) {
 }
 
 // A replica can fail before the first status is written. The status then has the start time of the job.
-func TestJobHasStartedWhileItAwaitsReports(t *testing.T) {
+func TestJobHasStartedWhileItAwaitsTheRootCause(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Window(2*time.Second).Sees(pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	diff(t, "observedGeneration", int64(1), d.Status.ObservedGeneration)

@@ -17,7 +17,7 @@ import (
 const (
 	// MaxDevices is the maximum number of devices that a failure lists.
 	MaxDevices = 16
-	// maxDeviceName is the maximum length of the name of a resource, and of the ID of a device, in a failure, in bytes.
+	// maxDeviceName is the maximum length, in bytes, of a resource name or a device ID that a failure lists.
 	maxDeviceName = 128
 )
 

@@ -209,7 +209,7 @@ type reporter struct {
 	conn     net.Conn
 	host     string
 	answered chan struct{}
-	over     chan struct{} // closed when launch has ended, or wants the client to end
+	over     chan struct{} // closed when the agent that runs the launcher has ended, or tells this client to end
 	outputs  []*lateOutput
 }
 

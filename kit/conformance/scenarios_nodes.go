@@ -17,7 +17,8 @@ const (
 	avoidancePatience = 5 * time.Minute
 )
 
-// bothSucceed returns the end of a job whose two replicas have succeeded without a counted failure.
+// bothSucceed returns the expected result of a job with two replicas that succeed. No failure counts. The parameter
+// failure is the newest failure, which is ignored.
 func bothSucceed(restarts int32, failure string) result {
 	return result{
 		Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: restarts, Failure: failure,

@@ -235,7 +235,7 @@ func (n namespace) completes(ctx context.Context) {
 	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", timeout)
 }
 
-// account holds the numbers of failures, restarts and pods of the job steady.
+// account is how many failures, restarts and pods the job "steady" has had.
 type account struct {
 	counted, attempt, restarts int
 	// pods is the number of pods that were ever scheduled.

@@ -315,8 +315,8 @@ func (n namespace) expectPlanned(ctx context.Context, job jobs.Job, planned []*u
 			To(Succeed(), "%s %s", want.GetKind(), want.GetName())
 		Expect(cmp.Diff(withoutServer(got, unknown), withoutServer(defaulted, unknown))).To(BeEmpty(),
 			"%s %s (-created +planned)", want.GetKind(), want.GetName())
-		// Resource versions do not show the order in two cases: the controller creates pods in parallel, and the status of
-		// a PodGroup or Workload was written after the creation of the object.
+		// Resource versions show the order of creation, except of pods, which the controller creates in parallel, and of a
+		// PodGroup or Workload, whose later status write has raised the version.
 		if before != nil && before.GetKind() != got.GetKind() && before.GetKind() != "PodGroup" &&
 			before.GetKind() != "Workload" {
 			order, err := resourceversion.CompareResourceVersion(before.GetResourceVersion(), got.GetResourceVersion())

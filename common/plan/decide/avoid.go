@@ -109,7 +109,7 @@ func (s *steps) allowNodes() {
 	s.replaceUnbound()
 }
 
-// allowOverdueNodes removes from AvoidedNodes the nodes whose time Until has passed.
+// allowOverdueNodes removes a node from AvoidedNodes when its time, the field Until, has passed.
 func (s *steps) allowOverdueNodes() {
 	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
 		why := "its time is over"

@@ -34,9 +34,9 @@ const (
 	End
 	// DecideEnd: the job ends now. The status records how.
 	DecideEnd
-	// AwaitReports: a failure restarts all replicas. Before that, the controller gives the kubelets of the peers time to
+	// AwaitRootCause: a failure restarts all replicas. Before that, the controller gives the kubelets of the peers time to
 	// report failures, because one of these can be the root cause.
-	AwaitReports
+	AwaitRootCause
 	// Stop: the user has requested a pause and an attempt runs. The end of the attempt is recorded before the first pod
 	// is deleted.
 	Stop
@@ -55,8 +55,8 @@ type choice struct {
 	action Action
 	// ending is how the job ends, if the action is DecideEnd.
 	ending *ending
-	// reportsDue is when the controller stops waiting for failures of the peers, if the action is AwaitReports.
-	reportsDue time.Time
+	// rootCauseDue is when the controller stops waiting for failures of the peers, if the action is AwaitRootCause.
+	rootCauseDue time.Time
 	// why is the reason of the withdrawal, if the action is Withdraw.
 	why string
 }
@@ -77,7 +77,7 @@ func (s *steps) choose() choice {
 	case isPausedBeforeStart(s.View):
 		return choice{action: Pause}
 	}
-	due, waits := s.reportsDue()
+	due, waits := s.rootCauseDue()
 	if end := s.ending(waits); end != nil {
 		return choice{action: DecideEnd, ending: end}
 	}
@@ -85,7 +85,7 @@ func (s *steps) choose() choice {
 		return choice{action: Hold}
 	}
 	if waits {
-		return choice{action: AwaitReports, reportsDue: due}
+		return choice{action: AwaitRootCause, rootCauseDue: due}
 	}
 	if s.isPausing() {
 		return choice{action: Stop}

@@ -19,7 +19,7 @@ import (
 //
 //   - observe determines the current replicas of the job and their states (elastic.go, package view);
 //   - choose selects the action: hold, pause, end, wait for reports, run, ... (choose.go);
-//   - act takes the steps of that action (run.go, restart.go, reports.go, pause.go, hold.go, ending.go, finish.go,
+//   - act takes the steps of that action (run.go, restart.go, rootcause.go, pause.go, hold.go, ending.go, finish.go,
 //     cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and withdraw.go);
 //   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
 //   - watchStall and recordProgress follow the training (stall.go, progress.go);
@@ -86,9 +86,9 @@ func (s *steps) act(c choice) {
 		s.begin()
 		s.decideEnd(*c.ending)
 		s.end()
-	case AwaitReports:
+	case AwaitRootCause:
 		s.begin()
-		s.awaitReports(c.reportsDue)
+		s.awaitRootCause(c.rootCauseDue)
 	case Stop:
 		s.restart()
 		s.stop()

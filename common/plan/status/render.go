@@ -99,7 +99,7 @@ func (r *renderer) setCounts() {
 // begins reports whether the action is one that starts the job if it has not started. The job can still have to wait
 // for its admission.
 func (r *renderer) begins() bool {
-	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitReports
+	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitRootCause
 }
 
 // catchesUp reports whether pods exist although the first status write was deferred. If so, the status must include

@@ -24,7 +24,7 @@ func (r *renderer) setReplicaFailure() {
 		r.reportFailure()
 	case r.runs():
 		r.reportFailure()
-	case f.Action == decide.AwaitReports && f.RecordsFailure:
+	case f.Action == decide.AwaitRootCause && f.RecordsFailure:
 		r.reportFailure()
 		// If the condition is already True because of an earlier failure, its transition time has not changed yet.
 		c := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure)

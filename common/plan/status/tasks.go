@@ -60,7 +60,7 @@ func (r *renderer) updatesTasks() bool {
 	switch f.Action {
 	case decide.Hold:
 		return f.StartTime == nil
-	case decide.AwaitReports:
+	case decide.AwaitRootCause:
 		return f.RecordsFailure
 	case decide.End, decide.CleanUp:
 		return f.Finishes || f.CleanedUp

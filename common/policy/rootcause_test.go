@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-func TestReportsDue(t *testing.T) {
+func TestRootCauseDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -32,12 +32,12 @@ func TestReportsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			due, waits := ReportsDue(now.Add(-tc.seen), now, tc.window)
+			due, waits := RootCauseDue(now.Add(-tc.seen), now, tc.window)
 			if waits != (tc.want > 0) {
-				t.Errorf("ReportsDue waits: %t, want %t", waits, tc.want > 0)
+				t.Errorf("RootCauseDue waits: %t, want %t", waits, tc.want > 0)
 			}
 			if waits && due.Sub(now) != tc.want {
-				t.Errorf("ReportsDue waits for %s, want %s", due.Sub(now), tc.want)
+				t.Errorf("RootCauseDue waits for %s, want %s", due.Sub(now), tc.want)
 			}
 		})
 	}

@@ -15,9 +15,9 @@ import (
 // connections to a peer. In this case, the kubelet of that peer has not reported the peer's failure yet.
 const lostPeerWindows = 5
 
-// reportsDue returns when the controller stops waiting for failures of the peers, and whether it still waits. It does
+// rootCauseDue returns when the controller stops waiting for failures of the peers, and whether it still waits. It does
 // not wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
-func (s *steps) reportsDue() (time.Time, bool) {
+func (s *steps) rootCauseDue() (time.Time, bool) {
 	if !slices.ContainsFunc(s.Replicas, (*view.Replica).Runs) {
 		return time.Time{}, false
 	}
@@ -34,12 +34,12 @@ func (s *steps) reportsDue() (time.Time, bool) {
 	if root.Failure.FollowsOn() { // the root cause is not reported yet
 		window *= lostPeerWindows
 	}
-	return policy.ReportsDue(seen, s.Now, window)
+	return policy.RootCauseDue(seen, s.Now, window)
 }
 
-// awaitReports postpones the decision about a failure. It records the first failure, so that the failure counts
+// awaitRootCause postpones the decision about a failure. It records the first failure, so that the failure counts
 // whatever happens to its pod. A peer that fails during the wait causes no status write.
-func (s *steps) awaitReports(due time.Time) {
+func (s *steps) awaitRootCause(due time.Time) {
 	s.requeueAtDeadline()
 	s.requeueUrgentlyAt(due)
 	if s.HasUnjudgedFailure() {

@@ -12,14 +12,14 @@ import (
 // rounding to seconds.
 const clockSkew = time.Second
 
-// ReportsDue returns when all kubelets should have reported the failures that followed from a failure, and whether that
-// time is still to come. The wait is necessary because the failure of a peer can be reported before its root cause.
+// RootCauseDue returns when all kubelets should have reported the failures that followed from a failure, and whether
+// that time is still to come. The wait is necessary because the failure of a peer can be reported before its root cause.
 //
 // The window begins when the controller saw the failure, and not when the replica failed: the clock of the node might
-// differ, and the API server might have been unavailable to the kubelets. If seen is in the future, ReportsDue
+// differ, and the API server might have been unavailable to the kubelets. If seen is in the future, RootCauseDue
 // returns false, so that the controller does not wait. That can happen if another controller, whose clock was ahead,
 // recorded the time.
-func ReportsDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
+func RootCauseDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	due := seen.Add(window)
 	return due, now.Before(due) && !seen.After(now)
 }
