@@ -13,7 +13,8 @@ import (
 const clockSkew = time.Second
 
 // RootCauseDue returns when all kubelets should have reported the failures that followed from a failure, and whether
-// that time is still to come. The wait is necessary because the failure of a peer can be reported before its root cause.
+// that time is still to come. The wait is necessary because the failure of a peer can be reported before its root
+// cause.
 //
 // The window begins when the controller saw the failure, and not when the replica failed: the clock of the node might
 // differ, and the API server might have been unavailable to the kubelets. If seen is in the future, RootCauseDue
