@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/deepspeed/agent"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
@@ -40,8 +39,8 @@ var reserved = framework.Reserved{
 const envUnbuffered = "PYTHONUNBUFFERED"
 
 // Controller describes the deepspeed-controller.
-func Controller() manager.Controller[*v1beta1.DeepSpeedJob] {
-	return manager.Controller[*v1beta1.DeepSpeedJob]{
+func Controller() framework.Controller[*v1beta1.DeepSpeedJob] {
+	return framework.Controller[*v1beta1.DeepSpeedJob]{
 		Name:        "deepspeed-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   deepspeed{},

@@ -11,5 +11,5 @@ import (
 func ExampleController() {
 	options := controller.DefaultOptions()
 	options.ClusterDomain = "cluster.example.com"
-	manager.Main(pytorch.Controller().Program(options))
+	manager.Main(manager.JobProgram(pytorch.Controller(), options))
 }

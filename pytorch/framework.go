@@ -13,7 +13,6 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -43,8 +42,8 @@ const (
 const defaultPort = 29500
 
 // Controller describes the pytorch-controller.
-func Controller() manager.Controller[*v1beta1.PyTorchTrainingJob] {
-	return manager.Controller[*v1beta1.PyTorchTrainingJob]{
+func Controller() framework.Controller[*v1beta1.PyTorchTrainingJob] {
+	return framework.Controller[*v1beta1.PyTorchTrainingJob]{
 		Name:        "pytorch-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   pytorch{},

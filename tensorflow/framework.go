@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/report"
 	"tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
@@ -31,8 +30,8 @@ const (
 )
 
 // Controller describes the tensorflow-controller.
-func Controller() manager.Controller[*v1beta1.TensorFlowTrainingJob] {
-	return manager.Controller[*v1beta1.TensorFlowTrainingJob]{
+func Controller() framework.Controller[*v1beta1.TensorFlowTrainingJob] {
+	return framework.Controller[*v1beta1.TensorFlowTrainingJob]{
 		Name:        "tensorflow-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   tensorflow{},

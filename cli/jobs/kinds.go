@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 )
 
 // Kind is a job kind.
@@ -53,7 +52,7 @@ type Trainings struct {
 
 // kindOf returns the kind of the jobs that a controller runs. It panics if the manifest of the CRD or the scheme does
 // not have the kind.
-func kindOf[J framework.Job](controller manager.Controller[J], crd, manifests []byte) *Kind {
+func kindOf[J framework.Job](controller framework.Controller[J], crd, manifests []byte) *Kind {
 	names, err := namesOf(crd)
 	if err != nil {
 		panic(fmt.Errorf("the CRD of %s: %w", controller.Name, err))

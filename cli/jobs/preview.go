@@ -13,7 +13,6 @@ import (
 
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/network"
 )
 
@@ -72,9 +71,9 @@ func (j Job) Preview(installed Installation) (controller.Preview, error) {
 type previewer func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error)
 
 // previewerOf returns the previewer of the jobs that a controller runs.
-func previewerOf[J framework.Job](gvk schema.GroupVersionKind, c manager.Controller[J]) previewer {
+func previewerOf[J framework.Job](gvk schema.GroupVersionKind, c framework.Controller[J]) previewer {
 	return func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error) {
-		options.ProgressReader = manager.OwnPods(namespace, c.Name)
+		options.ProgressReader = network.ControllerPods(namespace, c.Name)
 		//nolint:forcetypeassert // the caller passes a job of this kind
 		return controller.NewPreview(c.Framework, gvk, job.(J), options)
 	}

@@ -472,7 +472,8 @@ func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T)
 // not know whether the job reports progress.
 func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
 	t.Parallel()
-	reader, other := OwnPods("tensorstack", "test-controller"), OwnPods("tensorstack", "other-controller")
+	reader := network.ControllerPods("tensorstack", "test-controller")
+	other := network.ControllerPods("tensorstack", "other-controller")
 	spec := func(reader *networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicySpec {
 		return controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, reader)
 	}
@@ -506,34 +507,6 @@ func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("unexpected NetworkPolicy (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestOwnPods(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		namespace string
-		want      *networkingv1.NetworkPolicyPeer
-	}{
-		"outside of a cluster, nobody knows the pods of the controller": {},
-		"the controller is selected by its namespace and its name": {
-			namespace: "tensorstack",
-			want: &networkingv1.NetworkPolicyPeer{
-				NamespaceSelector: &metav1.LabelSelector{
-					MatchLabels: map[string]string{"kubernetes.io/metadata.name": "tensorstack"},
-				},
-				PodSelector: &metav1.LabelSelector{
-					MatchLabels: map[string]string{"app.kubernetes.io/name": "test-controller"},
-				},
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, OwnPods(tc.namespace, "test-controller")); diff != "" {
-				t.Errorf("unexpected peer (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,19 +30,9 @@ import (
 	"tensorstack.dev/jobs/common/progress/receiver"
 )
 
-// Controller describes the controller of one job kind.
-type Controller[J framework.Job] struct {
-	// Name of the controller and of its leader election Lease.
-	Name string
-	// AddToScheme registers the API types of its jobs.
-	AddToScheme func(*runtime.Scheme) error
-	// Framework of its jobs.
-	Framework framework.Framework[J]
-}
-
-// Program returns the program of the job controller. The options are the defaults of its flags. The program itself
+// JobProgram returns the program of a job controller. The options are the defaults of its flags. The program itself
 // sets the options that have no flags.
-func (c Controller[J]) Program(options controller.Options) Program {
+func JobProgram[J framework.Job](c framework.Controller[J], options controller.Options) Program {
 	return Program{
 		Name:  c.Name,
 		Short: "Runs the training jobs of a cluster",
@@ -80,7 +69,7 @@ func (c Controller[J]) Program(options controller.Options) Program {
 		Cache: func(scheme *runtime.Scheme, shell Options) (cache.Options, error) {
 			job := c.Framework.NewJob()
 			gvk, err := apiutil.GVKForObject(job, scheme)
-			options.ProgressReader = OwnPods(shell.PodNamespace, c.Name)
+			options.ProgressReader = network.ControllerPods(shell.PodNamespace, c.Name)
 			cached := jobCache(gvk.GroupKind(), options.NetworkPolicies, options.ProgressReader)
 			cached.ByObject[job] = cache.ByObject{Transform: controller.CacheTransform(c.Framework)}
 			return cached, err
@@ -130,18 +119,6 @@ func checkHelper(resources corev1.ResourceList) error {
 		return errors.New("--helper-resources must have cpu and memory, both greater than 0, and nothing else")
 	}
 	return nil
-}
-
-// OwnPods returns a NetworkPolicyPeer that selects the pods of the controller of the given name. These pods read the
-// progress of jobs. If the namespace is empty, the controller runs outside of a cluster, and OwnPods returns nil.
-func OwnPods(namespace, name string) *networkingv1.NetworkPolicyPeer {
-	if namespace == "" {
-		return nil
-	}
-	return &networkingv1.NetworkPolicyPeer{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": name}},
-	}
 }
 
 // jobCache returns the cache options of a job controller. Of pods, Services and NetworkPolicies, the cache contains

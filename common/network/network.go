@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,19 @@ func (p Policies) Peers(pods metav1.LabelSelector) []networkingv1.NetworkPolicyP
 		peers = append(peers, networkingv1.NetworkPolicyPeer{NamespaceSelector: p.AllowedNamespaces})
 	}
 	return peers
+}
+
+// ControllerPods returns a peer that selects the pods of a controller, which read the progress of jobs, by the name of
+// the controller and its namespace. If the namespace is empty, the controller runs outside of a cluster, and the result
+// is nil.
+func ControllerPods(namespace, controller string) *networkingv1.NetworkPolicyPeer {
+	if namespace == "" {
+		return nil
+	}
+	return &networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": controller}},
+	}
 }
 
 // Ingress returns the spec of a NetworkPolicy that allows ingress to the selected pods only by the rules. It does not

@@ -252,3 +252,31 @@ func TestHas(t *testing.T) {
 		})
 	}
 }
+
+func TestControllerPods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		namespace string
+		want      *networkingv1.NetworkPolicyPeer
+	}{
+		"outside of a cluster, nobody knows the pods of the controller": {},
+		"the controller is selected by its namespace and its name": {
+			namespace: "tensorstack",
+			want: &networkingv1.NetworkPolicyPeer{
+				NamespaceSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{"kubernetes.io/metadata.name": "tensorstack"},
+				},
+				PodSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{"app.kubernetes.io/name": "test-controller"},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, network.ControllerPods(tc.namespace, "test-controller")); diff != "" {
+				t.Errorf("unexpected peer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

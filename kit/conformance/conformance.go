@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/explore"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -26,13 +25,15 @@ var fullConformance = flag.Bool("conformance.full", false,
 // By default, Run checks only the behavior that a framework adds. The behavior that all frameworks share is checked
 // by the tests of this package, on a kind that adds nothing. With -conformance.full, Run runs the whole suite. With
 // -short, Run runs only checks that take a few seconds.
-func Run[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+func Run[J framework.Job](t *testing.T, controller framework.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	runSuite(t, controller, newJob, model.Added)
 }
 
 // runSuite runs the suite with the given coverage, unless -short or -conformance.full selects another coverage.
-func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage) {
+func runSuite[J framework.Job](
+	t *testing.T, controller framework.Controller[J], newJob func(Shape) J, c model.Coverage,
+) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, c)
 	t.Run("jobs survive every crash", func(t *testing.T) { testCrashes(t, k, c) })
@@ -48,7 +49,7 @@ func runSuite[J framework.Job](t *testing.T, controller manager.Controller[J], n
 
 // runInMesh runs parts of the suite on a cluster in which an admission webhook adds containers to each new pod and
 // removes one of its labels. See model.Mesh.
-func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+func runInMesh[J framework.Job](t *testing.T, controller framework.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, model.Quick)
 	k = k.InMesh()
@@ -59,7 +60,7 @@ func runInMesh[J framework.Job](t *testing.T, controller manager.Controller[J], 
 
 // runHoldingLeaders runs parts of the suite with a controller that holds the pods of leaders. All jobs must end in
 // the same way as with a controller that does not hold these pods.
-func runHoldingLeaders[J framework.Job](t *testing.T, controller manager.Controller[J], newJob func(Shape) J) {
+func runHoldingLeaders[J framework.Job](t *testing.T, controller framework.Controller[J], newJob func(Shape) J) {
 	t.Helper()
 	k, c := prepare(t, controller, newJob, model.Quick)
 	k = k.HoldingLeaders()
@@ -71,7 +72,7 @@ func runHoldingLeaders[J framework.Job](t *testing.T, controller manager.Control
 // prepare returns the kind of a controller and the coverage of its tests. The coverage is the given one, unless
 // -short or -conformance.full selects another one.
 func prepare[J framework.Job](
-	t *testing.T, controller manager.Controller[J], newJob func(Shape) J, c model.Coverage,
+	t *testing.T, controller framework.Controller[J], newJob func(Shape) J, c model.Coverage,
 ) (model.Kind, model.Coverage) {
 	t.Helper()
 	switch {

@@ -13,7 +13,6 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -37,9 +36,9 @@ func TestPlainKindHoldingLeaders(t *testing.T) {
 	runHoldingLeaders(t, plainController(), newPlainJob)
 }
 
-func plainController() manager.Controller[*plainJob] {
+func plainController() framework.Controller[*plainJob] {
 	group := schema.GroupVersion{Group: "test.tensorstack.dev", Version: "v1"}
-	return manager.Controller[*plainJob]{
+	return framework.Controller[*plainJob]{
 		Name: "plain-controller",
 		AddToScheme: func(scheme *runtime.Scheme) error {
 			scheme.AddKnownTypeWithName(group.WithKind("PlainJob"), &plainJob{})

@@ -25,7 +25,6 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -40,7 +39,8 @@ const many = 100
 // its result is often valid. If the fuzzer changes the text of a job byte by byte instead, the result is hardly ever
 // valid.
 func Fuzz[J framework.Job](
-	f *testing.F, controller manager.Controller[J], crdFile string, manifests []map[string]any, check func(Begun[J]) error,
+	f *testing.F, controller framework.Controller[J], crdFile string, manifests []map[string]any,
+	check func(Begun[J]) error,
 ) {
 	definition, err := ReadCRD(crdFile)
 	if err != nil {
@@ -96,7 +96,7 @@ func ReadCRD(file string) (*crd.Definition, error) {
 }
 
 // begin begins a job twice, checks that both results are the same, and returns the first.
-func begin[J framework.Job](t *testing.T, controller manager.Controller[J], job J) Begun[J] {
+func begin[J framework.Job](t *testing.T, controller framework.Controller[J], job J) Begun[J] {
 	t.Helper()
 	var twice [2]Begun[J]
 	for i := range twice {
@@ -135,7 +135,7 @@ func inNamespace(object map[string]any, namespace string) {
 }
 
 // Typed decodes an admitted job into the Go type of the controller. It returns an error if the job cannot be decoded.
-func Typed[J framework.Job](controller manager.Controller[J], object map[string]any) (J, error) {
+func Typed[J framework.Job](controller framework.Controller[J], object map[string]any) (J, error) {
 	job := controller.Framework.NewJob()
 	document, err := json.Marshal(object)
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -44,7 +43,7 @@ type Begun[J framework.Job] struct {
 // a function that wraps the client of the model for the controller. If it is nil, the controller uses the client of
 // the model. Begin returns an error if a reconcile fails or if the job still changes after 10 reconciles.
 func Begin[J framework.Job](
-	ctx context.Context, ofKind manager.Controller[J], job J, through func(client.Client) client.Client,
+	ctx context.Context, ofKind framework.Controller[J], job J, through func(client.Client) client.Client,
 ) (Begun[J], error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), ofKind.AddToScheme(scheme)); err != nil {
@@ -101,7 +100,7 @@ var _ events.EventRecorder = silent{}
 func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
 // resumed returns the job after its user has paused and resumed it, so that resumeSpecs applies to its pods.
-func resumed[J framework.Job](controller manager.Controller[J], job J) J {
+func resumed[J framework.Job](controller framework.Controller[J], job J) J {
 	resumed := job.DeepCopyObject().(J) //nolint:forcetypeassert // the copy of a J is one
 	if mode := controller.Framework.JobSpec(resumed).RunMode; mode.Pausing() {
 		mode.Pause.Enabled = false

@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 )
 
 // etcdLimit is the largest request that etcd accepts, and so the largest object, in bytes.
@@ -32,7 +31,7 @@ const (
 
 // CheckSize checks how much memory a spec and a template can take in a controller if the object is small enough for
 // etcd. Many small items take the most memory, so the limits in the CRD determine the maximum.
-func CheckSize[J framework.Job](t *testing.T, controller manager.Controller[J], crdFile string) {
+func CheckSize[J framework.Job](t *testing.T, controller framework.Controller[J], crdFile string) {
 	t.Helper()
 	definition, err := ReadCRD(crdFile)
 	if err != nil {

@@ -28,13 +28,12 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/model"
 )
 
 // Survey sends jobs to a real API server as dry runs: the jobs in the manifests and distorted variants of them.
 type Survey[J framework.Job] struct {
-	Controller manager.Controller[J]
+	Controller framework.Controller[J]
 	CRD        *crd.Definition
 	Manifests  []map[string]any
 	// Server is a client of the API server, on which the CRD is installed.

@@ -53,7 +53,7 @@ const config = "../config"
 // kubelet. Tests start and end pods.
 type Cluster[J framework.Job] struct {
 	// Controller of the jobs.
-	Controller manager.Controller[J]
+	Controller framework.Controller[J]
 	// Namespace in which the controller is installed.
 	Namespace string
 	// Valid is the manifest of a valid job. Its name is job, and it has at most ten replicas of type worker. Tests create
@@ -89,7 +89,8 @@ func (c *Cluster[J]) start() {
 	options.NetworkPolicies = c.NetworkPolicies
 	options.HoldLeaders = c.HoldLeaders
 	shipped := suite.Controller{
-		Program: c.Controller.Program(options), Namespace: c.Namespace, ConfigFolder: cmp.Or(c.ConfigFolder, config),
+		Program:   manager.JobProgram(c.Controller, options),
+		Namespace: c.Namespace, ConfigFolder: cmp.Or(c.ConfigFolder, config),
 		Wrap: c.Wrap,
 	}
 	if c.NetworkPolicies.Enabled {

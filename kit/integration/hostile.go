@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/kit/controlplane"
 	"tensorstack.dev/jobs/kit/hostile"
 	"tensorstack.dev/jobs/kit/model"
@@ -23,7 +22,7 @@ import (
 // its own, test/hostile in the module of the kind, so that it runs in parallel with other packages. The controller is
 // installed in the namespace.
 func AskAboutOddJobs[J framework.Job](
-	t *testing.T, controller manager.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
+	t *testing.T, controller framework.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
 ) {
 	t.Helper()
 	folder := filepath.Join("..", config)

@@ -12,7 +12,6 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 )
 
 // Kind describes a job kind and its controller. In contrast to manager.Controller, it has no type parameter.
@@ -38,7 +37,7 @@ type Kind struct {
 
 // KindOf returns the kind of a controller. The function newJob returns a job of the given shape, without a name. KindOf
 // returns an error if the types of the controller cannot be registered in one scheme.
-func KindOf[J framework.Job](ofKind manager.Controller[J], newJob func(Shape) J) (Kind, error) {
+func KindOf[J framework.Job](ofKind framework.Controller[J], newJob func(Shape) J) (Kind, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme),
 		kueuev1beta2.AddToScheme(scheme), ofKind.AddToScheme(scheme))

@@ -76,9 +76,9 @@ var _ = BeforeSuite(func() {
 	options := controller.DefaultOptions()
 	options.StatusInterval, options.FailureWindow = 100*time.Millisecond, 100*time.Millisecond
 	for _, program := range []manager.Program{
-		pytorch.Controller().Program(options),
-		tensorflow.Controller().Program(options),
-		deepspeed.Controller().Program(options),
+		manager.JobProgram(pytorch.Controller(), options),
+		manager.JobProgram(tensorflow.Controller(), options),
+		manager.JobProgram(deepspeed.Controller(), options),
 	} {
 		run(config, program)
 	}

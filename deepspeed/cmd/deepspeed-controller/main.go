@@ -11,5 +11,5 @@ import (
 
 func main() {
 	agent.Main()
-	manager.Main(deepspeed.Controller().Program(controller.DefaultOptions()))
+	manager.Main(manager.JobProgram(deepspeed.Controller(), controller.DefaultOptions()))
 }

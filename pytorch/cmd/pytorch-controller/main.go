@@ -11,7 +11,7 @@ import (
 
 func main() {
 	supervisor.Main()
-	program := pytorch.Controller().Program(controller.DefaultOptions())
+	program := manager.JobProgram(pytorch.Controller(), controller.DefaultOptions())
 	program.Commands = append(program.Commands, supervisor.InstallCommand())
 	manager.Main(program)
 }

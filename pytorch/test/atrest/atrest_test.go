@@ -100,7 +100,7 @@ func runController(ctx context.Context, t *testing.T, plane *controlplane.Contro
 	ended := make(chan error, 1)
 	ctrl.SetLogger(logr.Discard())
 	go func() {
-		ended <- manager.Run(ctx, pytorch.Controller().Program(controller.DefaultOptions()), plane.Controller(),
+		ended <- manager.Run(ctx, manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()), plane.Controller(),
 			plane.Options(), logr.Discard())
 	}()
 	return ended

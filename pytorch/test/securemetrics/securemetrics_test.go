@@ -42,7 +42,7 @@ var _ = BeforeSuite(func() {
 	address = listener.Addr().String()
 	Expect(listener.Close()).To(Succeed())
 	plane = suite.Controller{
-		Program:   pytorch.Controller().Program(controller.DefaultOptions()),
+		Program:   manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()),
 		Namespace: "t9k-pytorch", ConfigFolder: configFolder,
 		Options: func(options *manager.Options) { options.MetricsBindAddress, options.MetricsSecure = address, true },
 	}.Start()

@@ -32,7 +32,7 @@ func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
 		// Without an offset, this is the init container of a replica, which only waits for the leader.
-		manager.Main(pytorch.Controller().Program(controller.DefaultOptions()))
+		manager.Main(manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()))
 		return
 	}
 	if err := run(); err != nil {
@@ -54,6 +54,6 @@ func run() error {
 	options.Clock = skewed{offset: offset}
 	logger := zap.New()
 	ctrl.SetLogger(logger)
-	return manager.Run(signals.SetupSignalHandler(), pytorch.Controller().Program(options), config,
+	return manager.Run(signals.SetupSignalHandler(), manager.JobProgram(pytorch.Controller(), options), config,
 		manager.DefaultOptions(), logger)
 }

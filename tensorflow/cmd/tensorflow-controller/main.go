@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	manager.Main(tensorflow.Controller().Program(controller.DefaultOptions()))
+	manager.Main(manager.JobProgram(tensorflow.Controller(), controller.DefaultOptions()))
 }

@@ -56,12 +56,18 @@ func NewCaches() (caches Caches, err error) {
 		owner   client.Object
 		more    map[client.Object]toolscache.TransformFunc
 	}{
-		{&caches.PyTorch, pytorch.Controller().Program(options), &pytorchv1beta1.PyTorchTrainingJob{}, transforms},
 		{
-			&caches.TensorFlow, tensorflow.Controller().Program(options), &tensorflowv1beta1.TensorFlowTrainingJob{},
+			&caches.PyTorch, manager.JobProgram(pytorch.Controller(), options), &pytorchv1beta1.PyTorchTrainingJob{},
 			transforms,
 		},
-		{&caches.DeepSpeed, deepspeed.Controller().Program(options), &deepspeedv1beta1.DeepSpeedJob{}, transforms},
+		{
+			&caches.TensorFlow, manager.JobProgram(tensorflow.Controller(), options), &tensorflowv1beta1.TensorFlowTrainingJob{},
+			transforms,
+		},
+		{
+			&caches.DeepSpeed, manager.JobProgram(deepspeed.Controller(), options), &deepspeedv1beta1.DeepSpeedJob{},
+			transforms,
+		},
 		{&caches.TensorBoard, tensorboard.Program(tensorboard.DefaultOptions()), &tensorboardv1beta1.TensorBoard{}, nil},
 		{&caches.Scheduler, scheduler.Program(scheduler.DefaultOptions()), &schedulerv1beta1.PodGroup{}, nil},
 	} {

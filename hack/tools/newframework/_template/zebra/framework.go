@@ -11,7 +11,6 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/zebra/api/v1beta1"
 )
 
@@ -23,8 +22,8 @@ const (
 )
 
 // Controller describes the zebra-controller.
-func Controller() manager.Controller[*v1beta1.ZebraTrainingJob] {
-	return manager.Controller[*v1beta1.ZebraTrainingJob]{
+func Controller() framework.Controller[*v1beta1.ZebraTrainingJob] {
+	return framework.Controller[*v1beta1.ZebraTrainingJob]{
 		Name:        "zebra-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   zebra{},

@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	manager.Main(zebra.Controller().Program(controller.DefaultOptions()))
+	manager.Main(manager.JobProgram(zebra.Controller(), controller.DefaultOptions()))
 }
