@@ -20,7 +20,7 @@ func TestReasonOfAJobThatWaitsForItsAdmission(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wait *view.Wait
 		pod  *corev1.Pod
-		// want is the reason of the job, and wantEvents are the reasons of its events.
+		// want is the reason of the job. The field wantEvents has the reasons of its events.
 		want       string
 		wantEvents []string
 	}{

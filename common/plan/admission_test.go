@@ -20,11 +20,11 @@ import (
 type admitting struct {
 	answer view.Answer
 	need   view.Need
-	// joined are the names of the pods that became members. present are the names of the pods that already existed.
+	// joined has the names of the new pods that became members. The field present has the names of the existing pods.
 	joined, present []string
-	// rest is the argument of Withdraw. Nil means that the job has not released its admission.
+	// rest is the argument of the last call of Withdraw. Nil means that the job has not called Withdraw.
 	rest *view.Rest
-	// standing is what Standing returns.
+	// standing is the result of Standing.
 	standing view.Standing
 }
 

@@ -129,8 +129,8 @@ func TestAvoidedNodeIsAllowedAgain(t *testing.T) {
 	}
 }
 
-// Before AvoidNodesPatience is over, Kueue can evict a job because its pods do not start in time. AvoidNodesPatience
-// must not begin again with the next pods.
+// Before AvoidNodesPatience is over, Kueue can evict a job because its pods do not start in time. When the job gets
+// its next pods, AvoidNodesPatience must not begin again.
 func TestEndOfAnAvoidedNodeIsNotPostponedWhileThePodsAreGone(t *testing.T) {
 	t.Parallel()
 	j := avoider(avoidedNode("a", 20*time.Minute))

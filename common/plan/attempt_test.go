@@ -8,8 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/decide"
 )
 
-// The job controller writes the status before it creates the pods of an attempt. So it did not create a pod whose
-// attempt is later than the attempt in the status. Such a pod is replaced, whatever its state.
+// The job controller writes the status before it creates the pods of an attempt. If a pod has a later attempt than
+// the status, the controller has not created this pod. Such a pod is replaced, whatever its state.
 func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := job(role("worker", 2)).Scope(scopeReplica).Saw(time.Minute).
@@ -19,8 +19,8 @@ func TestPodOfAnUnknownAttemptIsReplaced(t *testing.T) {
 	}, summarize(d))
 }
 
-// If the only running pod has a later attempt than the status, the job restarts without waiting for the reports of
-// peers.
+// If the only running pod has a later attempt than the status, the job restarts without waiting for failures of this
+// pod.
 func TestPodOfAnUnknownAttemptIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	d := ran().Window(time.Minute).Sees(pod("job-worker-0", running, again(3)), pod("job-worker-1", exited(1)))

@@ -15,20 +15,21 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// nodeFault returns a recorded failure that a node caused. before is how long ago it happened.
+// nodeFault returns a recorded failure that a node caused. The parameter before is how long ago the failure happened.
 func nodeFault(node, reason string, before time.Duration) batchv1beta1.ReplicaFailure {
 	return batchv1beta1.ReplicaFailure{Replica: "job-worker-0", Node: node, Reason: reason, Time: ago(before)}
 }
 
-// avoidedNode returns an entry of status.avoidedNodes. since is how long ago the job began to avoid the node. The job
-// avoids the node for an hour in all.
+// avoidedNode returns an entry of status.avoidedNodes. The parameter since is how long ago the job began to avoid the
+// node. The job avoids the node for an hour in all.
 func avoidedNode(name string, since time.Duration) batchv1beta1.AvoidedNode {
 	return batchv1beta1.AvoidedNode{
 		Name: name, Reason: batchv1beta1.ReasonNodeLost, Since: ago(since), Until: ago(since - time.Hour),
 	}
 }
 
-// until returns the entry with another end: the job stops avoiding the node after the given time from now.
+// until returns the entry with another end. The parameter in is the time from now until the job stops avoiding the
+// node.
 func until(node batchv1beta1.AvoidedNode, in time.Duration) batchv1beta1.AvoidedNode {
 	node.Until = ago(-in)
 	return node

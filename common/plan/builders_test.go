@@ -64,8 +64,7 @@ var (
 
 const mainContainer = jobtest.MainContainer
 
-// untilOverdue is how long it takes, from now, until a job reports that its restart waits for a pod that is being
-// deleted.
+// untilOverdue is the time from now until a job reports that its restart waits for a pod that is being deleted.
 const untilOverdue = 90 * time.Second
 
 const (
@@ -118,7 +117,7 @@ func listed(status batchv1beta1.JobStatus) []string {
 	return names
 }
 
-// Messages about a job whose deadline for progress is 600 s and whose deadline for the start is 300 s.
+// Messages about a job with a progress deadline of 600 s and a startup deadline of 300 s.
 const (
 	stalledAt42 = "no other step was reported for runPolicy.progressDeadlineSeconds (600 s) after 42% (420/1000) at " +
 		"2026-03-01T11:50:00Z"
@@ -152,15 +151,16 @@ func stallOf(d plan.Decision) stall {
 	return s
 }
 
-// isStalled returns the condition Stalled of a stalled job. isNot returns this condition for a job that is not
-// stalled anymore.
+// isStalled returns the condition Stalled of a stalled job. isNot returns the condition of a job that is no longer
+// stalled.
 func isStalled(message string) condition {
 	return condition{"True", batchv1beta1.ReasonNoProgress, message}
 }
 
 func isNot(reason, message string) condition { return condition{"False", reason, message} }
 
-// percent returns a reading of a training that has reported a percentage. before is how long ago it reported.
+// percent returns a reading of a training that has reported a percentage. The parameter before is how long ago the
+// training reported it.
 func percent(n int32, before time.Duration) view.Reading {
 	return changed(step(0, before), func(p *batchv1beta1.ProgressStatus) {
 		*p = batchv1beta1.ProgressStatus{Percent: &n, LastReportTime: p.LastReportTime}
@@ -178,7 +178,7 @@ func leaderReads(r view.Reading) view.Observation {
 	return reading(readings{"job-worker-0": r}, runningPods()...)
 }
 
-// readBefore returns the reading with an earlier time. before is how much earlier.
+// readBefore returns the reading with an earlier time. The parameter before is the difference.
 func readBefore(r view.Reading, before time.Duration) view.Reading {
 	r.Time = r.Time.Add(-before)
 	return r
@@ -197,12 +197,12 @@ func anywhere(j *jobBuilder) *jobBuilder {
 	return j
 }
 
-// started returns a job that reports progress. before is how long ago the job began to run.
+// started returns a job that reports progress. The parameter before is how long ago the job began to run.
 func started(policy batchv1beta1.ProgressPolicy, before time.Duration) *jobBuilder {
 	return job(role("worker", 2)).Reporting(600, 300, policy).Saw(before, runningPods()...)
 }
 
-// attemptLabel returns the value of the attempt label for the given attempts of the job and of a replica.
+// attemptLabel returns the value of the attempt label of a pod, for the given attempts of its job and of its replica.
 func attemptLabel(job, replica int32) string {
 	return view.Attempt{Job: job, Replica: replica}.String()
 }

@@ -28,7 +28,7 @@ func TestCleanUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy      batchv1beta1.CleanUpPolicy
 		wantDeletes []string
-		// left are the pods that remain.
+		// left are the pods that remain after the clean-up.
 		left []*corev1.Pod
 		// want is the aggregate after the clean-up.
 		want batchv1beta1.Aggregate
@@ -137,8 +137,8 @@ func TestCleanUpGivesAPodOfAnEndedReplicaNoTime(t *testing.T) {
 	diff(t, "immediate deletions", []string{"job-worker-0"}, names(d.CleanUps))
 }
 
-// A running pod can belong to no replica of the job. After the success of the leader, it gets time to end, like the
-// peers of the leader.
+// After the success of the leader, a running pod that belongs to no replica gets time to end, like the peers of the
+// leader.
 func TestCleanUpOfPodsOfNoReplica(t *testing.T) {
 	t.Parallel()
 	leader, peer := pod("job-worker-0", exited(0)), pod("job-worker-1", running)
@@ -241,8 +241,8 @@ func TestCleanUpGivesPeersNoTimeAfterAFailure(t *testing.T) {
 	diff(t, "requeue when the pod is overdue", time.Minute, summarize(d).RequeueIn)
 }
 
-// Once a job is gone, nobody deletes its pods on lost nodes by force, and the next job of the same name would wait for
-// them.
+// An expired job stays while it has pods on lost nodes. Once the job is gone, nobody deletes these pods by force. The
+// next job of the same name would wait for them.
 func TestExpiredJobWaitsForPodsOnLostNodes(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).TTL(1).LoseNodesAfter(time.Minute).
@@ -280,8 +280,8 @@ func TestFinishedJobExpires(t *testing.T) {
 	}
 }
 
-// A job is deleted only after its end is written. The write might cause no event that requeues the job, so the
-// decision about the end requeues it.
+// A job is deleted only after its end is written. The write might cause no event, so the decision that ends the job
+// requeues it.
 func TestJobThatEndsIsRequeuedForItsDeletion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

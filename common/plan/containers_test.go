@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// containersOf sets the containers of the pod. They have the names and states of the arguments, in the same order.
+// containersOf gives the pod one container for each argument, with the name and the state from the argument.
 func containersOf(states ...corev1.ContainerStatus) podOption {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers, p.Status.ContainerStatuses = nil, states

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// If a decision built all pods of a large job, it would take long. The first and the last pod show whether the
-// template is faulty for the leader or for the other replicas.
+// A decision builds only the first and the last pod of each type, because building all pods of a large job takes
+// long. These two pods show whether the template is faulty for the leader or for the other replicas.
 func TestDecideBuildsTheFirstAndTheLastPodOfEachType(t *testing.T) {
 	t.Parallel()
 	j := job(role("chief", 3), role("worker", 4), role("ps", 1))

@@ -10,9 +10,9 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// Admitted returns a snapshot in which the created object has the given UID and is admitted. A PodGroup is admitted
-// to a queue without a quota and without a priority. A Workload is admitted without assigned flavors. For an object
-// of another kind, Admitted returns the snapshot in the parameter before.
+// Admitted returns the snapshot after another controller has admitted the created object, which gets the given UID. A
+// PodGroup is admitted to a queue without a quota and without a priority. A Workload is admitted without assigned
+// flavors. If the object has another kind, the snapshot is the same as before.
 func Admitted(before view.Admission, created view.Object, uid types.UID) view.Admission {
 	switch object := created.(type) {
 	case *schedulerv1beta1.PodGroup:

@@ -12,8 +12,8 @@ func At(now time.Time, w Workload) Workload {
 	return w
 }
 
-// Gated returns the snapshot of a Workload whose job has an annotation with the value gates: the names of the
-// controllers that must allow the admission. If gates is empty, the snapshot does not change.
+// Gated returns the snapshot of a Workload whose job names the given controllers, separated by commas, as those that
+// must allow the admission. If there are none, the snapshot does not change.
 func Gated(w Workload, gates string) Workload {
 	if gates != "" {
 		w.gates = map[string]string{kueuev1beta2.AnnotationAdmissionGatedBy: gates}

@@ -26,8 +26,8 @@ type PodGroup view.Snapshot[*schedulerv1beta1.PodGroup]
 var _ view.Admission = PodGroup{}
 
 // Request returns how to create or update the PodGroup as the job needs it. Pods wait until the queue has admitted
-// the current spec of the PodGroup. If every replica that has not ended has a node, the PodGroup is not updated,
-// because the number of needed pods only matters for scheduling.
+// the current spec of the PodGroup. The PodGroup is not updated while no replica needs a node, because the number of
+// needed pods only matters for scheduling.
 func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 	waits := view.Answer{Wait: &view.Wait{
 		Reason:  batchv1beta1.ReasonQueued,
@@ -162,8 +162,8 @@ func (g PodGroup) whyPending(pod *corev1.Pod) (reason, message string, known boo
 	}
 }
 
-// needsSamePods reports whether two PodGroups need the same pods. It ignores the priority, which administrators can
-// change.
+// needsSamePods reports whether two PodGroups need the same pods. It ignores the priority, because administrators can
+// change it.
 func needsSamePods(a, b schedulerv1beta1.PodGroupSpec) bool {
 	return a.MinMember == b.MinMember && equality.Semantic.DeepEqual(a.Roles, b.Roles)
 }

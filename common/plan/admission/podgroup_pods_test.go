@@ -36,8 +36,8 @@ func TestPeersAreAGangIfTheJobHasAQueue(t *testing.T) {
 	}
 }
 
-// Only as many pods of an elastic job as its gang needs join the scheduling group of kube-scheduler. The other pods
-// are extra, and must not delay this group.
+// The scheduling group of kube-scheduler has only as many pods as the gang of the elastic job needs. The other pods
+// are extra. The group must not wait for them.
 func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
 	t.Parallel()
 	member := func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("job")} }

@@ -37,7 +37,7 @@ type Workload struct {
 	// Flavors are the flavors that Kueue has assigned to the Workload, by name. They are only known after a live read.
 	Flavors map[string]kueuev1beta2.ResourceFlavorSpec
 	// Words is Kueue's message about why the Workload is not admitted. The message can be some minutes old. WordsDue is
-	// how long until a newer message replaces it. WordsDue is 0 if there is no newer message.
+	// the time until a newer message replaces this message. WordsDue is 0 if there is no newer message.
 	Words    string
 	WordsDue time.Duration
 
@@ -61,7 +61,7 @@ func (w Workload) Is(conditionType string) bool {
 	return w.Object != nil && meta.IsStatusConditionTrue(w.Object.Status.Conditions, conditionType)
 }
 
-// WorkloadOf returns the snapshot of a job that has no Workload yet.
+// WorkloadOf returns the snapshot of a job whose Workload is not read yet.
 func WorkloadOf(job metav1.Object, spec *view.Job, now time.Time) Workload {
 	seen := Workload{
 		Queue: job.GetLabels()[kueuev1beta2.LabelQueueName], Prebuilt: kueue.Prebuilt(job), gates: gatesOf(job),
@@ -142,8 +142,8 @@ func (w Workload) Standing(job types.UID) view.Standing {
 // Name returns the name of the Workload that the job needs.
 func (w Workload) Name(job *view.Job) string { return cmp.Or(w.Prebuilt, job.Name) }
 
-// Request returns how to create, update or delete the Workload, so that it becomes what the job needs. Pods wait
-// until Kueue has admitted the Workload.
+// Request returns how to create, update or delete the Workload, so that it matches the job. Pods wait until Kueue has
+// admitted the Workload.
 func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 	name := w.Name(job)
 	waits := view.Answer{Wait: &view.Wait{
@@ -202,8 +202,9 @@ func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 }
 
 // finishedElsewhere returns the answer about a finished Workload of a job that runs in another cluster. Kueue copies
-// the final status of the job before it finishes the Workload, so the answer is to wait for that status. If the job
-// has not even started, the answer has NeedsHelp, because the wait does not end by itself.
+// the final status of the job before it finishes the Workload. If the job has started, the cache lacks this status,
+// so the answer is to wait for it. If the job has not even started, the answer has NeedsHelp, because the wait does
+// not end by itself.
 func (w Workload) finishedElsewhere(job *view.Job, waits view.Answer) view.Answer {
 	if job.Status.StartTime != nil {
 		return view.Answer{RetryAfter: job.DependentRetry} // the cache does not show the copied status yet
@@ -229,9 +230,9 @@ func (w Workload) isOther(job *view.Job, need view.Need) bool {
 	}
 }
 
-// wanted returns the Workload that the job needs. If another cluster runs the job, Kueue must not admit only a part
-// of the replicas here. The copy of the job has its own admission in that cluster, which decides how many replicas
-// run.
+// wanted returns the Workload that the job needs. If another cluster runs the job, Kueue must admit all replicas or
+// none in this cluster. The copy of the job has its own admission in the other cluster, which decides how many
+// replicas run.
 func (w Workload) wanted(job *view.Job, need view.Need) *kueuev1beta2.Workload {
 	meta, spec := w.meta(job), job.Spec
 	if len(w.gates)+len(w.parameters) > 0 {
@@ -268,9 +269,10 @@ func (w Workload) adopted(job *view.Job) *kueuev1beta2.Workload {
 	return adopted
 }
 
-// Withdraw returns the change that reports the end of the job to Kueue. If the job is paused and its pods are gone,
-// the change deletes the Workload. A prebuilt Workload is not deleted, because the job cannot create it again. If a
-// prebuilt Workload of a paused job is evicted, the change releases its quota.
+// Withdraw returns the change of the Workload of a job that needs no more pods. If the job has finished, the change
+// reports its end to Kueue. If the job is paused and its pods are gone, the change deletes the Workload. A prebuilt
+// Workload is not deleted, because the job cannot create it again. If a prebuilt Workload of a paused job is evicted,
+// the change releases its quota.
 func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 	switch {
 	case w.Unknown:

@@ -17,8 +17,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// copyPatience limits how long an evicted job keeps its quota because its copy in another cluster has pods. After
-// that, the other cluster is assumed to be lost.
+// copyPatience limits how long an evicted job keeps its quota while its copy in another cluster still has pods. After
+// that time, the controller assumes that the other cluster is lost.
 const copyPatience = 5 * time.Minute
 
 // pending returns the answer about a Workload that is not admitted.
@@ -61,8 +61,9 @@ func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view
 	return waits
 }
 
-// opensGate reports whether the job names fewer controllers that must allow the admission than its Workload, and no
-// other ones. Kueue rejects an update that adds a controller.
+// opensGate reports whether the user has removed controllers from the annotation that names those that must allow the
+// admission. The result is false if the annotation of the job also names a controller that the Workload does not
+// name, because Kueue rejects an update that adds one.
 func (w Workload) opensGate() bool {
 	names := func(of map[string]string) []string {
 		return strings.FieldsFunc(of[kueuev1beta2.AnnotationAdmissionGatedBy], func(r rune) bool { return r == ',' })
@@ -81,9 +82,9 @@ func (w Workload) gated() *kueuev1beta2.Workload {
 	return gated
 }
 
-// replaced returns the answer about a Workload that must be replaced: it is deleted once the job has no pods in this
-// cluster, and the job then creates another one. Only the creator of a prebuilt Workload can replace it, so it is not
-// deleted.
+// replaced returns the answer about a Workload that must be replaced. The Workload is deleted once the job has no
+// pods in this cluster. The job then creates another one. A prebuilt Workload is not deleted, because only its
+// creator can replace it.
 func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.Answer {
 	if w.Prebuilt != "" {
 		waits.Wait.Message = fmt.Sprintf("workload %s, which was created for the job, %s", w.Object.Name, why)
@@ -98,9 +99,9 @@ func (w Workload) replaced(waits view.Answer, need view.Need, why string) view.A
 }
 
 // HasOtherPriority reports whether the priority class of the Workload must change, because the job now names another
-// WorkloadPriorityClass. A prebuilt Workload never changes. The other exceptions are the same as for jobs that Kueue
-// itself supports: a Workload whose class is a PriorityClass keeps it, and a Workload without a class gets none while
-// it has quota.
+// WorkloadPriorityClass. There are three exceptions. A prebuilt Workload never changes. A Workload whose class is a
+// PriorityClass keeps it. A Workload without a class gets none while it has quota. The last two exceptions are the
+// same as for jobs that Kueue itself supports.
 func (w Workload) HasOtherPriority() bool {
 	if w.Object == nil || w.Prebuilt != "" || w.PriorityClass == "" {
 		return false
@@ -120,8 +121,8 @@ func (w Workload) withPriority() view.Change {
 	return view.Change{Action: batchv1beta1.ActionUpdate, Seen: w.Object, Wanted: changed}
 }
 
-// follow returns the change that reports the state of the job in its admitted Workload or, if there is nothing to
-// report, gives the Workload the priority class of the job.
+// follow returns the change of an admitted Workload. The change reports the state of the job. If there is nothing to
+// report, the change gives the Workload the priority class of the job.
 func (w Workload) follow(need view.Need) view.Change {
 	if change := w.report(need); change.Action != "" || !w.HasOtherPriority() {
 		return change

@@ -25,14 +25,14 @@ func seenWorkload(w *kueuev1beta2.Workload) admission.Workload {
 	return admission.At(now, admission.Workload{Snapshot: view.Snapshot[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
 }
 
-// requesting returns a job of two replicas that request CPUs.
+// requesting returns a job of two replicas, each of which requests the given number of CPUs.
 func requesting(cpus int64) *jobBuilder {
 	worker := role("worker", 2)
 	worker.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": *resource.NewQuantity(cpus, "")}
 	return job(worker)
 }
 
-// prebuilt returns a Workload, read from the API server, that was created for the job.
+// prebuilt returns the snapshot of a Workload that somebody else has created for the job, as a live read returns it.
 func prebuilt(w *kueuev1beta2.Workload) admission.Workload {
 	w.Name = "before"
 	view := seenWorkload(w)
@@ -70,7 +70,7 @@ func withClass(name string, w *kueuev1beta2.Workload) admission.Workload {
 	return seen
 }
 
-// ready changes the status of a Workload, so that it reports that the pods are ready.
+// ready changes the status of a Workload to report that the pods are ready.
 func ready(w *kueuev1beta2.Workload) {
 	has("PodsReady", metav1.ConditionTrue, "Started", "all replicas run")(w)
 	w.Status.Conditions[len(w.Status.Conditions)-1].ObservedGeneration = 1
@@ -111,7 +111,7 @@ func TestPlanWorkload(t *testing.T) {
 		wantCreates []string
 		wantDeletes []string
 		wantMessage string
-		// wantCounts are the numbers of evictions and of counted restarts.
+		// wantCounts has the number of evictions and the number of restarts that count towards backoffLimit.
 		wantCounts  string
 		wantStarted bool
 	}{

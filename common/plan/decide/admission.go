@@ -47,8 +47,8 @@ func (s *steps) limitCreations(most map[string]int32) {
 	})
 }
 
-// endAdmission releases the resources that the job holds, once it needs no more pods. It reports the end of the job
-// to the admission only when no pod can run anymore: with cleanUpPolicy None, pods of a finished job can still run.
+// endAdmission releases the admitted resources of a job that needs no more pods. It reports the end of the job to the
+// admission only when no pod can run anymore. With cleanUpPolicy None, pods of a finished job can still run.
 func (s *steps) endAdmission() {
 	if s.Seen.Admission == nil {
 		return
@@ -60,7 +60,7 @@ func (s *steps) endAdmission() {
 	s.follow(s.Seen.Admission.Withdraw(&s.Job, rest))
 }
 
-// follow adds the change, the wait, the problem and the retry of an answer of the admission to the facts.
+// follow adds the answer of the admission to the facts: its change, its wait, its problem and its retry.
 func (s *steps) follow(answer view.Answer) {
 	s.Admission = answer.Change
 	s.Wait = answer.Wait

@@ -13,7 +13,7 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// maxAvoidedNodes is how many nodes a job avoids at most. See status.avoidedNodes.
+// maxAvoidedNodes is the maximum number of nodes that a job avoids. See status.avoidedNodes.
 const maxAvoidedNodes = 16
 
 // whyAvoidsNone returns why new pods of the job cannot avoid nodes, or an empty text if they can.
@@ -30,8 +30,8 @@ func (s *steps) whyAvoidsNone() string {
 	}
 }
 
-// avoidBadNode makes new pods avoid the node that has caused f, if the same node has caused an earlier failure in
-// status.failures. f is a failure that restarts replicas.
+// avoidBadNode is called for each failure f that restarts replicas. If the node that caused f has also caused an
+// earlier failure in status.failures, new pods avoid this node.
 func (s *steps) avoidBadNode(f view.ReplicaFailure) {
 	if !s.hasFailedBefore(f) || s.whyAvoidsNone() != "" {
 		return
@@ -72,20 +72,20 @@ func (s *steps) avoids(node string) bool {
 	return slices.ContainsFunc(s.AvoidedNodes, func(n batchv1beta1.AvoidedNode) bool { return n.Name == node })
 }
 
-// allowOldestNode removes from AvoidedNodes the node that the job has avoided for the longest time.
+// allowOldestNode removes one node from AvoidedNodes: the node that the job has avoided for the longest time.
 func (s *steps) allowOldestNode(why string) {
 	name := s.AvoidedNodes[0].Name
 	s.AvoidedNodes = s.AvoidedNodes[1:]
 	s.happens(AllowsNode{Name: name, Why: why})
 }
 
-// allowNodes removes from AvoidedNodes the nodes that the job no longer avoids. If a pod without a node avoids a
-// removed node, the pod is replaced.
+// allowNodes updates AvoidedNodes, and removes the nodes that the job no longer avoids. If a pod has no node yet and
+// avoids a removed node, the pod is replaced.
 //
-// If a pod that avoids nodes cannot be scheduled, the job brings forward the time Until of the oldest node. The
-// earlier time holds until all replicas have nodes, even if the pods are replaced. Otherwise, the job might never
-// stop avoiding the node: whenever Kueue evicts a job whose pods do not start, the wait would begin again with the
-// next pods.
+// If a pod that avoids nodes cannot be scheduled, the job sets the field Until of the oldest node to an earlier time.
+// This time holds until all replicas have nodes, even if the pods are replaced. Otherwise, the job might never stop
+// avoiding the node: whenever Kueue evicts a job whose pods do not start, the wait would begin again with the next
+// pods.
 func (s *steps) allowNodes() {
 	if why := s.whyAvoidsNone(); why != "" {
 		for len(s.AvoidedNodes) > 0 {
@@ -109,7 +109,7 @@ func (s *steps) allowNodes() {
 	s.replaceUnbound()
 }
 
-// allowOverdueNodes removes a node from AvoidedNodes when its time, the field Until, has passed.
+// allowOverdueNodes checks the field Until of the nodes in AvoidedNodes, and removes each node whose time has passed.
 func (s *steps) allowOverdueNodes() {
 	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
 		why := "its time is over"
@@ -120,20 +120,19 @@ func (s *steps) allowOverdueNodes() {
 	}
 }
 
-// avoidedUntil returns when the job stops avoiding a node, unless allowNodes brings the time Until of the node
-// forward.
+// avoidedUntil returns when the job normally stops avoiding a node. allowNodes can set an earlier time.
 func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
 	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor))
 }
 
-// isUnschedulable reports whether the pod avoids nodes and its scheduler has found no node for it.
+// isUnschedulable reports whether the pod of the replica avoids nodes and cannot be scheduled.
 func isUnschedulable(r *view.Replica) bool {
 	return isUnbound(r) && slices.ContainsFunc(r.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 	})
 }
 
-// isUnbound reports whether the pod avoids nodes and has no node yet.
+// isUnbound reports whether the pod of the replica avoids nodes and has no node yet.
 func isUnbound(r *view.Replica) bool {
 	return r.IsCurrent() && r.Pod.Annotations[batchv1beta1.AnnotationAvoidsNode] != "" && r.Pod.Spec.NodeName == "" &&
 		r.Pod.DeletionTimestamp == nil
@@ -147,7 +146,7 @@ func (s *steps) replaceUnbound() {
 			continue
 		}
 		if !s.avoids(r.Pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) {
-			// The precondition of a clean-up fails if the pod has got a node since, so such a pod stays.
+			// A clean-up deletes a pod only if it is unchanged. So a pod that has got a node since stays.
 			s.CleanUps = append(s.CleanUps, r.Pod)
 		}
 	}

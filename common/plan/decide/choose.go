@@ -99,16 +99,17 @@ func (s *steps) choose() choice {
 	return choice{action: Run}
 }
 
-// isExpired reports whether to delete a finished job because its time to live is over. The job stays until it has no
-// pods on lost nodes, because nobody deletes them by force once the job is gone. It also stays until held pods are
-// released.
+// isExpired reports whether to delete a finished job because its time to live is over. The job stays while it has
+// pods on lost nodes, because nobody would delete these pods by force after the job is gone. It also stays until held
+// pods are released.
 func (s *steps) isExpired() bool {
 	expiry, ok := s.expiry(s.Job.Status.CompletionTime)
 	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) && !s.HasLostPods() && !s.hasHeldPods()
 }
 
-// expiry returns when the job expires if it finished at the given time, and whether it expires. A copy of a job of
-// another cluster never expires: MultiKueue deletes it after it has copied the status back.
+// expiry returns when a job that finishes at the given time expires. The second result is false if the job never
+// expires. A copy of a job of another cluster never expires: MultiKueue deletes the copy after it has copied the
+// status back.
 func (s *steps) expiry(completion *metav1.Time) (time.Time, bool) {
 	if s.Job.IsCopy {
 		return time.Time{}, false

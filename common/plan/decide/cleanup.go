@@ -29,7 +29,7 @@ func (s *steps) awaitExpiry() {
 	}
 }
 
-// deleteRemainingPods deletes the pods that the clean-up policy does not keep. done reports whether no replica
+// deleteRemainingPods deletes the pods that the clean-up policy does not keep. The result done is true if no replica
 // changes anymore. After a success, the peers of the leader get time to end by themselves, unless they only serve
 // replicas that have ended. A replica has ended once its main container has ended, so sidecars that still run get no
 // time.

@@ -63,8 +63,8 @@ func (s *steps) measureCreations() *report.RefusedError {
 	return nil
 }
 
-// newPod returns the pod of a replica. The pod waits until the awaited names of other replicas resolve. On the host
-// network, it can also have to wait for its own name (see needsOwnName). An error describes a fault of the template.
+// newPod returns the pod of a replica. The pod waits until the awaited names of other replicas resolve. A pod on the
+// host network might also wait for its own name (see needsOwnName). An error describes a fault of the template.
 func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	template := r.Member.Role.Template.DeepCopy()
 	how := startOf(s.Job.Spec, s.Job.Status.Pauses, r.Member.Role.Type)
@@ -90,9 +90,9 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	return s.buildPod(*r.Member, names, r.Attempt(), template)
 }
 
-// needsOwnName reports whether a pod must wait until its own name resolves. Only a pod on the host network must,
-// because the kubelet does not write its name into /etc/hosts. If the DNS policy of such a pod is neither empty nor
-// ClusterFirstWithHostNet, the pod must not wait, because the name might never resolve.
+// needsOwnName reports whether a pod must wait until its own name resolves. The result is true only for a pod on the
+// host network, because the kubelet does not write the name of such a pod into /etc/hosts. If its DNS policy is
+// neither empty nor ClusterFirstWithHostNet, the pod must not wait, because the name might never resolve.
 func needsOwnName(spec corev1.PodSpec) bool {
 	return spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet)
 }

@@ -52,7 +52,7 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 	return s.Facts, s.View
 }
 
-// steps fill in the facts of a chosen action.
+// steps has a method for each step of a decision. The methods fill in the facts.
 type steps struct {
 	// View is the view of the job. Steps that change the replicas or their attempts replace it.
 	view.View
@@ -127,7 +127,8 @@ func (s *steps) deleteLostPods() {
 // requeueAt sets RequeueAt, unless RequeueAt is already earlier.
 func (f *Facts) requeueAt(t time.Time) { f.RequeueAt = policy.Earlier(f.RequeueAt, t) }
 
-// requeueUrgentlyAt sets RequeueAt like requeueAt, and marks the job as urgent because nodes might be idle until then.
+// requeueUrgentlyAt sets RequeueAt like requeueAt, and marks the job as urgent because nodes might be idle until the
+// given time.
 func (f *Facts) requeueUrgentlyAt(t time.Time) {
 	f.requeueAt(t)
 	f.Urgent = true
