@@ -19,20 +19,20 @@ type Decision struct {
 	Status batchv1beta1.JobStatus
 	// Events are emitted after Status is written.
 	Events []report.Event
-	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
-	// the status.
+	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be stale.
 	NeedsLiveRead bool
 	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
-	// end of its output. This end might not show whether another failure was the root cause, or it might lack the lines
-	// that the program printed. Unclear is empty unless the decision records a failure.
+	// end of its output. The earlier output might show that another failure was the root cause, or it might have the
+	// lines that the failed program printed. Unclear is empty unless the decision records a failure.
 	Unclear []view.Container
 	// Restarts are the restarts that the decision makes. If there are any, the status write is never delayed.
 	Restarts []decide.Restart
 	// Stall is the reaction of the controller to a stall of the training: Restart if the stall restarts or ends the job,
 	// and Notify if the stall begins and the job goes on. Empty means no reaction.
 	Stall batchv1beta1.ProgressPolicy
-	// StartDuration is how long the job took to run for the first time, from its creation or, if it was paused before
-	// it ran, from its start after the pause. Nil unless the job runs for the first time now.
+	// StartDuration is the time from the creation of the job until the job runs for the first time. If the job was
+	// paused before it ran, the time counts from its start after the pause. Nil unless the job runs for the first time
+	// now.
 	StartDuration *time.Duration
 	// RecoveryDuration is how long the job took from a failure to its recovery: until every replica ran again, or until
 	// an elastic job trained again. Nil unless the job recovers now.

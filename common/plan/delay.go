@@ -54,10 +54,10 @@ func countEnded(tasks []batchv1beta1.TaskStatus) int {
 }
 
 // isDelayableFirstStatus reports whether the decision has the first status of a job, and the write of this status can
-// be delayed. It can be delayed only if the replicas will run without help. Most of such jobs run soon, and the first
-// write then reports that they run. Until then, the API server shows the default phase Pending. The result is false
-// if there are events, or if the status has a fact that must be written immediately: when the deadline starts to
-// count, how many replicas an elastic job has, which replicas a gang waits for, or that a replica failed.
+// be delayed. It can be delayed only if the replicas will run without help. Such a job usually runs soon, and the
+// first write then reports that it runs. Until then, the API server shows the default phase Pending. The result is
+// false if there are events, or if the status has a fact that must be written immediately: when the deadline starts
+// to count, how many replicas an elastic job has, which replicas a gang waits for, or that a replica failed.
 func isDelayableFirstStatus(spec framework.JobSpec, was batchv1beta1.JobStatus, d Decision) bool {
 	hasFailed := meta.IsStatusConditionTrue(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
 	return was.ObservedGeneration == 0 && len(d.Events) == 0 && !hasFailed &&

@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// An unhealthy device restarts a replica that still runs. No launcher reports such a failure: a program whose GPU is
-// gone can hang forever.
+// An unhealthy device restarts a replica even if it still runs, because a program whose GPU is gone can hang forever.
+// As long as the program hangs, no launcher reports a failure.
 func TestUnhealthyDevice(t *testing.T) {
 	t.Parallel()
 	debugging := func(j *jobBuilder) *jobBuilder {

@@ -162,7 +162,7 @@ func TestTooFewReplicasAreLeft(t *testing.T) {
 	}
 }
 
-// A job can end before its first status is written, or before the status lists a replica that it added.
+// A job can end before its first status is written, or before its status lists a new replica.
 func TestStatusListsTheReplicasOfAJobThatEndsEarly(t *testing.T) {
 	t.Parallel()
 	ended := []*corev1.Pod{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0))}

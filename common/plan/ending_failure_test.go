@@ -26,8 +26,8 @@ func TestJobFails(t *testing.T) {
 		wantMessage  string
 		wantBackoff  int32
 		wantFailures []string
-		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if the job fails for another
-		// reason than a replica.
+		// wantReplicaFailure is the message of the condition ReplicaFailure. It is empty if no failure of a replica ends
+		// the job.
 		wantReplicaFailure string
 	}{
 		"the leader fails permanently": {

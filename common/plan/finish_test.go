@@ -120,7 +120,7 @@ func withoutSuccess(j *jobBuilder) *jobBuilder {
 	return &other
 }
 
-// The final event of a job has the facts of the failure that ended the job, for the log.
+// The final event of a job has the facts of the failure that ended the job, so that the log shows these facts.
 func TestFinalEventHasTheFactsOfTheFailure(t *testing.T) {
 	t.Parallel()
 	worker0 := pod("job-worker-0", running)

@@ -14,9 +14,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// Two laws hold for the status of every decision, in every state of the job and its pods. First, the status does not
-// change if it already records the facts. Second, if a status is rendered again with the same facts, it stays the
-// same.
+// The status of every decision obeys two laws, in every state of the job and its pods. First, facts that the status
+// already records do not change the status. Second, if the same facts are rendered twice, the second rendering does
+// not change the status.
 func TestRenderingKeepsItsLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

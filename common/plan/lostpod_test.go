@@ -22,8 +22,8 @@ func endedBy(reason string) podOption {
 }
 
 // The cases are the rows of pytorch/README.md#a-pod-that-is-lost. Each case is checked with every restart policy. A
-// deletion is a request to replace the pod. A disruption is an end of the replica, and the restart policy applies to
-// it.
+// deletion is a request to replace the pod, whatever the restart policy. A disruption is an end of the replica, so
+// the restart policy applies.
 func TestLostPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

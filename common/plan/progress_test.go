@@ -315,7 +315,7 @@ func TestProgressIsWrittenWithoutDelay(t *testing.T) {
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 
-// If a member of the job can report progress, its pod gets the sidecar.
+// If a member of the job can report progress, its pod gets the receiver as a sidecar.
 func TestPodsThatCanReportHaveTheSidecar(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

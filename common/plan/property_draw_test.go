@@ -99,8 +99,8 @@ func attempts(status batchv1beta1.JobStatus) map[string]attempt {
 }
 
 // anyPods draws the observation of one reconcile of a job: pods of any attempt and in any state, and perhaps a pod
-// that belongs to no replica. The pods of each reconcile get new UIDs. With the same UIDs, a pod that has ended could
-// get another end, which never happens.
+// that belongs to no replica. The pods of each reconcile get new UIDs. Otherwise, a pod that has ended could end
+// again in another way, which never happens.
 func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observation {
 	var pods []*corev1.Pod
 	current := attempts(j.Status)

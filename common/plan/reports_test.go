@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// A kubelet can report a failure that followed from the root cause before another kubelet reports the root cause. So
-// the root cause is determined after all kubelets have had time to report.
+// The kubelet of a peer can report a failure earlier than the kubelet of the replica that failed first. So the root
+// cause is determined only after all kubelets have had time to report.
 func TestRootCauseOfAFailureInACollective(t *testing.T) {
 	t.Parallel()
 	type reports []*corev1.Pod
@@ -98,9 +98,9 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 }
 
 // Each failure has its own window, which begins at the last transition of the condition ReplicaFailure. If the
-// condition is still True because of an earlier failure, the controller sets its transition time again. If the
-// transition time is in the future, the controller does not wait: another controller, whose clock was ahead, has set
-// this time.
+// condition is still True because of an earlier failure, the controller sets the transition time of the condition
+// again. If the transition time is in the future, the controller does not wait: another controller, whose clock was
+// ahead, has set this time.
 func TestEveryFailureHasItsWindow(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 3)).Saw(2*time.Hour, pod("job-worker-0", running), pod("job-worker-1", running),

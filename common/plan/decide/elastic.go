@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// observe returns the view of a job, with the current replicas if the job is elastic. resized reports whether an
-// elastic job adds or removes replicas.
+// observe returns the view of a job. The view of an elastic job has its current replicas. The result resized is true
+// if an elastic job adds or removes replicas.
 func observe(job view.Job, seen view.Observation, now time.Time) (v view.View, resized bool) {
 	roles, grows := presentRoles(job, seen)
 	v = view.Look(job, seen, now, roles)
@@ -25,8 +25,8 @@ func observe(job view.Job, seen view.Observation, now time.Time) (v view.View, r
 	return v, grows || len(v.Replicas) < before
 }
 
-// presentRoles returns the roles with the current replicas of the job. grows reports whether an elastic job gets new
-// replicas. The first case that applies determines the replicas:
+// presentRoles returns the roles with the current replicas of the job. The result grows is true if an elastic job
+// gets new replicas. The first case that applies determines the replicas:
 //
 //   - If the status has no replicas, the spec determines them.
 //   - If the end of the job is decided, the status determines them.
@@ -60,7 +60,7 @@ func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, 
 	return roles, grows
 }
 
-// recordedIndices returns the indices of the replicas of a type in a status, in ascending order.
+// recordedIndices returns the indices of the recorded replicas of a type, in ascending order.
 func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
 	indices := []int32{}
 	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
@@ -138,7 +138,8 @@ func (s *steps) trainsWithLess() bool {
 	return running >= s.Job.Spec.Elastic.Least()
 }
 
-// trains reports whether the replicas of the job suffice for the training. waiting is how many of them wait.
+// trains reports whether the replicas of the job suffice for the training. The parameter waiting is the number of
+// replicas that wait.
 func (s *steps) trains(waiting int) bool {
 	return waiting == 0 && !s.isElastic() || s.trainsWithLess()
 }
@@ -154,8 +155,8 @@ func (s *steps) lackingToTrain(missing, present int) int {
 // isElastic reports whether the job is elastic: it needs only a minimum of its replicas to train.
 func (s *steps) isElastic() bool { return s.Job.Spec.Elastic != nil }
 
-// mayHaveBeenRemoved reports whether an elastic job might have removed a replica and added it again. The pod of the
-// replica might then be the one that it had before it was removed.
+// mayHaveBeenRemoved reports whether an elastic job might have removed a replica and added it again. The pod of such
+// a replica might be from before the removal.
 func mayHaveBeenRemoved(v view.View, r *view.Replica) bool {
 	return v.Job.Spec.Elastic != nil && r.Outcome.Phase != batchv1beta1.ReplicaPhasePending
 }

@@ -6,9 +6,9 @@ import (
 )
 
 // dispatch requests the admission of a job that another cluster runs. Once the job is admitted, Kueue creates a copy
-// of it in the other cluster, and copies the status of the copy to this job, even while it evicts the copy. This
-// controller changes the status only if the user pauses the job, if the job has no replicas, or while the job waits
-// for its admission.
+// of the job in the other cluster. Kueue keeps the status of this job the same as the status of the copy, even during
+// an eviction of the copy. This controller changes the status only if the user pauses the job, if the job has no
+// replicas, or while the job waits for its admission.
 func (s *steps) dispatch() {
 	switch {
 	case s.Job.Status.Finished():

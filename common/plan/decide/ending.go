@@ -102,7 +102,7 @@ func (s *steps) permanentFailure(cause view.ReplicaFailure) *ending {
 	}
 }
 
-// withOutput returns the message, followed by the message and the output of the failure, if it has them.
+// withOutput appends the message and the output of the failure, if there are any, to the given message.
 func withOutput(message string, failure policy.Failure) string {
 	if failure.Message != "" {
 		message += ": " + failure.Message

@@ -18,8 +18,8 @@ type Facts struct {
 
 	// Action is what the controller does about the job.
 	Action Action
-	// Forgets reports whether the status of the job is discarded: it comes from a copy of the job in another cluster,
-	// and the copy is gone.
+	// Forgets reports whether the status of the job is discarded, because the status comes from a copy of the job in
+	// another cluster and the copy is gone.
 	Forgets bool
 
 	// Counts are the counts of the job from now on.
@@ -36,8 +36,8 @@ type Facts struct {
 	Recovered bool
 	// Wait is why missing pods are not created yet. Nil means that they wait for nothing.
 	Wait *view.Wait
-	// Withdrawn is why the admission of the job is withdrawn, so that its replicas stop. Empty means that it is not
-	// withdrawn.
+	// Withdrawn is the reason of a withdrawal of the job's admission, which stops the replicas. Empty means that the
+	// admission is not withdrawn.
 	Withdrawn string
 	// Refusal is why pods cannot be created: a template is invalid, or the job cannot get an admission. Nil means that
 	// they can be created.
@@ -63,8 +63,8 @@ type Facts struct {
 	// event of each.
 	Happenings []Happening
 	// Unclear are the main containers whose full output the controller must read. The status of a container has only the
-	// end of its output. This end might not show whether another failure was the root cause, or it might lack the lines
-	// that the program printed. Unclear is empty unless a failure is recorded.
+	// end of its output. The earlier output might show that another failure was the root cause, or it might have the
+	// lines that the failed program printed. Unclear is empty unless a failure is recorded.
 	Unclear []view.Container
 
 	// End is the condition that records how the job ends. Nil means that the job goes on, or that an earlier version of
@@ -83,8 +83,8 @@ type Facts struct {
 	// stays as it is.
 	Progress *batchv1beta1.ProgressStatus
 
-	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be older than
-	// the status. See needsLiveRead. Package plan adds one case: an event about a wait that might already be over.
+	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be stale. See
+	// needsLiveRead. Package plan adds one case: an event about a wait that might already be over.
 	NeedsLiveRead bool
 	// RequeueAt is when to reconcile the job again even if nothing happens. Zero means never.
 	RequeueAt time.Time
@@ -96,8 +96,8 @@ type Facts struct {
 // Changes are changes of the objects that belong to a job. The controller changes the admission first. Then it
 // releases, deletes and creates pods.
 type Changes struct {
-	// Admission is changed before the pods, so that the resources that it holds are released even if deleting a pod
-	// fails.
+	// Admission is the change of the PodGroup or Workload. It is made before the changes of the pods, so that resources
+	// are released even if deleting a pod fails.
 	Admission view.Change
 	// Releases are the pods of leaders that lose their finalizer. That happens after the status is written and before
 	// any pod is deleted. See release.go.
@@ -111,9 +111,9 @@ type Changes struct {
 	ForceDeletes []*corev1.Pod
 	// Creates are the pods to create.
 	Creates []view.Creation
-	// Together is how many of the first Creates the job needs before it can train. If a ResourceQuota has rejected a
-	// pod of the job, none of these pods is created until the quota has room for all of them. 0 means that each pod is
-	// of use without the others.
+	// Together is the number of pods, counted from the first of Creates, that the job needs before it can train. If a
+	// ResourceQuota has rejected a pod of the job, none of these pods is created until the quota has room for all of
+	// them. 0 means that each pod is of use without the others.
 	Together int
 	// CreateService reports whether to create the headless Service of the job.
 	CreateService bool
@@ -155,7 +155,8 @@ type RestartsOne struct{ Failure view.ReplicaFailure }
 // StaysFailed means that a replica failed and is not restarted.
 type StaysFailed struct{ Failure view.ReplicaFailure }
 
-// Evicts means that all replicas are stopped for the reason Why, which is neither a failure nor a pause.
+// Evicts means that all replicas are stopped for another reason than a failure or a pause. The field Why has this
+// reason.
 type Evicts struct{ Why string }
 
 // AvoidsNode means that new pods avoid a node.
@@ -198,8 +199,8 @@ const (
 	StallKnown StallChange = "Known"
 )
 
-// Reaction returns how the controller reacts to a stall: Restart if the stall restarts or ends the job, Notify if it
-// begins and the job goes on, and empty for other changes.
+// Reaction returns how the controller reacts to the change: Restart to StallRestarts, Notify to StallBegins, and
+// empty to all other changes.
 func (s Stall) Reaction() batchv1beta1.ProgressPolicy {
 	switch s.Change {
 	case StallRestarts:

@@ -12,7 +12,8 @@ import (
 // anything is deleted, and the decision is never changed. Then the pods end, or are cleaned up. The job finishes when
 // none of them can still run, or immediately if the clean-up policy is None.
 
-// end runs once the end of the job is decided. It finishes the job if none of its pods can still run, and cleans up.
+// end is the last step of a job whose end is decided. It finishes the job if none of its pods can still run, and
+// cleans up.
 func (s *steps) end() {
 	s.Running = false
 	if s.mayRun() {
@@ -48,9 +49,9 @@ func (s *steps) mayRun() bool {
 // overdueDelay is how long a job waits for a pod whose time to end is over, before it reports the pod as overdue.
 const overdueDelay = time.Minute
 
-// findOverdue finds the pods that keep a job from finishing although their time to end is over. For example, their
-// node is lost, or their deletion is rejected. Pods that end in time are not in Overdue, so they cause no status
-// write.
+// findOverdue sets Overdue to the pods that keep a job from finishing although their time to end is over. For
+// example, the node of such a pod is lost, or its deletion is rejected. Pods that end in time are not in Overdue, so
+// they cause no status write.
 func (s *steps) findOverdue() {
 	mayEnd := s.peersMayEnd()
 	for name, pod := range s.Seen.Pods {

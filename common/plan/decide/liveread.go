@@ -7,9 +7,10 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// needsLiveRead reports whether a decision is irrevocable, so that it must not rely on a cache, which can be stale.
-// The controller then reads the objects from the API server and decides again. before is the view before restarts,
-// and s.View is the view after them. resized reports whether an elastic job adds or removes replicas.
+// needsLiveRead reports whether a decision is irrevocable. Such a decision must not rely on a cache, which can be
+// stale. So the controller reads the objects from the API server and decides again. The parameter before is the view
+// before restarts, and s.View is the view after them. The parameter resized reports whether an elastic job adds or
+// removes replicas.
 func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	status := before.Job.Status
 	isMissing := func(r *view.Replica) bool { return r.Pod == nil && view.IsAlive(r.Recorded) }
@@ -28,7 +29,7 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 		// The status reports that no pod of the job runs. A cache might lack a pod that was just created.
 		return true
 	case status.RunningTime != nil && !view.IsRunning(status) && s.Running:
-		// The job runs again. A cache might still show a pod as running that has failed or was deleted since.
+		// The job runs again. In a cache, a pod might still be running although it has failed or was deleted since.
 		return true
 	case resized: // scaling depends on which pods are gone and which replicas run
 		return true

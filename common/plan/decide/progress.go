@@ -4,8 +4,8 @@ import "tensorstack.dev/jobs/common/plan/view"
 
 // recordProgress records the progress of the training if the next status write for progress alone is due. It records
 // the progress earlier if replicas restart or stop, or if the job ends or finishes, because the readings might be
-// lost later. The beginning of a stall is another reason to record it earlier, because the message of the stall names
-// the last step. before is the view before restarts: its pods have the progress.
+// lost later. It also records the progress when a stall begins, because the message of the stall names the last step.
+// The parameter before is the view before restarts, whose pods have the progress.
 func (s *steps) recordProgress(before view.View) {
 	was := before.Job.Status
 	_, reading := before.LastProgress()

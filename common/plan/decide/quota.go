@@ -15,7 +15,7 @@ import (
 // without the missing ones:
 //
 //   - an elastic job has its minimum;
-//   - a job that is not elastic has replaced a replica alone, or has reported a step;
+//   - a job that is not elastic has restarted a replica without its peers, or has reported a step;
 //   - a replica has ended;
 //   - the replicas might not depend on each other, because a failure of one does not restart the others;
 //   - the job is in debug mode.

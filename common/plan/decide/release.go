@@ -18,9 +18,9 @@ func (s *steps) hasHeldPods() bool {
 	return false
 }
 
-// release selects the pods that lose the finalizer of leaders, because their end no longer matters or because they
-// are deleted by force. It runs after the steps of the action, because these steps can end or pause the job, and
-// select the pods to delete by force.
+// release selects the pods that lose the finalizer of leaders: pods whose end no longer matters, and pods that are
+// deleted by force. It runs after the steps of the action, because these steps can end or pause the job, and select
+// the pods to delete by force.
 func (s *steps) release() {
 	for _, pod := range s.Seen.Pods {
 		if view.IsHeld(pod) && (!s.awaitsEnd(pod) || slices.Contains(s.ForceDeletes, pod)) {

@@ -89,7 +89,7 @@ func (s *steps) countFailure(f view.ReplicaFailure) {
 	s.Restarted = &f
 }
 
-// countReplica counts the restart of a replica for its type.
+// countReplica adds the restart of a replica to the restart count of its type.
 func (s *steps) countReplica(r *view.Replica) {
 	if s.RestartCounts == nil {
 		s.RestartCounts = map[string]int32{}

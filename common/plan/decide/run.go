@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// begin starts the job, if it has not started.
+// begin sets the start time of a job that has not started, unless the job waits for its admission.
 func (s *steps) begin() {
 	if s.StartTime == nil && !s.WaitsForStart() {
 		s.StartTime = s.StartedAt()

@@ -8,7 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// watchStall sets Stall if the state of a stall of the training changes. before is the view before restarts.
+// watchStall sets Stall if the state of a stall of the training changes. The parameter before is the view before
+// restarts.
 func (s *steps) watchStall(before view.View) {
 	check, unread := before.CheckStall(), before.Unread()
 	was := metav1.ConditionFalse

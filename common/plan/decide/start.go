@@ -11,7 +11,8 @@ import (
 // start overrides how a replica starts. The zero value overrides nothing.
 type start struct {
 	skipInitContainers bool
-	// idles reports whether the replica runs the command instead of its training.
+	// idles reports whether the replica does not train, because the job is in debug mode. It then runs the field
+	// command, if set.
 	idles         bool
 	command, args []string
 }

@@ -146,7 +146,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// The framework rejects a template without containers. Here, the start only has to leave the template unchanged.
+// A framework rejects a template without containers. Until then, the overrides must leave the template unchanged.
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}

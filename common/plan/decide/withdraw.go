@@ -10,8 +10,8 @@ func (s *steps) evictFor(c choice) {
 	}
 }
 
-// withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. why is the
-// reason why the pods must stop.
+// withdraw stops all replicas of a job whose admission is withdrawn. The job waits for its next admission. The
+// parameter why is the reason of the withdrawal.
 func (s *steps) withdraw(why string) {
 	s.StartTime, s.Withdrawn = nil, why
 	s.evict(why)
