@@ -136,7 +136,7 @@ type stall struct {
 	Events []string
 	// Backoff is status.backoffCount.
 	Backoff int32
-	// RequeueIn is how long from now the job is requeued. 0 means no requeue.
+	// RequeueIn is the time from now until the job is requeued. 0 means no requeue.
 	RequeueIn time.Duration
 }
 

@@ -64,7 +64,7 @@ func TestProgressInTheStatus(t *testing.T) {
 		seen view.Observation
 		// want is the progress in the status. Nil means none.
 		want *batchv1beta1.ProgressStatus
-		// requeueIn is how long from now the job is requeued. 0 means no requeue.
+		// requeueIn is the time from now until the job is requeued. 0 means no requeue.
 		requeueIn time.Duration
 	}{
 		"the first report is shown immediately": {

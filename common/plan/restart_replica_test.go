@@ -183,7 +183,7 @@ func TestReplicaThatStaysFailedIsNotCreatedAgain(t *testing.T) {
 		meta.FindStatusCondition(d.Status.Conditions, batchv1beta1.ConditionReplicaFailure).Status)
 }
 
-// A disruption is an ignored failure. It is recorded, its restart can be delayed, and the policy Never applies to it.
+// A disruption is an ignored failure. It is recorded, it can delay the restart, and the policy Never applies to it.
 func TestDisruptedReplica(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

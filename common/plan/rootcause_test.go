@@ -40,7 +40,8 @@ func TestTheRankThatFailedFirstIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods  []*corev1.Pod
 		ranks bool // whether each replica is one rank
-		// want is the newest failure in status.failures. wantMessage is how the message of FailureTarget begins.
+		// want is the newest failure in status.failures. The field wantMessage is the beginning of the message of
+		// FailureTarget.
 		want, wantMessage string
 	}{
 		"torchrun: a killed rank is named if both launchers end in the same second": {

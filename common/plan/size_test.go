@@ -20,8 +20,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// stored is the limit of this test for the size of a job with the status of a decision, in bytes. etcd accepts 1.5
-// MiB, and later additions to the status need some of it.
+// stored is the maximum size in bytes of a job with its status. It is less than the 1.5 MiB that etcd accepts,
+// because later additions to the status need room.
 const stored = 1536<<10 - 32<<10
 
 // largePods returns pods with the longest names and with the given number of containers.

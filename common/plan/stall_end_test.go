@@ -70,8 +70,9 @@ func TestAMissingReportIsNotAStallAfterTheDeadlineWasChanged(t *testing.T) {
 	}
 }
 
-// After a restart of the controller, nothing has been read yet. The recorded report is from the second in which the
-// job began to run. It might be from the earlier attempt, so it does not show that the deadline for the start is met.
+// After a restart of the controller, nothing has been read yet. The status records a report from the second in which
+// the job began to run. Because this report might be from the earlier attempt, it does not show that the deadline for
+// the start is met.
 func TestAStallDoesNotEndBeforeTheProgressIsRead(t *testing.T) {
 	t.Parallel()
 	for name, startup := range map[string]int64{

@@ -13,7 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// unreadable returns the reading of a pod that cannot be read anymore. before is how long ago it was last read.
+// unreadable returns the reading of a pod that cannot be read anymore. The parameter before is how long ago the pod
+// was last read.
 func unreadable(before time.Duration) view.Reading {
 	r := readBefore(step(420, 0), before)
 	r.Problem = "connection refused"
@@ -108,7 +109,7 @@ func TestATrainingThatReportsNothingIsStalledAlthoughTheAttemptBeforeReported(t 
 	t.Parallel()
 	run := []*corev1.Pod{pod("job-worker-0", running)}
 	for name, tc := range map[string]struct {
-		reported time.Duration // how long after the beginning of the run
+		reported time.Duration // the time of the report, counted from the beginning of the run
 		want     bool
 	}{
 		"the attempt before reported in the same second": {reported: 0, want: true},

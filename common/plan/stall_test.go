@@ -16,7 +16,8 @@ func announcing(r view.Reading, silence time.Duration) view.Reading {
 	return r
 }
 
-// startingAgain returns the reading of a pod whose processes have started again. before is how long ago they started.
+// startingAgain returns the reading of a pod whose processes have started again. The parameter before is how long ago
+// they started.
 func startingAgain(r view.Reading, before time.Duration) view.Reading {
 	r.Started = now.Add(-before)
 	return r

@@ -37,7 +37,7 @@ func TestRunningReportsWhyTheJobWaits(t *testing.T) {
 		wantPhase batchv1beta1.JobPhase
 		want      condition
 		wantReady string
-		// wantRequeueIn is how long from now the job is requeued. 0 means that this is not compared.
+		// wantRequeueIn is the time from now until the job is requeued. 0 means that the test does not compare this time.
 		wantRequeueIn time.Duration
 	}{
 		"the job runs if every replica runs": {

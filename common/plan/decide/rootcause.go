@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// lostPeerWindows multiplies FailureWindow if all reported failures are lost connections
-// to a peer. In this case, the kubelet of that peer has not reported the peer's failure yet.
+// lostPeerWindows is the factor by which FailureWindow is multiplied if all reported failures are lost connections to
+// a peer. In this case, the kubelet of that peer has not reported the peer's failure yet.
 const lostPeerWindows = 5
 
 // rootCauseDue returns when the controller stops waiting for failures of the peers, and whether it still waits. It does

@@ -12,7 +12,7 @@ func (r *renderer) dropDefaults() {
 
 // recordDefaults records the defaults that hold for a job that has started. They are only written together with
 // another change of the status, such as the start of the job. So if an earlier version of the controller started the
-// job, its defaults are recorded with the next change of its status.
+// job, the defaults are recorded with the next change of the status.
 func (r *renderer) recordDefaults() {
 	if r.Status.Defaults != nil || r.Status.StartTime == nil || r.Job.Status.Decided() || !r.Job.Spec.RunsHere() ||
 		IsSame(r.Job.Status, r.Status) {

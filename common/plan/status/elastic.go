@@ -26,8 +26,8 @@ func (r *renderer) tooFewReplicas() string {
 		r.Job.Spec.Elastic.Least())
 }
 
-// partiallyRunning returns the message about an elastic job that runs although some replicas wait. why explains the
-// wait.
+// partiallyRunning returns the message about an elastic job that runs although some replicas wait. The parameter why
+// explains the wait.
 func (r *renderer) partiallyRunning(waiting int, why string) string {
 	return fmt.Sprintf("%d of %d replicas run, and elastic.minReplicas is %d: %s",
 		len(r.Replicas)-waiting, len(r.Replicas), r.Job.Spec.Elastic.Least(), why)

@@ -28,8 +28,8 @@ func (r *renderer) setEnd() {
 	r.addEvent(eventType, event, "Finish", f.End.Message, r.factsOfEnd(f.End.Reason)...)
 }
 
-// factsOfEnd returns the keys and values that describe the failure that ended the job, for a log line. This failure
-// is the latest one in the status. factsOfEnd returns nil if no failure ended the job.
+// factsOfEnd returns the keys and values of a log line about the failure that ended the job. This failure is the
+// latest one in the status. The result is nil if no failure ended the job.
 func (r *renderer) factsOfEnd(reason string) []any {
 	isFailure := reason == batchv1beta1.ReasonPermanentFailure || reason == batchv1beta1.ReasonBackoffLimitExceeded
 	if !isFailure || len(r.Status.Failures) == 0 {

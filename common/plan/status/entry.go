@@ -25,7 +25,7 @@ func entryOfPod(r *view.Replica) batchv1beta1.ReplicaStatus {
 	entry.UID = r.Pod.UID
 	entry.Phase = r.Outcome.Phase
 	switch {
-	case r.Failure() != nil: // even while a disrupted pod still runs
+	case r.Failure() != nil: // also true while a disrupted pod still runs
 		entry.Phase = batchv1beta1.ReplicaPhaseFailed
 	case r.Outcome.Terminating && (view.HasEnded(entry.Phase) || goesOnWithout(r)):
 		// The exit of a pod that somebody deleted does not count.

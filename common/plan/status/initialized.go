@@ -28,9 +28,9 @@ func (r *renderer) setInitialized() {
 	}
 }
 
-// reportRefusal reports why pods cannot be created, or that the job is accepted. If the status already has the reason
-// why an object of the job could not be created or updated, it keeps this reason while there are objects to create or
-// update.
+// reportRefusal reports why pods cannot be created, or that the job is accepted. The status might already have the
+// reason why an object of the job could not be created or updated. This reason stays while there are objects to
+// create or update.
 func (r *renderer) reportRefusal() {
 	f := r.facts
 	if f.Refusal != nil {

@@ -31,7 +31,8 @@ func (r *renderer) setPhase() {
 	r.Status.Phase = phase
 }
 
-// runningPhase returns the phase of a job whose replicas are created as needed. phase is the result of startingPhase.
+// runningPhase returns the phase of a job whose replicas are created as needed. The parameter phase is the result of
+// startingPhase.
 func (r *renderer) runningPhase(phase batchv1beta1.JobPhase) batchv1beta1.JobPhase {
 	switch {
 	case r.Replicas[0].Outcome.Phase == batchv1beta1.ReplicaPhaseUnknown:

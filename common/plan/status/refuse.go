@@ -11,9 +11,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Refuse records in a status that an object of the job could not be created. It sets the condition Initialized and,
-// if the job waits, the condition Running, whose message kubectl get shows. The result reports whether the status
-// changes.
+// Refuse records in a status that an object of the job could not be created. It sets the condition Initialized. If
+// the job waits, it also sets the condition Running, because kubectl get shows the message of this condition. The
+// result reports whether the status changes.
 func Refuse(status *batchv1beta1.JobStatus, refused *report.RefusedError, generation int64, now time.Time) bool {
 	condition := metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: refused.Reason, Message: report.Truncated(refused.Error(), report.MaxMessage),

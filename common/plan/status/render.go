@@ -24,17 +24,18 @@ type Rendering struct {
 	Events []report.Event
 	// AnnouncesWait reports whether an event is about a wait for admission that does not end by itself.
 	AnnouncesWait bool
-	// StartDuration is how long the job took to run for the first time, from its creation or, if it was paused before
-	// it ran, from its start after the pause. Nil unless the job runs for the first time now.
+	// StartDuration is the time from the creation of the job until the job runs for the first time. If the job was
+	// paused before it ran, the time counts from its start after the pause. Nil unless the job runs for the first time
+	// now.
 	StartDuration *time.Duration
-	// RecoveryDuration is how long the job took from a failure until every replica ran again, or until an elastic job
-	// trained again. Nil unless that happens now.
+	// RecoveryDuration is how long the job took from a failure to its recovery: until every replica ran again, or until
+	// an elastic job trained again. Nil unless the job recovers now.
 	RecoveryDuration *time.Duration
 }
 
 // Render returns the status that results from the facts of a decision. v is the view of the job after the decision,
-// and old is the status before it. Facts that old already records change nothing. If the result is rendered again
-// with the same facts, it stays the same.
+// and old is the status before the decision. Facts that old already records change nothing. So if the result is
+// rendered again with the same facts, it stays the same.
 func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	if f.Forgets {
 		old = batchv1beta1.JobStatus{}
@@ -96,8 +97,8 @@ func (r *renderer) setCounts() {
 	r.Status.AvoidedNodes = slices.Clone(r.facts.AvoidedNodes)
 }
 
-// begins reports whether the action is one that starts the job if it has not started. The job can still have to wait
-// for its admission.
+// begins reports whether the action starts a job that has not started. Even then, the job might have to wait for its
+// admission.
 func (r *renderer) begins() bool {
 	return r.runs() || r.facts.Action == decide.DecideEnd || r.facts.Action == decide.AwaitRootCause
 }
@@ -123,7 +124,7 @@ func (r *renderer) setCondition(conditionType string, conditionStatus metav1.Con
 	})
 }
 
-// addEvent adds an event. facts are the keys and values of its log line.
+// addEvent adds an event. The parameter facts has the keys and values of its log line.
 func (r *renderer) addEvent(eventType, reason, action, message string, facts ...any) {
 	event := report.Event{Type: eventType, Reason: reason, Action: action, Message: message, Facts: facts}
 	r.Events = append(r.Events, event)

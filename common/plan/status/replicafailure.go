@@ -59,8 +59,8 @@ func (r *renderer) reportFailure() {
 	}
 }
 
-// setFailed sets the condition ReplicaFailure to True. The text next is added to the message, and
-// describes what happens to the replica next.
+// setFailed sets the condition ReplicaFailure to True. The parameter next is added to the message, and describes what
+// happens to the replica after the failure.
 func (r *renderer) setFailed(f view.ReplicaFailure, next string) {
 	r.setCondition(batchv1beta1.ConditionReplicaFailure, metav1.ConditionTrue, f.Failure.Reason, f.String()+next)
 }

@@ -99,8 +99,8 @@ func notRunning(waiting, all int) string {
 	}
 }
 
-// waitedSince returns when StartDuration begins: at the start after the pause if the job was paused before it ran,
-// and otherwise at the creation of the job.
+// waitedSince returns when StartDuration begins. This is the creation of the job. If the job was paused before it
+// ran, it is the start after the pause.
 func (r *renderer) waitedSince() time.Time {
 	wasPaused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused) != nil
 	if wasPaused && r.Status.StartTime != nil {

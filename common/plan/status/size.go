@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// maxObject is the largest size of a job that the API server stores, in bytes: the 1.5 MiB that etcd accepts, minus
-	// a reserve for additions to the status after the decision.
+	// maxObject is the maximum size in bytes of a job with its status. It is the 1.5 MiB that etcd accepts, minus a
+	// reserve for additions to the status after the decision.
 	maxObject = 1536<<10 - 64<<10
-	// restOfSmallJob is an upper bound for the size of a small job without its status, in bytes. Most of it can be
-	// annotations and managed fields.
+	// restOfSmallJob is an upper bound, in bytes, for the size of a small job without its status. Most of the size can
+	// be annotations and managed fields.
 	restOfSmallJob = 512 << 10
-	// maxMessages is an upper bound for the size of the messages of a status as JSON, in bytes.
+	// maxMessages is an upper bound, in bytes, for the JSON of all messages of a status.
 	maxMessages = 512 << 10
-	// maxReason is the longest reason of a container in a status, in bytes.
+	// maxReason is the maximum length, in bytes, of a container's reason in a status.
 	maxReason = 128
-	// shortMessage is the longest message in a status that has no room for longer ones, in bytes.
+	// shortMessage is the maximum length, in bytes, of a message in a status without room for longer messages.
 	shortMessage = 256
 )
 
@@ -80,10 +80,10 @@ func (r *renderer) fit() {
 	}
 }
 
-// boundOf returns an upper bound for the size of tasks as JSON, in bytes.
+// boundOf returns an upper bound, in bytes, for the JSON of the given tasks.
 func boundOf(tasks []batchv1beta1.TaskStatus) int {
-	// Upper bounds in bytes: the field names, numbers and times of a replica and of a container, and one escaped
-	// character of a reason.
+	// These are upper bounds in bytes. The first two are for the field names, numbers and times of a replica and of a
+	// container. The last one is for an escaped character of a reason.
 	const replica, container, escaped = 160, 80, 6
 	bytes := 0
 	for _, task := range tasks {

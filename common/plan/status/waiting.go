@@ -12,9 +12,9 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// waitingFor returns how many replicas neither run nor have ended, and the reason why one of them waits. It is the
-// reason of the first replica that cannot start without help. If there is no such replica, it is Restarting if pods
-// are overdue, and otherwise the reason of the first replica that waits.
+// waitingFor returns how many replicas neither run nor have ended, and the reason why one of them waits. The first
+// replica that cannot start without help determines the reason. If there is no such replica, the reason is Restarting
+// if pods are overdue. Otherwise, the first replica that waits determines the reason.
 func (r *renderer) waitingFor() (waiting int, reason, message string) {
 	for _, replica := range r.Replicas {
 		why, text := r.explain(replica)

@@ -148,8 +148,8 @@ func (d *steps) provide() {
 	}
 }
 
-// follow reports the state of the TensorBoard that the job controls, and decides to update it if its spec differs
-// from the spec in the job.
+// follow reports the state of the TensorBoard that the job controls. If the spec of the TensorBoard differs from the
+// spec in the job, follow decides to update the TensorBoard.
 func (d *steps) follow(decided bool) {
 	object := d.seen.Object
 	status := StatusOf(object, d.Before)

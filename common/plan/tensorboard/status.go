@@ -30,8 +30,8 @@ func Creating() *batchv1beta1.DependentStatus {
 	})
 }
 
-// without returns the status of a TensorBoard that cannot be created or read because of the problem. The field Action
-// is the same as in before.
+// without returns the status of a TensorBoard that cannot be created or read because of the problem. The parameter
+// before is the status that the result takes the field Action from.
 func without(
 	before *batchv1beta1.DependentStatus, problem *report.RefusedError,
 ) *batchv1beta1.DependentStatus {
@@ -52,8 +52,8 @@ func Refused(
 	return &status
 }
 
-// StatusOf returns the dependent status of a TensorBoard, according to its condition Ready. If before is about the
-// same TensorBoard, the status has the action of before.
+// StatusOf returns the dependent status of a TensorBoard, according to its condition Ready. If the parameter before
+// is about the same TensorBoard, the result has the same action.
 func StatusOf(
 	object *tensorboardv1beta1.TensorBoard, before *batchv1beta1.DependentStatus,
 ) *batchv1beta1.DependentStatus {
@@ -88,7 +88,7 @@ func Ready(object *tensorboardv1beta1.TensorBoard) tensorboardv1beta1.TensorBoar
 	return tensorboardv1beta1.TensorBoardCondition{}
 }
 
-// Events returns an event if after has a warning that before does not have, and nil otherwise.
+// Events returns an event if the status after has a warning that the status before does not have, and nil otherwise.
 func Events(before, after *batchv1beta1.DependentStatus) []report.Event {
 	isNew := before == nil || after == nil || before.Type != after.Type || before.Reason != after.Reason
 	if after == nil || after.Type != corev1.EventTypeWarning || !isNew {
