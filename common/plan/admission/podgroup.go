@@ -82,8 +82,8 @@ func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 	}
 }
 
-// Standing implements view.Admission. The result never has Waits, because a job starts before its queue admits it. It
-// never has Stops, because the admission of a PodGroup is not withdrawn while its pods run.
+// Standing implements view.Admission. The result never sets Waits, because a job with a PodGroup starts before its
+// pods are admitted. It never sets Stops, because the admission of a PodGroup is not withdrawn while its pods run.
 func (g PodGroup) Standing(job types.UID) view.Standing {
 	standing := view.Standing{Unknown: g.Unknown}
 	if !g.isOwn(job) {

@@ -21,12 +21,12 @@ import (
 type Admission interface {
 	// Standing returns the effect of the object on the job with the given UID.
 	Standing(job types.UID) Standing
-	// Request returns how to change the object so that it requests the replicas that the job needs now, and which
-	// missing pods must still wait.
+	// Request returns a change after which the object requests the replicas that the job needs now. The answer also
+	// shows which missing pods must still wait.
 	Request(job *Job, need Need) Answer
 	// Join sets the field Join of each creation, so that the new pod becomes a member of the object. The object has
-	// already admitted all of the new pods. leader is the name of the job's first pod. present are the pods of the
-	// current attempt that have not ended.
+	// already admitted all of the new pods. The parameter leader is the name of the job's first pod. The parameter
+	// present has the pods of the current attempt that have not ended.
 	Join(job *Job, creates []Creation, leader string, present []*corev1.Pod)
 	// Withdraw returns how to release the resources that the object holds, once the job needs no more pods.
 	Withdraw(job *Job, rest Rest) Answer
@@ -83,8 +83,8 @@ type Standing struct {
 	// Expired reports whether the admission has reached its maximum duration. WhyExpired is the message about that.
 	Expired    bool
 	WhyExpired string
-	// WhyPending returns why a pod does not run yet. known is false if the object does not have the reason. If
-	// WhyPending is nil, only the status of the pod can have the reason.
+	// WhyPending returns why a pod does not run yet. The result known is false if the object does not have the reason.
+	// If WhyPending is nil, only the status of the pod can have the reason.
 	WhyPending func(pod *corev1.Pod) (reason, message string, known bool)
 }
 
@@ -94,8 +94,8 @@ type Answer struct {
 	Change Change
 	// Wait is why missing pods are not created yet. Nil means that none of them has to wait.
 	Wait *Wait
-	// Most is, by type, the number of replicas that are admitted. Replicas beyond it wait. If Most is nil, all replicas
-	// are admitted or, if Wait is set, none.
+	// Most is the number of admitted replicas, by type. The other replicas wait. If Most and Wait are nil, all replicas
+	// are admitted. If Most is nil and Wait is set, none is admitted.
 	Most map[string]int32
 	// Problem is why the job cannot have the object. Nil means no problem.
 	Problem *report.RefusedError
@@ -125,8 +125,8 @@ type Change struct {
 
 // Snapshot is the observed state of an object that a job needs.
 type Snapshot[T Object] struct {
-	// Object is the object with the name that the job needs. The job or somebody else can own it. Nil means that it does
-	// not exist or, if Unknown or Problem is set, that it was not read.
+	// Object is the object with the name that the job needs. The job or somebody else can own it. Nil means that the
+	// object does not exist. If Unknown or Problem is set, nil means that the object was not read.
 	Object T
 	// Unknown reports whether the controller does not know yet if the object exists.
 	Unknown bool

@@ -38,8 +38,8 @@ func (f ReplicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.Failure.ExitCode, reason, process)
 }
 
-// process returns the end of a message: how the process that failed first ended, as the launcher reports. The result
-// is empty if the launcher reports no exit code of a process.
+// process returns the end of a message about a failure. The launcher can report which process failed first. The result
+// describes how this process ended. It is empty if the launcher reports no exit code of a process.
 func (f ReplicaFailure) process() string {
 	rank, report := f.Rank(), f.Report()
 	who := "a process"
@@ -59,8 +59,8 @@ func (f ReplicaFailure) process() string {
 }
 
 // Rank returns the rank of the process that failed. It is the rank that the launcher reports. Without such a report,
-// it is the rank of the replica, if each replica is one process and no init container failed. Nil means that there is
-// no such rank.
+// it is the rank of the replica, if each replica is one process and no init container failed. Nil means that the rank
+// is unknown.
 func (f ReplicaFailure) Rank() *int32 {
 	if f.Report().Rank == nil && f.Replica.Spec.RanksAreReplicas && !f.Failure.Init {
 		return &f.Replica.Member.Rank

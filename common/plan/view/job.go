@@ -40,8 +40,8 @@ type Job struct {
 	// RestSize returns the size in bytes that the API server stores for the job without its status. Nil means that the
 	// job is small.
 	RestSize func() int
-	// Wire changes the template of a member so that the member becomes part of its gang. An error describes a fault of
-	// the template.
+	// Wire connects the pod of a member with its peers, and changes the template for this purpose. An error describes a
+	// fault of the template.
 	Wire func(peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec) error
 }
 

@@ -22,8 +22,8 @@ type Reading struct {
 	Time time.Time
 	// Status is the last report. Nil means that the training has reported nothing to this receiver.
 	Status *batchv1beta1.ProgressStatus
-	// Silence is the time from the last progress, such as another step, to Time. The receiver measures it by its own
-	// clock. If there is no report, it is the time since the receiver started.
+	// Silence is the time from the last progress, such as another step, to Time. If there is no report, Silence counts
+	// from the start of the receiver. The receiver measures this time by its own clock.
 	Silence time.Duration
 	// Announced is how long the training will report no progress after Time, according to its own announcement.
 	Announced time.Duration
@@ -71,7 +71,8 @@ func (v *View) LastProgress() (*Replica, *Reading) {
 	return by, last
 }
 
-// lastStart returns the latest Started of the readings of current pods. Zero means that no reading has one.
+// lastStart returns the latest time Started in the readings of current pods. Zero means that no reading has such a
+// time.
 func (v *View) lastStart() time.Time {
 	var last time.Time
 	for _, r := range v.Replicas {

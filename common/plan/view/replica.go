@@ -16,7 +16,7 @@ import (
 
 // Replica is one member of the job, with its recorded state and its observed state.
 type Replica struct {
-	// Member is the replica as a member of the gang.
+	// Member is the replica as a member of framework.Peers.
 	Member *framework.Member
 	// Recorded is the replica's entry in the status.
 	Recorded batchv1beta1.ReplicaStatus
@@ -69,8 +69,8 @@ func (r *Replica) IsReplaced() bool {
 func (r *Replica) IsCurrent() bool { return r.Pod != nil && !r.IsObsolete() }
 
 // Failure returns the failure of the replica in its current attempt, or nil. A pod that is being deleted has failed
-// if Kubernetes disrupted it. If somebody else deleted it, its exit is ignored. If the status records a failure that
-// restarts all replicas, the failure counts even if the pod is gone.
+// if Kubernetes disrupted it. If somebody else deleted the pod, its exit is ignored. If the status records a failure
+// that restarts all replicas, the failure counts even if the pod is gone.
 func (r *Replica) Failure() *policy.Failure {
 	switch {
 	case r.Pod == nil && r.isUnjudged():
@@ -165,8 +165,8 @@ func (r *Replica) Waits() bool {
 	}
 }
 
-// restartsAll reports whether a failure of the replica restarts the whole job and not only the replica, if it restarts
-// anything.
+// restartsAll reports whether a restart after the failure would include all replicas, and not only the replica that
+// failed.
 func (r *Replica) restartsAll(failure policy.Failure) bool {
 	scope := policy.FailureScope(*r.Spec, r.Member.Role.RestartPolicy, r.Member.Rank == 0, failure)
 	return scope == batchv1beta1.RestartScopeJob
@@ -256,8 +256,8 @@ func recordedReplicas(tasks []batchv1beta1.TaskStatus) func(name string) *batchv
 	}
 }
 
-// InAttempt returns the replica in a new attempt. n is how often the replica was restarted without its peers. The
-// attempt begins no earlier than due. Nil means immediately.
+// InAttempt returns the replica in a new attempt. The parameter n is how often the replica was restarted without its
+// peers. The parameter due is the earliest time at which the attempt begins. Nil means immediately.
 func (r *Replica) InAttempt(n int32, due *metav1.Time) Replica {
 	next := *r
 	next.Recorded = batchv1beta1.ReplicaStatus{Name: r.Member.Name, Attempt: n, RestartTime: due}

@@ -64,9 +64,9 @@ func (v *View) hasSurplus() bool {
 	return false
 }
 
-// checkAfterReport returns whether a training that has reported progress is stalled. started is when its processes
-// last started again, and since is when the job began to run. If the processes have started again since the last
-// progress, startLimit applies, and otherwise limit. 0 means no limit.
+// checkAfterReport returns whether a training that has reported progress is stalled. The parameter started is when
+// the processes of the training last started again, and since is when the job began to run. If the processes have
+// started again since the last progress, startLimit applies. Otherwise, limit applies. 0 means no limit.
 func checkAfterReport(by *Replica, last Reading, started, since time.Time, startLimit, limit time.Duration) StallCheck {
 	missing, field := "no other step", "progressDeadlineSeconds"
 	after, progress := cmp.Or(last.Status.Summary, "the first report"), last.progressTime()
@@ -89,8 +89,8 @@ func checkAfterReport(by *Replica, last Reading, started, since time.Time, start
 }
 
 // checkBeforeReport returns whether a training is stalled. It is for a training about which the receivers of the
-// current pods have no report. since is when the job began to run. A limit of 0 means none. The training is stalled
-// only if, after the deadline, the controller has read each running pod that might report.
+// current pods have no report. The parameter since is when the job began to run. A limit of 0 means no limit. The
+// training is stalled only if, after the deadline, the controller has read each running pod that might report.
 //
 // The status can have a report that is later than the beginning of the run and the last start of the processes. In
 // this case, the receiver of the report was restarted since, or its pod was replaced. Then limit applies instead of
@@ -132,10 +132,10 @@ func (v *View) checkBeforeReport(since time.Time, startLimit, limit time.Duratio
 	return StallCheck{Stalled: first, Message: message}
 }
 
-// hasStalledSince reports whether the status shows a stall that began at or after the time since, when the job began
-// to run. If the training has reported nothing and is not stalled now, such a stall is over, because the deadline was
-// changed. A stall that began earlier belongs to an earlier attempt, and is over only when the present attempt has
-// reported something.
+// hasStalledSince reports whether the status shows a stall of the present attempt. The parameter since is when the
+// job began to run in this attempt. If the training has reported nothing and is not stalled now, a stall of the
+// present attempt is over, because the deadline was changed. A stall of an earlier attempt is over only when the
+// present attempt has reported something.
 func (v *View) hasStalledSince(since time.Time) bool {
 	c := meta.FindStatusCondition(v.Job.Status.Conditions, batchv1beta1.ConditionStalled)
 	return c != nil && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Time.Before(since)
@@ -206,5 +206,5 @@ func (v *View) IsRead() bool {
 	})
 }
 
-// seconds returns the duration of a number of seconds. Unset is 0.
+// seconds returns a number of seconds as a duration. Nil means 0.
 func seconds(n *int64) time.Duration { return time.Duration(ptr.Deref(n, 0)) * time.Second }

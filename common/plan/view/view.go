@@ -129,8 +129,8 @@ func (v *View) HasLostPods() bool {
 	return false
 }
 
-// InNewAttempt returns the view of a new attempt of the whole job. Its pods are created no earlier than due. Nil means
-// immediately.
+// InNewAttempt returns the view of a new attempt of the whole job. The parameter due is the earliest time at which
+// pods of this attempt are created. Nil means immediately.
 func (v View) InNewAttempt(jobAttempt int32, due *metav1.Time) View {
 	v.Peers.Attempt = jobAttempt
 	all := make([]Replica, len(v.Replicas))
