@@ -22,7 +22,7 @@ type admitting struct {
 	need   view.Need
 	// joined has the names of the new pods that became members. The field present has the names of the existing pods.
 	joined, present []string
-	// rest is the argument of the last call of Withdraw. Nil means that the job has not called Withdraw.
+	// rest is the argument of the last call of Withdraw. Nil means that Withdraw was not called.
 	rest *view.Rest
 	// standing is the result of Standing.
 	standing view.Standing

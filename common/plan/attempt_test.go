@@ -36,8 +36,8 @@ func TestDeletionOfAPodOfAnUnknownAttemptIsNotARestart(t *testing.T) {
 	diff(t, "failures", []string(nil), summarize(d).Failures)
 }
 
-// The restart scope can change while the job runs. No attempt is used twice, so the end of a pod is never counted
-// twice.
+// The restart scope can change while the job runs. Even then, no attempt is used twice, so that the end of a pod is
+// never counted twice.
 func TestScopeMayChangeBetweenRestarts(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).Scope(scopeReplica).

@@ -226,8 +226,8 @@ func TestReplicaThatIsNotRestartedHasNoNewPod(t *testing.T) {
 	}))
 }
 
-// If the job restarts, all new pods have the same requirements. So all of them avoid the node, and not only the pod
-// of the replica that failed.
+// If a node causes a restart of the job, all new pods avoid this node, and not only the pod of the replica that
+// failed.
 func TestAllPodsOfAnAttemptAvoidTheNode(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 2)).AvoidingNodes(time.Hour).

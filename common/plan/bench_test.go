@@ -48,7 +48,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// The cost of an idle job is linear in the number of its replicas.
+// The cost of a decision about an idle job is linear in the number of replicas.
 func TestAllocationsOfDecideAreLinear(t *testing.T) {
 	decide := func(replicas int32) func() {
 		j, seen := idleJob(replicas)

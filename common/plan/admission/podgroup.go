@@ -176,7 +176,7 @@ func isGated(pod *corev1.Pod) bool {
 	})
 }
 
-// needsHelp reports whether somebody must act before a PodGroup with this reason can be scheduled.
+// needsHelp reports whether this reason means that somebody must act before the PodGroup can be scheduled.
 func needsHelp(reason string) bool {
 	switch reason {
 	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,

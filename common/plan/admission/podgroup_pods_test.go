@@ -36,7 +36,7 @@ func TestPeersAreAGangIfTheJobHasAQueue(t *testing.T) {
 	}
 }
 
-// The scheduling group of kube-scheduler has only as many pods as the gang of the elastic job needs. The other pods
+// In kube-scheduler, the scheduling group of an elastic job has only as many pods as its gang needs. The other pods
 // are extra. The group must not wait for them.
 func TestExtraPodsDoNotJoinTheGroup(t *testing.T) {
 	t.Parallel()

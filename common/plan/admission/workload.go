@@ -41,13 +41,13 @@ type Workload struct {
 	Words    string
 	WordsDue time.Duration
 
-	// gates is the annotation of the job with the names of the controllers that must allow the admission.
+	// gates is the job's annotation with the names of the controllers that must allow the admission.
 	gates map[string]string
 	// parameters are the annotations of the job that a new Workload gets for its admission checks.
 	parameters map[string]string
 	// PriorityClass is the name of the WorkloadPriorityClass of the job. It is empty if the job names none.
 	PriorityClass string
-	// maxTime limits how long a new Workload can be admitted, in seconds. Nil means no limit.
+	// maxTime limits, in seconds, how long a new Workload stays admitted. Nil means no limit.
 	maxTime *int32
 	// Live reports whether the Workload was read from the API server. A Workload from the cache has no pod templates.
 	Live bool
@@ -80,14 +80,14 @@ func WorkloadOf(job metav1.Object, spec *view.Job, now time.Time) Workload {
 	return seen
 }
 
-// MaxAnnotation limits the length of an annotation that the job controller reads, in bytes.
+// MaxAnnotation is the maximum length, in bytes, of an annotation that the job controller reads.
 const MaxAnnotation = 1 << 10
 
 // Gates has the key of the annotation with the names of the controllers that must allow the admission of a Workload.
 var Gates = []string{kueuev1beta2.AnnotationAdmissionGatedBy}
 
-// gatesOf returns the annotation of a job or a Workload with the names of the controllers that must allow the
-// admission. It returns nil if there is no such annotation.
+// gatesOf returns the annotation with the names of the controllers that must allow the admission. The object is a job
+// or a Workload. The result is nil if the object has no such annotation.
 func gatesOf(object metav1.Object) map[string]string {
 	return bounded.Pick(object.GetAnnotations(), Gates, MaxAnnotation)
 }
@@ -97,8 +97,8 @@ func (w Workload) IsOwn(job types.UID) bool {
 	return w.Object != nil && view.IsControlledBy(w.Object, job)
 }
 
-// isAdmitted reports whether the job controls the Workload, and Kueue has admitted the Workload and neither evicted
-// nor finished it since.
+// isAdmitted reports whether the job controls the Workload and the Workload is admitted. An evicted or finished
+// Workload does not count as admitted.
 func (w Workload) isAdmitted(job types.UID) bool {
 	return w.IsOwn(job) && w.Object.DeletionTimestamp == nil && w.Is(kueuev1beta2.ConditionAdmitted) &&
 		!w.Is(kueuev1beta2.ConditionEvicted) && !w.Is(kueuev1beta2.ConditionFinished)
@@ -296,7 +296,8 @@ func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 	}
 }
 
-// Join adds the new pods to the Workload, and restricts them to the nodes of its assigned flavors.
+// Join adds the new pods to the Workload, and restricts them to the nodes of the flavors that Kueue has assigned to
+// it.
 func (w Workload) Join(_ *view.Job, creates []view.Creation, _ string, _ []*corev1.Pod) {
 	infos := map[string]kueue.PodInfo{}
 	for i := range creates {

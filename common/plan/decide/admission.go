@@ -92,7 +92,7 @@ func (s *steps) readyByRole() map[string]int32 {
 	})
 }
 
-// countByRole counts the replicas that match, by type.
+// countByRole counts, by type, the replicas that match.
 func (s *steps) countByRole(matches func(*view.Replica) bool) map[string]int32 {
 	count := map[string]int32{}
 	for _, r := range s.Replicas {

@@ -52,9 +52,9 @@ func (s *steps) avoidBadNode(f view.ReplicaFailure) {
 }
 
 // hasFailedBefore reports whether a node caused the failure f, and status.failures has an earlier failure that the
-// same node caused. The pod that failed must have been created after the earlier failure: the loss of a node counts
-// as one failure, however many replicas run on the node. The result is false if the template names its node, because
-// pods of that template cannot avoid the node.
+// same node caused. The result is true only if the pod that failed was created after the earlier failure: the loss of
+// a node counts as one failure, however many replicas run on the node. The result is false if the template names its
+// node, because pods of that template cannot avoid the node.
 func (s *steps) hasFailedBefore(f view.ReplicaFailure) bool {
 	pod, node := f.Culprit().Pod, f.Node()
 	if pod == nil || node == "" || !policy.IsNodeFault(f.Failure.Reason) ||

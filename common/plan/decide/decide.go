@@ -18,10 +18,10 @@ import (
 // are, in this order:
 //
 //   - observe determines the current replicas of the job and their states (elastic.go, package view);
-//   - choose selects the action: hold, pause, end, wait for reports, run, ... (choose.go);
+//   - choose selects the action, such as Pause, AwaitRootCause, End or Run (choose.go);
 //   - act takes the steps of that action (run.go, restart.go, rootcause.go, pause.go, hold.go, ending.go, finish.go,
 //     cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and withdraw.go);
-//   - release removes the finalizer from the pods of leaders whose end is recorded (release.go);
+//   - release removes the finalizer from pods of leaders when their end is recorded (release.go);
 //   - watchStall and recordProgress follow the training (stall.go, progress.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.View) {

@@ -108,8 +108,8 @@ func scaledDown(v view.View) view.View {
 	return v
 }
 
-// withoutAdded returns the view of a job that ends, without the new replicas of an elastic job that the status does
-// not record yet.
+// withoutAdded returns the view of a job that ends. If the job is elastic, the view lacks the new replicas that the
+// status does not record yet.
 func withoutAdded(v view.View) view.View {
 	if v.Job.Spec.Elastic != nil && len(v.Job.Status.Tasks) > 0 {
 		v.Replicas = slices.DeleteFunc(slices.Clone(v.Replicas), func(r *view.Replica) bool { return r.Recorded.Phase == "" })
