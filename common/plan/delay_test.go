@@ -186,7 +186,7 @@ func TestStatusOfARestartIsNeverDelayed(t *testing.T) {
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 
-// The end of a replica is urgent only while the job might restart the replica.
+// The write of a replica's end is urgent only while the job might restart the replica.
 func TestEndOfAReplicaOfAFinishedJobIsDelayedLikeOtherChanges(t *testing.T) {
 	t.Parallel()
 	j := finishedKeeping(batchv1beta1.CleanUpPolicyNone)

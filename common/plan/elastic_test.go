@@ -66,7 +66,7 @@ func TestElasticJobTrainsWithTheReplicasThatRun(t *testing.T) {
 	}
 }
 
-// The job does not wait for a replica that stays failed, but this replica does not count towards those that train.
+// The job does not wait for a replica that stays failed, but this replica does not count as training.
 func TestFailedReplicasDoNotCountAsTraining(t *testing.T) {
 	t.Parallel()
 	failed := pod("job-worker-1", exited(1))

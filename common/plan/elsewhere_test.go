@@ -96,7 +96,7 @@ func TestAFinishedJobOfAnotherClusterIsRequeuedWhenItExpires(t *testing.T) {
 	diff(t, "requeue delay", time.Minute, summarize(dispatched(status).TTL(60).DecideAt(now, queued())).RequeueIn)
 }
 
-// The job ran in this cluster before its manager was changed to MultiKueue, so it still has a pod here.
+// The job of this test ran in this cluster before its manager was changed to MultiKueue, so it still has a pod here.
 func TestPodsDoNotHideWhyAJobCannotBeDispatched(t *testing.T) {
 	t.Parallel()
 	j := dispatched(batchv1beta1.JobStatus{})

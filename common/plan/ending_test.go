@@ -189,7 +189,8 @@ func TestJobIsRequeuedForItsDeadline(t *testing.T) {
 	}
 }
 
-// A sidecar keeps the pod of an ended replica running, and somebody deletes the pod while no controller runs.
+// In this test, a sidecar keeps the pod of an ended replica running. Somebody deletes the pod while no controller
+// runs.
 func TestEndBeforeTheDeletionOfThePodCounts(t *testing.T) {
 	t.Parallel()
 	peer := pod("job-worker-1", running)

@@ -33,7 +33,7 @@ func TestJobFinishesWhenNoneOfItsPodsRuns(t *testing.T) {
 		pods      []*corev1.Pod
 		wantPhase batchv1beta1.JobPhase
 		wantReady string
-		// wantRequeueIn is how long until a waiting job is requeued.
+		// wantRequeueIn is the time until a waiting job is requeued.
 		wantRequeueIn time.Duration
 	}{
 		"a job that succeeded waits for a running peer": {

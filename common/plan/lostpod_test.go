@@ -27,7 +27,7 @@ func endedBy(reason string) podOption {
 func TestLostPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// seen is the pod of the replica. Nil means that it is gone.
+		// seen is the pod of the replica. Nil means that the pod is gone.
 		seen *corev1.Pod
 		// wantReason is the reason of the failure.
 		wantReason string

@@ -229,7 +229,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// When a job is resumed, its deadline and its StartDuration begin again.
+// When a job is resumed, its deadline and its StartDuration count from the new start.
 func TestResumedJobStartsItsClocksAgain(t *testing.T) {
 	t.Parallel()
 	j := job(role("worker", 1)).Deadline(90).Paused(true).Saw(time.Hour).Paused(false).Saw(time.Minute)
@@ -257,7 +257,7 @@ func TestPauseEndsARecovery(t *testing.T) {
 		conditionOf(j.Sees(), batchv1beta1.ConditionReplicaFailure))
 }
 
-// A pause emits one event, and its end another.
+// A pause emits one event. The end of the pause emits another event.
 func TestEventsOfAPause(t *testing.T) {
 	t.Parallel()
 	reasons := func(d plan.Decision) []string {

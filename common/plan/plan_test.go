@@ -327,7 +327,7 @@ func TestDeferredFirstStatusIsComplete(t *testing.T) {
 	}
 }
 
-// A running job keeps its replicas when its spec is edited to have none.
+// If the user scales a running job to 0 replicas, the job keeps its replicas.
 func TestRunningJobKeepsItsReplicasWhileItIsHeld(t *testing.T) {
 	t.Parallel()
 	j := ran()

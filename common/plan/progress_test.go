@@ -19,7 +19,7 @@ const (
 	restart = batchv1beta1.ProgressPolicyRestart
 )
 
-// runningPods returns the pods of a job of two workers that runs.
+// runningPods returns the pods of a running job of two workers.
 func runningPods() []*corev1.Pod {
 	return []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", running)}
 }
@@ -50,7 +50,7 @@ func TestProgressInTheStatus(t *testing.T) {
 	later := func(d time.Duration) view.Reading {
 		return changed(step42, func(p *batchv1beta1.ProgressStatus) { *p.LastReportTime = ago(second - d) })
 	}
-	// due returns the observation with the time when the next write for progress alone is due.
+	// due returns the observation, in which the next write for progress alone is due after the given time.
 	due := func(after time.Duration, seen view.Observation) view.Observation {
 		seen.ProgressDue = now.Add(after)
 		return seen

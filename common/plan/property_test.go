@@ -218,7 +218,7 @@ func checkStall(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	}
 }
 
-// maxFailures is how many failures a status has at most.
+// maxFailures is the maximum number of failures in a status.
 const maxFailures = 5
 
 // checkCounts checks the numbers of a status.

@@ -21,7 +21,7 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 		policy batchv1beta1.RestartPolicy
 		// pods are the pods that the controller observes now. The failure window is 2 s.
 		pods reports
-		// wantRequeueIn is the requeue delay.
+		// wantRequeueIn is the time until the job is requeued.
 		wantRequeueIn time.Duration
 		wantFailures  []string
 		wantPhase     batchv1beta1.JobPhase

@@ -68,7 +68,7 @@ func largeJob(replicas int32) *jobBuilder {
 	return b
 }
 
-// size returns how many bytes of JSON a status takes.
+// size returns the length, in bytes, of a status as JSON.
 func size(t *testing.T, status batchv1beta1.JobStatus) int {
 	t.Helper()
 	content, err := json.Marshal(status)
@@ -157,7 +157,7 @@ func TestOmittedPartsStayOmitted(t *testing.T) {
 func TestStatusCanTakeAllOfTheRoom(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	room := 1472 << 10 // the largest size of a job with its status, in bytes: see maxObject in package status
+	room := 1472 << 10 // the maximum size, in bytes, of a job with its status: see maxObject in package status
 	j.RestSize = func() int { return room - size(t, j.Status) }
 	diff(t, "omitted", "", j.Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status.Omitted)
 }

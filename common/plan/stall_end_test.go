@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// A stall is over when the training stops because of something else, such as a pause.
+// A stall is over when the training stops for another reason, such as a pause.
 func TestStallEndsWithTheTraining(t *testing.T) {
 	t.Parallel()
 	silent := step(420, 11*time.Minute)

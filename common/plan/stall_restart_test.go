@@ -89,7 +89,7 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 		Backoff, Attempt int32
 		Failures         []string
 		Deletes          []string
-		// Reaction is how the controller reacts to a new stall, and Stalled is the reason of the condition Stalled.
+		// Reaction is how the controller reacts to a new stall. The field Stalled is the reason of the condition Stalled.
 		Reaction batchv1beta1.ProgressPolicy
 		Stalled  string
 	}

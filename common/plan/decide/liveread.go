@@ -63,8 +63,8 @@ func (s *steps) needsLiveRead(before view.View, resized bool) bool {
 	}
 }
 
-// mayHavePastPod reports whether a replica has a pod that the status does not record and that might be an earlier pod
-// of the replica. While a job runs, the status records its current pods.
+// mayHavePastPod reports whether the observed pod of a replica might be an earlier pod of the replica. The result is
+// false if the status records the observed pod. While a job runs, the status records its current pods.
 func mayHavePastPod(v view.View, r *view.Replica) bool {
 	if r.Pod == nil || r.Pod.UID == r.Recorded.UID {
 		return false

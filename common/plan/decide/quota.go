@@ -42,7 +42,7 @@ func (s *steps) neededTogether() int {
 }
 
 // giveBackDue returns when the job must give back the quota of its pods, because a ResourceQuota rejects other pods
-// that the job needs. If jobs kept such pods, two jobs could wait for each other forever. The second result is false
+// that the job needs. If jobs kept their pods, two jobs could wait for each other forever. The second result is false
 // if the job need not give back any quota.
 func (s *steps) giveBackDue() (time.Time, bool) {
 	c := view.Initialized(s.Job.Status)

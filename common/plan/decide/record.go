@@ -10,7 +10,7 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// maxFailures is how many failures a status keeps.
+// maxFailures is the maximum number of failures in a status.
 const maxFailures = 5
 
 // isRecorded reports whether status.failures already has the failure. The same failure can come up twice: first its

@@ -146,7 +146,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A framework rejects a template without containers. Until then, the overrides must leave the template unchanged.
+// The framework, and not this package, rejects a template without containers. The overrides leave such a template
+// unchanged.
 func TestStartWithoutAContainer(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{}

@@ -90,7 +90,7 @@ func fieldOfStatus(e ast.Expr) []string {
 	}
 }
 
-// conditionOf returns the name of the constant of the condition that a call of setCondition sets.
+// conditionOf returns the name of the constant that a call of setCondition uses for its condition.
 func conditionOf(call *ast.CallExpr) []string {
 	if function, ok := call.Fun.(*ast.SelectorExpr); !ok || function.Sel.Name != "setCondition" {
 		return nil

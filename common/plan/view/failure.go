@@ -79,8 +79,8 @@ func (f ReplicaFailure) Report() trainlog.Report {
 	return report
 }
 
-// Culprit returns the replica whose process failed first: the replica that the launcher names, otherwise the replica of
-// the failure.
+// Culprit returns the replica whose process failed first. If the launcher names a replica, it is this replica.
+// Otherwise, it is the replica of the failure.
 func (f ReplicaFailure) Culprit() *Replica {
 	host, _, _ := strings.Cut(f.Report().Host, ".")
 	if i := slices.IndexFunc(f.Replica.peers, func(r *Replica) bool { return r.Member.Name == host }); i >= 0 {
@@ -100,7 +100,7 @@ func (f ReplicaFailure) Node() string {
 }
 
 // RootCause returns the root cause among the failures and deletions that restart all replicas. If there are none, it
-// returns the stall that restarts all replicas. It returns nil if there is none of these.
+// returns the stall that restarts all replicas. Nil means that there is no such stall either.
 func (v *View) RootCause() *ReplicaFailure {
 	var root *ReplicaFailure
 	for _, r := range v.Replicas {

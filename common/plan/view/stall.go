@@ -14,8 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/policy"
 )
 
-// StallCheck is the result of a check whether the last readings of the pods show that the training of a job is
-// stalled. The zero value means that this is unknown, or that the job has no deadline for progress.
+// StallCheck reports whether the training of a job is stalled, according to the last readings of the pods. The zero
+// value means that this is unknown, or that the job has no deadline for progress.
 type StallCheck struct {
 	// IsOnTime reports whether the readings show that the training is not stalled.
 	IsOnTime bool

@@ -119,7 +119,7 @@ func (v *View) HasPodsOfEarlierJobAttempt() bool {
 	return false
 }
 
-// HasLostPods reports whether the job has pods on lost nodes that will be deleted by force.
+// HasLostPods reports whether the job has pods that will be deleted by force because their nodes are lost.
 func (v *View) HasLostPods() bool {
 	for _, pod := range v.Seen.Pods {
 		if _, ok := policy.ForceDeletion(pod, v.Job.NodeLostDelay); ok {
