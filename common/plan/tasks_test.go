@@ -79,7 +79,7 @@ func TestAPodThatExitsWhileItIsDeletedHasNotEndedItsReplica(t *testing.T) {
 	}
 }
 
-// The tasks of the status still show how each replica ended after its pod is gone.
+// After the pod of a replica is gone, the tasks of the status still show how the replica ended.
 func TestTasksOfAFinishedJobOutliveItsPods(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{pod("job-worker-0", exited(0), onNode("node-1")), pod("job-worker-1", exited(3))}

@@ -53,8 +53,8 @@ func (r *renderer) setTasks() {
 
 // updatesTasks reports whether the replicas in the status change. While the controller waits for failures of the
 // peers, the replicas change only once. After the decision about the end of a job, they change only when the job
-// finishes and when it is cleaned up. If a started job has no replicas anymore, its tasks stay as they are: a failure
-// that the tasks recorded now would not be counted.
+// finishes and when it is cleaned up. If a started job has no replicas anymore, its tasks stay as they are: if the
+// tasks recorded a failure now, this failure would not be counted.
 func (r *renderer) updatesTasks() bool {
 	f := r.facts
 	switch f.Action {

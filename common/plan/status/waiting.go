@@ -89,7 +89,7 @@ func waitingForOverdue(overdue []*corev1.Pod) string {
 	return fmt.Sprintf("waiting for overdue %s to end", late)
 }
 
-// announceWait emits an event when the job starts to wait for the given reason and the wait does not end without
+// announceWait emits an event when the job starts to wait for the given reason, if the wait does not end without
 // intervention.
 func (r *renderer) announceWait(reason string) {
 	if r.facts.Wait == nil || r.facts.Wait.Reason != reason || !r.facts.Wait.NeedsHelp {

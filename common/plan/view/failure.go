@@ -38,8 +38,8 @@ func (f ReplicaFailure) String() string {
 	return fmt.Sprintf("replica %s failed with exit code %d (%s)%s", name, *f.Failure.ExitCode, reason, process)
 }
 
-// process returns the end of a message about a failure. The launcher can report which process failed first. The result
-// describes how this process ended. It is empty if the launcher reports no exit code of a process.
+// process returns the end of a message about a failure. The launcher can report which process failed first. The
+// result describes how this process ended. It is empty if the launcher reports no exit code of a process.
 func (f ReplicaFailure) process() string {
 	rank, report := f.Rank(), f.Report()
 	who := "a process"
