@@ -25,7 +25,7 @@ func seenWorkload(w *kueuev1beta2.Workload) admission.Workload {
 	return admission.At(now, admission.Workload{Snapshot: view.Snapshot[*kueuev1beta2.Workload]{Object: w}, Queue: "lab"})
 }
 
-// requesting returns a job of two replicas, each of which requests the given number of CPUs.
+// requesting returns a job of two replicas. Each replica requests the given number of CPUs.
 func requesting(cpus int64) *jobBuilder {
 	worker := role("worker", 2)
 	worker.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": *resource.NewQuantity(cpus, "")}

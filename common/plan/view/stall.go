@@ -28,8 +28,8 @@ type StallCheck struct {
 }
 
 // CheckStall returns whether the training is stalled. A missing reading is never a stall. The result is unknown while
-// the job does not run, is paused or in debug mode, must stop its pods, has a failure about which the controller has
-// not decided yet, or has pods of replicas that it no longer needs.
+// the job does not run, is paused, is in debug mode or must stop its pods. It is also unknown while the controller
+// has not decided about a failure, or while the job has pods of replicas that it no longer needs.
 func (v *View) CheckStall() StallCheck {
 	spec, status := v.Job.Spec, v.Job.Status
 	limit, startLimit := seconds(spec.RunPolicy.ProgressDeadlineSeconds), seconds(spec.RunPolicy.StartupDeadlineSeconds)
