@@ -125,7 +125,7 @@ func (ofIdle) NewJob() *idle                       { return &idle{} }
 func (ofIdle) JobSpec(job *idle) framework.JobSpec { return job.spec }
 func (ofIdle) MainContainers() []string            { return []string{mainContainer} }
 
-// idleCache is a read-only client of a cache with one idle job. It copies the job, but not the pods.
+// idleCache is a read-only client of a cache with one idle job. A read copies the job, but not the pods.
 type idleCache struct {
 	client.Client
 

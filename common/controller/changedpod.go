@@ -22,11 +22,11 @@ var labelsRead = []string{
 	schedulerv1beta1.LabelGroupName,
 }
 
-// refuseChanged deletes a newly created pod if an admission webhook or policy has changed one of labelsRead. asked
-// contains the labels that the pod had in the request to create it. With a changed label, the controllers would not
-// find the pod, or would assume another attempt. If refuseChanged deletes the pod, it returns a *report.RefusedError.
-// The job then creates no pods until policy.RefusalDelay is over. The message of the error contains no pod name and
-// no label value, so that it is the same for each retry.
+// refuseChanged deletes a newly created pod if an admission webhook or policy has changed one of labelsRead.
+// Otherwise, the controllers would not find the pod, or would assume that it belongs to another attempt. The
+// parameter asked contains the labels from the request to create the pod. If refuseChanged deletes the pod, it
+// returns a *report.RefusedError, and the job creates no pods until policy.RefusalDelay is over. The message of the
+// error contains no pod name and no label value, so that it is the same for each retry.
 func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[string]string, pod *corev1.Pod) error {
 	var changed []string
 	for _, label := range labelsRead {

@@ -47,13 +47,14 @@ func TestRefuseChanged(t *testing.T) {
 		advice  = ": exempt these labels or the namespace from the webhook or policy"
 	)
 	for name, tc := range map[string]struct {
-		// The function changes replaces the labels as an admission webhook or policy does.
+		// The function changes modifies the labels of the created pod as an admission webhook or policy does.
 		changes func(labels map[string]string)
-		// answer is the answer of the API server to the deletion.
+		// answer is the error that the API server returns for the deletion. Nil means success.
 		answer error
-		// want is the error. Empty means no error.
+		// want is the message of the expected error. Empty means no error.
 		want string
-		// wantRefused is true if the error is a *report.RefusedError, which is written into a condition of the job.
+		// wantRefused is true if the expected error is a *report.RefusedError, which is written into a condition of the
+		// job.
 		wantRefused bool
 	}{
 		"a pod that admission does not change is kept": {changes: func(map[string]string) {}},
@@ -129,7 +130,7 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// attempt is the attempt label of the created pod. In the request, this label is "0".
 		attempt string
-		// answer is the answer of the API server to the deletion.
+		// answer is the error that the API server returns for the deletion. Nil means success.
 		answer error
 		// later is the time from the refusal to the next reconcile.
 		later       time.Duration

@@ -39,7 +39,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *view.Job, d 
 	if err := r.createSecret(ctx, job, planned); err != nil {
 		return err
 	}
-	inTheWay := func(err error) bool { // reports whether the error concerns only this pod
+	inTheWay := func(err error) bool { // reports whether other pods can be created despite the error
 		var refused *report.RefusedError
 		return errors.Is(err, errRelabelled) ||
 			errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
@@ -55,8 +55,8 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *view.Job, d 
 	return nil
 }
 
-// createPod builds a pod and creates it. If the pods that are being created use too much memory, createPod waits
-// first.
+// createPod builds a pod and creates it. It first waits while other pods that are being created use too much of the
+// controller's memory.
 func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) error {
 	if err := r.pods.Acquire(ctx, job.GetNamespace(), c.Size); err != nil {
 		return fmt.Errorf("waiting for %d bytes of memory to create pod %s: %w", c.Size, c.Name, err)
@@ -82,8 +82,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) 
 	return nil
 }
 
-// setToken sets the annotation with the progress token to a new token, if the pod can report the progress of the
-// training.
+// setToken sets AnnotationProgressToken to a new token if the pod can report the progress of the training.
 func setToken(pod *corev1.Pod, newToken func() string) {
 	if _, reports := pod.Annotations[batchv1beta1.AnnotationProgressPort]; reports {
 		pod.Annotations[batchv1beta1.AnnotationProgressToken] = newToken()

@@ -19,9 +19,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// execute carries out a decision. It first writes the status, so that no failure is lost. If this write can be
-// delayed, it leaves the write to a later reconcile. After that, execute changes the PodGroup or the Workload,
-// releases and deletes pods, creates objects, and finally changes the TensorBoard.
+// execute carries out a decision. It first writes the status, so that a failure is recorded before its pod is
+// deleted. If this write can be delayed, execute leaves the write to a later reconcile. After that, execute changes
+// the PodGroup or the Workload, releases and deletes pods, creates objects, and finally changes the TensorBoard.
 func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d decision) (loop.Requeue, error) {
 	requeue := loop.Requeue{At: d.RequeueAt, Priority: new(priorityOf(d.Decision))}
 	delay := r.delayCreations(job, &d.Decision)
@@ -31,7 +31,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 	}
 	requeue.By(due)
 	err = r.changeAdmission(ctx, job, d.Admission)
-	if apierrors.IsConflict(err) { // somebody changed or deleted the object, perhaps without an event for the job
+	if apierrors.IsConflict(err) { // the PodGroup or Workload was changed or deleted, perhaps without an event
 		requeue.By(r.after(loop.ConflictDelay))
 		d.Creates, err = nil, nil // the pods might not be admitted anymore
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 	}
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		if refused.Reason != batchv1beta1.ReasonResourceQuotaExceeded {
-			r.options.Memory.waiting.Leave(client.ObjectKeyFromObject(job)) // other jobs need not wait for this job
+			r.options.Memory.waiting.Leave(client.ObjectKeyFromObject(job)) // the quota can go to other jobs
 		}
 		if err := r.reportRefusal(ctx, job, d.Status, refused); err != nil {
 			return requeue, err
@@ -85,9 +85,9 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, 
 	return due, err
 }
 
-// confirm returns a conflict if the job was changed since it was read. It is only needed if the status is not
-// written, because a status write also fails with a conflict. Without any check for conflicts, the controller could
-// act on an outdated spec, or create pods again for a job that ends.
+// confirm returns a conflict if the job was changed since it was read. A reconcile that writes the status does not
+// need confirm, because a status write also fails with a conflict. Without any check for conflicts, the controller
+// could act on an outdated spec, or create pods again for a job that ends.
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)

@@ -18,20 +18,20 @@ import (
 
 // Limits of the memory that tenants can use. Namespaces share largeJobMemory and podMemory: see package fair.
 const (
-	// maxCachedJob is the largest job that the cache holds completely, in bytes of memory. A job of 500 replicas with
-	// ordinary templates has this size. Of a larger job the cache holds only the metadata, the phase and the progress.
-	// Such a job is read from the API server when it is reconciled.
+	// maxCachedJob is the size of the largest job that the cache holds completely, in bytes of memory. A job of 500
+	// replicas with ordinary templates has this size. Of a larger job, the cache holds only the metadata, the phase and
+	// the progress. The controller reads such a job from the API server when it reconciles the job.
 	maxCachedJob = 128 << 10
-	// maxProgress is the largest progress of a large job that the cache keeps, in bytes of memory. The progress that the
-	// controller writes into the status is always smaller.
+	// maxProgress is the size of the largest progress that the cache keeps for a large job, in bytes of memory. The
+	// progress that the controller writes into the status is always smaller.
 	maxProgress = 16 << 10
-	// largeJobMemory limits the memory for large jobs that are reconciled at the same time, in bytes.
+	// largeJobMemory is the maximum memory, in bytes, for all large jobs that are reconciled at the same time.
 	largeJobMemory = 128 << 20
 	// costOfLargeJob is the memory that a reconcile of a large job needs, in multiples of the size of the job. It has
 	// room for the response of the API server, the decoded job, two statuses, and a pod of the largest template.
 	costOfLargeJob = 4
-	// podMemory limits the memory for pods that are created at the same time, in bytes. A pod can be in memory three
-	// times: as it was built, encoded, and as the API server returned it.
+	// podMemory is the maximum memory, in bytes, for all pods that are created at the same time. A pod can be in memory
+	// three times: as it was built, encoded, and as the API server returned it.
 	podMemory = 32 << 20
 )
 
@@ -42,7 +42,7 @@ var keysRead = []string{
 	kueuev1beta2.LabelMultiKueueOrigin, kueuev1beta2.PrebuiltWorkload, kueuev1beta2.AnnotationAdmissionGatedBy,
 }
 
-// maxValue limits the length of the cached value of each key in keysRead, in bytes.
+// maxValue is the maximum length, in bytes, of the value that the cache keeps for a key in keysRead.
 const maxValue = 1 << 10
 
 // onlyRead returns the labels or annotations that the controller reads.
@@ -54,9 +54,9 @@ func onlyRead(all map[string]string) map[string]string {
 	return kept
 }
 
-// CacheTransform returns a transform function for the cache of jobs. The function removes labels and annotations that
-// the controller does not read. Of a large job it keeps only this metadata, the phase and the progress. The function is
-// idempotent, because a cache transforms listed objects twice.
+// CacheTransform returns a transform function for the cache of jobs. The function removes the labels and annotations
+// that the controller does not read. Of a large job, it keeps only the other metadata, the phase and the progress.
+// The function is idempotent, because a cache transforms listed objects twice.
 func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.TransformFunc {
 	return large.Kind[J]{
 		Most: maxCachedJob,
@@ -81,7 +81,8 @@ func newLargeJobs(api client.Reader) large.Reader {
 	return large.NewReader(api, costOfLargeJob, largeJobMemory)
 }
 
-// sizeWithoutStatus returns the size of a job without its status in the storage of the API server, in bytes.
+// sizeWithoutStatus returns the number of bytes that a job takes in the storage of the API server, without its
+// status.
 func sizeWithoutStatus[J framework.Job](job J) int {
 	status := *job.JobStatus()
 	*job.JobStatus() = batchv1beta1.JobStatus{}

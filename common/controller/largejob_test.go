@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/large"
 )
 
-// jobOfSize returns a job whose template has the given number of bytes of text.
+// jobOfSize returns a job whose template contains a text of the given length, in bytes.
 func jobOfSize(bytes int) *idle {
 	job := &idle{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "job", UID: "job-uid", ResourceVersion: "7", Generation: 3,
@@ -102,7 +102,8 @@ func TestCacheTransformIsIdempotent(t *testing.T) {
 	}
 }
 
-// If a cache misses the deletion of an object, it passes a tombstone to the transform function.
+// If a cache misses the deletion of an object, it passes a tombstone to the transform function, which must not change
+// the tombstone.
 func TestCacheTransformIgnoresOtherObjects(t *testing.T) {
 	t.Parallel()
 	type tombstone struct{ key string }

@@ -19,7 +19,7 @@ import (
 // evicted. If a node does not exist, or the controller has no permission to read it, the pods on it count as pods of
 // a lost node.
 func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev1.Pod) error {
-	evicted := map[string][]string{} // pods by node
+	evicted := map[string][]string{} // names of pods by node
 	for name, pod := range pods {
 		if policy.IsEvictedByTaint(pod) && pod.Spec.NodeName != "" {
 			evicted[pod.Spec.NodeName] = append(evicted[pod.Spec.NodeName], name)

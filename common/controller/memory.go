@@ -16,11 +16,11 @@ import (
 type Memory struct {
 	// times maps a job (types.NamespacedName) to the time.Time of its oldest status change that is not written yet.
 	times sync.Map
-	// services maps a job (types.NamespacedName) to its types.UID if its Service is never in the cache, because
-	// somebody changed the labels of the Service.
+	// services contains the jobs whose Service is never in the cache, because somebody changed the labels of the
+	// Service. It maps the types.NamespacedName of a job to the types.UID of the job.
 	services sync.Map
-	// held maps a job (types.NamespacedName) to the time.Time before which it creates no pods, because an admission
-	// webhook or policy changed the labels of a pod.
+	// held maps a job (types.NamespacedName) to the time.Time before which no pods of the job are created, because an
+	// admission webhook or policy changed the labels of a pod.
 	held sync.Map
 	// tensorBoards are the last changes of TensorBoards, so that a rejected change is retried only after a delay.
 	tensorBoards dependents.DelayedChanges
@@ -31,8 +31,8 @@ type Memory struct {
 	// waiting is the line of the jobs that wait for ResourceQuotas. A restart of the controller empties the line. A job
 	// can then get ahead of an older job that has not been reconciled yet.
 	waiting quota.Line
-	// written are the pods that were created, released or deleted. The next reconcile of the job waits until the cache
-	// shows these changes.
+	// written are the pods that the controller created, released or deleted. The next reconcile of the job waits until
+	// the cache shows these changes.
 	written podNames
 	// left are the pods that left the cache while they had FinalizerLeader.
 	left podNames
@@ -74,14 +74,14 @@ func (m *Memory) DelayUntil(job types.NamespacedName, until time.Time) {
 	m.held.Store(job, until)
 }
 
-// noteService remembers that the job has its Service, although the labels of the Service were changed. The Service
-// works without these labels.
+// noteService remembers that the job has its Service, although the cache lacks the Service because somebody changed
+// its labels. The Service works without these labels.
 func (m *Memory) noteService(job client.Object) {
 	m.services.Store(client.ObjectKeyFromObject(job), job.GetUID())
 }
 
-// hasService reports whether the job has its Service: the Service is in the cache, or noteService was called for this
-// job. cached reports whether the Service is in the cache.
+// hasService reports whether the job has its Service. The job has the Service if the cache contains it, or if
+// noteService was called for this job. The parameter cached reports whether the cache contains the Service.
 func (m *Memory) hasService(job client.Object, cached bool) bool {
 	key := client.ObjectKeyFromObject(job)
 	if cached {

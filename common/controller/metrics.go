@@ -24,7 +24,8 @@ const (
 	metricNodes    = "tensorstack_job_node_restarts_total"
 )
 
-// otherCause replaces all causes that are not in causes, so that the number of label values is bounded.
+// otherCause is the label value of each cause that the list of causes lacks. So the number of label values is
+// bounded.
 const otherCause = "Other"
 
 // causes are the values of the label cause, besides otherCause.

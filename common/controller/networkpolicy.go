@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// newNetworkPolicy returns the NetworkPolicy of a job. If the job reports progress, the NetworkPolicy allows the pods
-// that reader selects to reach the port for progress.
+// newNetworkPolicy returns the NetworkPolicy of a job. If the job reports progress, the pods that the parameter
+// reader selects can reach the port for progress.
 func newNetworkPolicy(
 	job *view.Job, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
 ) *networkingv1.NetworkPolicy {
@@ -26,8 +26,9 @@ func newNetworkPolicy(
 }
 
 // NetworkPolicySpec returns the spec of the NetworkPolicy of a job. The NetworkPolicy allows the replicas to reach
-// each other at any port, because not all of their ports are known beforehand. reader selects the pods that can reach
-// the port for progress, and nil selects none. policies determines which other peers can reach the replicas.
+// each other at any port, because not all of their ports are known beforehand. The parameter reader selects the pods
+// that can reach the port for progress. Nil selects none. The parameter policies determines which other peers can
+// reach the replicas.
 func NetworkPolicySpec(
 	kind, job string, policies network.Policies, reader *networkingv1.NetworkPolicyPeer,
 ) networkingv1.NetworkPolicySpec {

@@ -7,16 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxNodes is the maximum number of nodes in the metric. It bounds the number of series in a cluster that replaces
-// its nodes.
+// maxNodes is the maximum number of nodes in the metric of restarts by node. It bounds the number of series in a
+// cluster that replaces its nodes.
 const maxNodes = 500
 
 // nodeMetrics counts restarts by the node that caused them.
 type nodeMetrics struct {
 	restarts *prometheus.CounterVec
 	mutex    sync.Mutex
-	// nodes are the nodes in the metric, ordered by the last restart that each node caused. The node whose last restart
-	// is the oldest is the first.
+	// nodes are the nodes in the metric, ordered by the last restart that each of them caused, the oldest first.
 	nodes []string
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestRestartsAreCountedByNode(t *testing.T) {
 	t.Parallel()
-	// many has one restart for each of maxNodes nodes. The restart of the first node is the oldest.
+	// The list many has one restart for each of maxNodes nodes. The restart of the first node is the oldest.
 	many := make([]decide.Restart, 0, maxNodes)
 	for i := range maxNodes {
 		many = append(many, decide.Restart{Cause: "NodeLost", Node: fmt.Sprintf("node-%d", i)})
@@ -21,7 +21,7 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 	lost := func(node string) decide.Restart { return decide.Restart{Cause: "NodeLost", Node: node} }
 	for name, tc := range map[string]struct {
 		restarts []decide.Restart
-		// want maps series to their values. If wantNodes is less than maxNodes, the metric must have no other series.
+		// want maps series to their expected values. The metric must have no other series, unless wantNodes is maxNodes.
 		want map[string]float64
 		// wantGone are series that must not exist.
 		wantGone  []string
@@ -102,8 +102,8 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 	}
 }
 
-// restartsByNode returns the values of the metric of restarts by node, and the number of nodes. The key of a value is
-// the text "node cause".
+// restartsByNode returns the values of the metric of restarts by node, and the number of nodes in that metric. The
+// key of each value is the node and the cause, separated by a space.
 func restartsByNode(t *testing.T, gatherer prometheus.Gatherer) (map[string]float64, int) {
 	t.Helper()
 	families, err := gatherer.Gather()

@@ -25,10 +25,10 @@ const (
 	outputsPatience = 5 * time.Second
 )
 
-// readOutputs reads the output of containers that have ended, and reports whether it has read any output. In pods, it
-// replaces each pod whose output it has read with a copy: the termination message of the container in the copy begins
-// with the output. The termination message that the kubelet writes is not enough: it contains at most 2 KiB of the
-// output, and the last lines of torchrun fill most of that.
+// readOutputs reads the output of containers that have ended, and reports whether it has read any output. If it has
+// read the output of a pod, it replaces the pod in the map pods with a copy. In the copy, the termination message of
+// the container begins with the output. The termination message that the kubelet writes is not enough: it contains at
+// most 2 KiB of the output, and the last lines of torchrun fill most of that.
 func readOutputs(
 	ctx context.Context, outputs Outputs, pods map[string]*corev1.Pod, containers []view.Container,
 ) bool {

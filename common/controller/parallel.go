@@ -7,8 +7,8 @@ import (
 
 // inParallel calls do for 0 to n-1 with slow start. It begins with one call. Each call that returns raises the limit
 // of concurrent calls by one, up to maxParallel, so the concurrency doubles with each round trip. If the first call
-// fails and mayGoOn returns false for its error, no other call follows: for example, an admission webhook can reject
-// every pod.
+// fails and mayGoOn returns false for its error, no other call follows. This saves requests, for example if an
+// admission webhook rejects every pod.
 //
 // If mayGoOn returns false for an error, inParallel starts no more calls and returns this error. If there are several
 // such errors, inParallel returns the error of the first of these calls. If there is no such error, it returns the

@@ -70,16 +70,16 @@ const (
 
 	// ReasonPreempted is the reason of Evicted for a preemption.
 	ReasonPreempted = "Preempted"
-	// ReasonNodeFailures is the reason of Evicted if nodes of the topology have failed.
+	// ReasonNodeFailures is the reason of Evicted if nodes that Kueue assigned to the pods have failed.
 	ReasonNodeFailures = "NodeFailures"
 	// ReasonQuotaGivenBack is the reason of Evicted after an eviction by the job controller: the job has given back the
 	// quota of some replicas, but needs these replicas again. Kueue itself has no such reason.
 	ReasonQuotaGivenBack = "QuotaGivenBack"
 	// CheckPending is the state of an admission check that the Workload waits for.
 	CheckPending = "Pending"
-	// ReasonPending is the reason of QuotaReserved of a Workload that waits in the queue.
+	// ReasonPending is the reason of QuotaReserved while the Workload waits in the queue.
 	ReasonPending = "Pending"
-	// ReasonNoReservation is the reason of Admitted of an evicted Workload that has given back its quota.
+	// ReasonNoReservation is the reason of Admitted after the Workload was evicted and gave back its quota.
 	ReasonNoReservation = "NoReservation"
 	// ReasonWaitForStart, ReasonWaitForRecovery, ReasonStarted and ReasonRecovered are the reasons of PodsReady.
 	ReasonWaitForStart    = "WaitForStart"

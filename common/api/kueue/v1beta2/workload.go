@@ -113,7 +113,7 @@ type PodSetUpdate struct {
 	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// ReclaimablePod is the number of pods of a PodSet that need no resources anymore.
+// ReclaimablePod counts those pods of a PodSet that need no resources anymore.
 type ReclaimablePod struct {
 	Name  string `json:"name"`
 	Count int32  `json:"count"`

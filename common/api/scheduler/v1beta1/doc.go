@@ -24,11 +24,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // SchedulerName is the spec.schedulerName of the pods of PodGroups. It is the same for all engines.
 const SchedulerName = "t9k-scheduler"
 
-// Labels of the pods of a PodGroup. Pods that users create themselves need LabelGroupName.
+// Labels of the pods of a PodGroup. A user who creates such pods must set LabelGroupName.
 const (
 	// LabelGroupName holds the name of the pod's PodGroup.
 	LabelGroupName = "scheduler.tensorstack.dev/group-name"
-	// LabelQueue holds the name of the Queue.
+	// LabelQueue holds the name of the Queue that the pod is scheduled from.
 	LabelQueue = "scheduler.tensorstack.dev/queue"
 	// LabelRole holds the role of the pod in its group.
 	LabelRole = "scheduler.tensorstack.dev/role"
