@@ -31,10 +31,10 @@ func (r *Reconciler[J]) copiedChanges() predicate.Funcs {
 	})
 }
 
-// deviceFailures passes only updates that record a failure because of an unhealthy device in the status. If the
-// response to such a status write is lost, the next reconcile can read an older status from the cache. It finds
-// failures of other kinds in the pods again. But an unhealthy device can be healthy again by then, so that only the
-// written status has the failure. So the event of the write must requeue the job.
+// deviceFailures passes only updates whose new status records a failure because of an unhealthy device. If the
+// response to such a status write is lost, the next reconcile can read an older status from the cache. That reconcile
+// finds failures of other kinds in the pods again. But an unhealthy device can be healthy again by then, so that only
+// the written status has the failure. So the event of the write must requeue the job.
 func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
 	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
 }
@@ -56,7 +56,7 @@ var deletions = predicate.Funcs{
 	GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
 }
 
-// deletionsAndChanges passes deletions and changes of the spec.
+// deletionsAndChanges passes deletions, and updates that change the spec.
 var deletionsAndChanges = predicate.Funcs{
 	CreateFunc:  func(ctrlevent.CreateEvent) bool { return false },
 	UpdateFunc:  predicate.GenerationChangedPredicate{}.Update,

@@ -35,8 +35,8 @@ func (noProgress) Follow(types.NamespacedName, []progress.Pod) []progress.Readin
 // Forget implements Progress.
 func (noProgress) Forget(types.NamespacedName) {}
 
-// progressEvents is how many events about progress can wait. Further events are dropped. The jobs of dropped events
-// are reconciled after view.ProgressInterval.
+// progressEvents is the maximum number of events about progress that wait to be handled. Further events are dropped.
+// A job whose event was dropped is reconciled after view.ProgressInterval.
 const progressEvents = 1024
 
 // ProgressChanged enqueues a job. A progress.Poller calls it when the progress of a pod can be read for the first
@@ -119,7 +119,7 @@ func readingOf(read progress.Reading, replica string) view.Reading {
 }
 
 // lastReport returns the reading that the sidecar of a pod wrote into its termination message. It returns nil if the
-// sidecar has not ended, if the message is unreadable, or if the time of the end is unknown.
+// sidecar has not ended, if the message is unreadable, or if the time when the sidecar ended is unknown.
 func lastReport(pod *corev1.Pod) *progress.Reading {
 	statuses := pod.Status.InitContainerStatuses
 	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == framework.ProgressContainer })

@@ -48,7 +48,7 @@ func (p *polled) Follow(_ types.NamespacedName, pods []progress.Pod) []progress.
 
 func (p *polled) Forget(job types.NamespacedName) { p.forgot = append(p.forgot, job) }
 
-// reporting adds the annotations of a pod that reports progress, and an IP address.
+// reporting adds an IP address to a pod, and the annotations of a pod that reports progress.
 func reporting(p *corev1.Pod) {
 	p.Annotations = map[string]string{
 		batchv1beta1.AnnotationProgressPort: "29499", batchv1beta1.AnnotationProgressToken: "secret",

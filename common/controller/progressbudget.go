@@ -18,20 +18,20 @@ const progressWritesPerSecond = 25
 type progressBudget struct {
 	mu   sync.Mutex
 	jobs map[types.NamespacedName]*progressWrites
-	// next is the earliest time of the next write of each namespace.
+	// The map next has the earliest time of the next write of each namespace.
 	next map[string]time.Time
 }
 
 // progressWrites has the times of the progress writes for one job.
 type progressWrites struct {
-	// last is when the last progress was written. Zero means never.
+	// last is the time when the progress of the job was last written. Zero means never.
 	last time.Time
 	// due is when the next write is due. Zero means that there is no news, or that the time is not determined yet.
 	due time.Time
 }
 
-// due returns when the status of a job can be written next if only its progress has changed. hasNews reports whether
-// there is progress to write. A job without news uses no part of the budget.
+// due returns when the status of a job can be written next if only its progress has changed. The parameter hasNews
+// reports whether there is progress to write. A job without such news uses no part of the budget.
 func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bool) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
 	if !waits {
 		due = now
 	}
-	b.next[namespace] = now // the namespace itself is one of the namespaces that wait
+	b.next[namespace] = now // len(b.next) must count this namespace, too
 	b.next[namespace] = due.Add(time.Duration(len(b.next)) * time.Second / progressWritesPerSecond)
 	return due
 }

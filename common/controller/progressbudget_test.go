@@ -15,11 +15,12 @@ func TestWhenProgressIsDue(t *testing.T) {
 	a, b, other := types.NamespacedName{Namespace: "ns", Name: "a"}, types.NamespacedName{Namespace: "ns", Name: "b"},
 		types.NamespacedName{Namespace: "other", Name: "a"}
 	for name, tc := range map[string]struct {
-		// before prepares the budget before due is called for the job a.
+		// The function before prepares the budget. After that, the test calls the method due for the job a.
 		before func(*progressBudget)
-		// at is the time of the call of due for the job a, and want is the returned time. Both are relative to now.
+		// at is when the test calls the method due for the job a. want is the time that the method returns. Both are
+		// relative to now.
 		at, want time.Duration
-		// without is true if the job a has no news.
+		// The field without is true if the job a has no news.
 		without bool
 	}{
 		"the first write is due immediately": {before: func(*progressBudget) {}},

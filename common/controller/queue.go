@@ -21,15 +21,15 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// urgentPriority is the priority of jobs whose nodes might be idle. They are reconciled before new jobs, which have
-// priority 0. Jobs that exist when the controller starts have handler.LowPriority.
+// urgentPriority is the priority of jobs whose nodes might be idle. Jobs of this priority are reconciled before new
+// jobs, which have priority 0. Jobs that exist when the controller starts have handler.LowPriority.
 const urgentPriority = 1
 
 // queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// priorityOf returns the priority with which a job is requeued. It is always explicit, because the queue would
-// otherwise use the priority of the last event.
+// priorityOf returns the priority with which a job is requeued. A requeue always sets the priority, because the queue
+// would otherwise use the priority of the last event.
 func priorityOf(d plan.Decision) int {
 	if d.Urgent {
 		return urgentPriority

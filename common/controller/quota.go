@@ -94,9 +94,9 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 
 // fits reports whether a ResourceQuota has room for the pods that the job needs together, in addition to the pods of
 // older jobs that wait for the quota and fit. It also reports true if the quota does not exist or the controller has
-// no permission to read it. refusal is the last rejection of a pod of the job by the quota, and empty if there is
-// none. If the quota rejects that pod again, but with other requests, newest is the message of the new rejection.
-// Otherwise newest is empty.
+// no permission to read it. The parameter refusal is the quota's last rejection of a pod of the job, or empty if
+// there is none. If the quota rejects that pod again, but with other requests, newest is the message of the new
+// rejection. Otherwise newest is empty.
 func (r *Reconciler[J]) fits(
 	ctx context.Context, job J, pods []view.Creation, name string, refusal quota.Refusal,
 ) (fits bool, newest string, err error) {
@@ -117,12 +117,12 @@ func (r *Reconciler[J]) fits(
 }
 
 // needsOf returns how much of each resource the pods use together, as a ResourceQuota counts it. It builds only the
-// first and the last pod of each type, because the pods in between are like the last one. refusal is the last
-// rejection of one of the pods by a quota. For the type of that pod, needsOf counts the requests after admission by
-// the API server, which a dry run shows: for example, a LimitRange can set defaults. If the ResourceQuota has scopes,
-// only this type counts, because the quota might not apply to other types. If the quota rejects the pod again, but
-// with other requests, newest is the message of the new rejection. Otherwise newest is empty. An error describes a
-// mistake in a template.
+// first and the last pod of each type, because the pods in between are like the last one. The parameter refusal is
+// the last rejection of one of the pods by a quota. Admission by the API server can change the requests of a pod: for
+// example, a LimitRange sets defaults. So needsOf finds the requests of the rejected pod by a dry run, and counts
+// them for all pods of its type. If the ResourceQuota has scopes, only this type counts, because the quota might not
+// apply to other types. If the quota rejects the pod again, but with other requests, newest is the message of the new
+// rejection. Otherwise newest is empty. An error describes a mistake in a template.
 func (r *Reconciler[J]) needsOf(
 	ctx context.Context, pods []view.Creation, refusal quota.Refusal, hasScopes bool,
 ) (needs corev1.ResourceList, newest string, err error) {

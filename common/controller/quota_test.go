@@ -24,8 +24,8 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// quotas is a reader of a cluster. The field only is the only ResourceQuota of the cluster, and nil means that there
-// is none.
+// quotas is a reader of a cluster that has at most one ResourceQuota, in the field only. Nil means that the cluster
+// has none.
 type quotas struct {
 	client.Reader
 
@@ -50,7 +50,7 @@ type dryRuns struct {
 
 	// requests are the requests that an admission webhook sets for each container. Nil means that it changes nothing.
 	requests corev1.ResourceList
-	// answer is the answer of the API server.
+	// answer is the error that the API server returns. Nil means success.
 	answer error
 }
 
@@ -205,7 +205,7 @@ func TestOnlyTheRefusalByAQuotaHasItsReason(t *testing.T) {
 	}
 }
 
-// A job that needs its pods together can have no pods to create, for example while its earlier pods terminate.
+// A job that needs its pods together sometimes has no pods to create, for example while its earlier pods terminate.
 func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "job"}

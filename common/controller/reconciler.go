@@ -155,7 +155,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		},
 		Act: func(ctx context.Context, seen observation, d decision) (loop.Requeue, error) {
 			requeue, err := r.execute(ctx, job, planned, d)
-			if seen.cacheLacks { // if the object is deleted while the watch is broken, no event requeues the job
+			if seen.cacheLacks { // if the missing object is deleted while the watch is broken, no event requeues the job
 				requeue.By(r.after(view.CacheDelay))
 			}
 			return requeue, err
@@ -164,5 +164,5 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 	return cycle.Run(ctx)
 }
 
-// after returns the time after a delay.
+// after returns the current time plus a delay.
 func (r *Reconciler[J]) after(delay time.Duration) time.Time { return r.options.Clock.Now().Add(delay) }

@@ -32,7 +32,7 @@ func (r *Reconciler[J]) isRelabelled(job J, err error) bool {
 // Somebody changed the labels of the earlier pod, and the controller is deleting it.
 var errRelabelled = errors.New("a pod of the job is being deleted because its labels were changed")
 
-// relabelledDelay is how long to wait before the creation is retried. No event reports when the earlier pod is gone.
+// relabelledDelay is how long to wait before the pod is created again. No event reports when the earlier pod is gone.
 const relabelledDelay = 5 * time.Second
 
 // deleteRelabelled deletes a pod of the job whose labels somebody changed.

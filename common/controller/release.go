@@ -29,8 +29,8 @@ func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
 	return nil
 }
 
-// release releases held pods of a job. It returns the new resource versions of the released pods by the UIDs of these
-// pods. It ignores pods that are gone or have changed, because their next event requeues the job.
+// release releases held pods of a job. It returns the new resource versions of the released pods, by UID. It ignores
+// pods that are gone or have changed, because their next event requeues the job.
 func (r *Reconciler[J]) release(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod,
 ) (map[types.UID]string, error) {
@@ -53,9 +53,8 @@ func (r *Reconciler[J]) release(
 	return released, err
 }
 
-// releasePod removes FinalizerLeader from a pod if the pod still has the resource version that was seen. Other
-// finalizers stay. It returns the new resource version. The version is empty if the pod is gone, has changed, or is
-// not held.
+// releasePod removes FinalizerLeader from a pod, unless the pod was changed since it was read. Other finalizers stay.
+// releasePod returns the new resource version. The version is empty if the pod is gone, was changed, or is not held.
 func (r *Reconciler[J]) releasePod(
 	ctx context.Context, pod metav1.Object, options ...client.PatchOption,
 ) (version string, err error) {
@@ -82,7 +81,7 @@ func (r *Reconciler[J]) releasePod(
 
 // releaseStrays releases held pods that name the job but do not belong to it. Such a pod exists if its job is gone,
 // if its job was replaced by another one of the same name, or if somebody changed the owner or the labels of the pod.
-// uid is the UID of the job. An empty UID means that there is no job.
+// The parameter uid is the UID of the job that the caller has read. Empty means that there is no job.
 func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedName, uid types.UID) error {
 	if err := r.releaseRelabelled(ctx, job); err != nil {
 		return err
