@@ -124,8 +124,8 @@ func (r *Reconciler[J]) liveUID(ctx context.Context, job types.NamespacedName) (
 	return newest.GetUID(), nil
 }
 
-// releaseRelabelled releases the held pods of the job that left the cache but still exist. They left the cache because
-// somebody changed the label by which the cache selects pods.
+// releaseRelabelled releases those held pods of the job that left the cache but still exist. They left the cache
+// because somebody changed the label by which the cache selects pods.
 func (r *Reconciler[J]) releaseRelabelled(ctx context.Context, job types.NamespacedName) error {
 	left := r.options.Memory.takeLeft(job)
 	for i, name := range left {

@@ -44,7 +44,8 @@ func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[frame
 	return r
 }
 
-// A held pod leaves the cache if it was deleted or if somebody changed its labels.
+// A held pod leaves the cache if it was deleted or if somebody changed its labels. Only in the second case must the
+// controller release it.
 func TestHeldPodThatLeavesTheCacheIsReleased(t *testing.T) {
 	t.Parallel()
 	kindOf := func(kind string) map[string]string { return map[string]string{batchv1beta1.LabelJobKind: kind} }

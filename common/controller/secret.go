@@ -48,8 +48,8 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 }
 
 // deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. Call
-// deleteSecret before the write of the status that records the end of the job and of its replicas. If the controller
-// restarts between the deletion and the write, it calls deleteSecret again, because the status still lacks the end.
+// deleteSecret before writing the status in which the job and all its replicas have ended. If the controller restarts
+// before that write, it calls deleteSecret again, because the status in the API server does not show the end yet.
 func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	withSecret, ok := r.framework.(framework.SecretFramework[J])
 	if !ok {

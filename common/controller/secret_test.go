@@ -66,12 +66,13 @@ func TestCreateSecret(t *testing.T) {
 	failed := errors.New("no entropy")
 	for name, tc := range map[string]struct {
 		framework framework.Framework[*testJob]
-		// answer is the answer of the API server.
+		// answer is the error that the API server returns. Nil means success.
 		answer error
 		status batchv1beta1.JobStatus
-		// want is the error. Empty means no error.
+		// want is the message of the expected error. Empty means no error.
 		want string
-		// wantRefused is true if the error is a *report.RefusedError, which is written into a condition of the job.
+		// wantRefused is true if the expected error is a *report.RefusedError, which is written into a condition of the
+		// job.
 		wantRefused bool
 		// wantNone is true if no Secret is created.
 		wantNone bool
@@ -152,11 +153,11 @@ func TestDeleteSecret(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
 		framework framework.Framework[*testJob]
-		// answer is the answer of the API server.
+		// answer is the error that the API server returns. Nil means success.
 		answer error
-		// want are the deleted Secrets.
+		// want are the Secrets that must be deleted.
 		want []string
-		// wantErr is the error. Empty means no error.
+		// wantErr is the message of the expected error. Empty means no error.
 		wantErr string
 	}{
 		"no Secret is deleted for a framework without one": {framework: plain{}},

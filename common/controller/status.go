@@ -57,8 +57,7 @@ func (r *Reconciler[J]) statusDelay(job view.Job, d decision) time.Duration {
 	return max(0, delay)
 }
 
-// onlyDelays reports whether a decision changes no objects besides the job, and the write of the status can be
-// delayed.
+// onlyDelays reports whether a decision changes nothing except the status of the job, and can delay this change.
 func (r *Reconciler[J]) onlyDelays(job view.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }

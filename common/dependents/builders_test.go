@@ -45,7 +45,8 @@ type (
 	delayedChange = tensorboard.DelayedChange
 )
 
-// apiServer is a fake API server that returns the same error for every change of a dependent. Nil means success.
+// apiServer is a fake API server that returns the same error, the field answer, for every change of a dependent. Nil
+// means success.
 type apiServer struct {
 	client.Client
 

@@ -43,8 +43,8 @@ type kind[T client.Object] struct {
 	strip func(T)
 	// notInstalled returns the problem of a job that needs a dependent while the CRD is not installed.
 	notInstalled func(error) *report.RefusedError
-	// keepsRunning reports whether replicas keep running after the CRD was removed. If only the dependent was deleted,
-	// they stop in any case.
+	// keepsRunning reports whether the replicas of a job keep running after the CRD was removed. If only the dependent
+	// was deleted, the replicas stop in any case.
 	keepsRunning bool
 }
 
@@ -63,19 +63,19 @@ func newStore[T client.Object](k kind[T], cluster Cluster) store[T] {
 }
 
 const (
-	// largeMemory limits the memory for large dependents that are read at the same time, in bytes.
+	// largeMemory is the maximum memory, in bytes, for all large dependents that are read at the same time.
 	largeMemory = 64 << 20
 	// copiesOfLarge is the number of copies of a large dependent in memory: the response of the API server, and the
 	// decoded object.
 	copiesOfLarge = 2
 )
 
-// noWait disables read-your-writes consistency. With this consistency, a read would wait until the cache shows the
-// writes of the client. If the CRD is removed in the meantime, the cache never shows them.
+// noWait disables read-your-writes consistency. Otherwise, a read would wait until the cache shows the client's
+// writes. It would wait in vain if the CRD was removed after the writes.
 const noWait = client.DisableReadYourWritesConsistency
 
-// reader returns a reader of the dependents, and never blocks. If the dependents cannot be read, reader returns the
-// problem. If it is not known yet whether they can be read, reader returns neither.
+// reader returns a reader of the dependents. If the dependents cannot be read, it returns nil and the problem. If it
+// is not known yet whether they can be read, both results are nil. The method does not wait for the cache to sync.
 func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if s.watch == nil {
 		return s.Client, nil
@@ -91,7 +91,7 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 	defer release()
 	switch {
 	case err == nil && isLarge:
-		s.stripAll(object) // the object can stay in memory for the whole reconcile
+		s.stripAll(object) // keep it small: it stays in memory for the whole reconcile
 		return view.Snapshot[T]{Object: object}
 	case err == nil:
 		return view.Snapshot[T]{Object: object}
@@ -115,7 +115,7 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
 		err := owned.Create(ctx, s.Client, s.APIReader, job, view.TheJob, change.Wanted, noWait)
-		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter if the CRD is being deleted
+		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // a CRD that is being deleted supports no creation
 			return s.notInstalled(err)
 		}
 		return err

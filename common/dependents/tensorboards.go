@@ -38,9 +38,9 @@ type TensorBoards struct {
 	retry   time.Duration
 }
 
-// NewTensorBoards returns a TensorBoards that uses the clients of the cluster. delayed remembers the last change of
-// each TensorBoard, so that the change is not repeated too early. retry is the delay before a rejected request is
-// retried.
+// NewTensorBoards returns a TensorBoards that uses the clients of the cluster. The parameter delayed remembers the
+// last change of each TensorBoard, so that the change is not repeated too early. The parameter retry is the delay
+// before a rejected request is retried.
 func NewTensorBoards(
 	cluster Cluster, delayed *DelayedChanges, clock clock.PassiveClock, retry time.Duration,
 ) *TensorBoards {
@@ -130,7 +130,7 @@ func (t *TensorBoards) Apply(
 	case apierrors.IsConflict(err):
 		wait = loop.ConflictDelay
 	case notCached:
-		wait = t.retry // if the cache is only stale, its event of the TensorBoard requeues the job earlier
+		wait = t.retry // if the cache is only stale, the event of the TensorBoard requeues the job earlier
 	case err != nil:
 		wait = retryDelay
 		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")

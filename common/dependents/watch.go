@@ -72,8 +72,8 @@ func (k kind[T]) stripAll(dependent T) {
 	k.strip(dependent)
 }
 
-// maxCached is the largest dependent that the cache holds completely, in bytes of memory. A larger one is read from the
-// API server.
+// maxCached is the size of the largest dependent that the cache holds completely, in bytes of memory. A larger
+// dependent is read from the API server.
 const maxCached = 16 << 10
 
 // Transforms returns the transform functions of the caches of dependents. The keys are empty objects of the kinds.
@@ -101,7 +101,7 @@ type watch struct {
 	notInstalled func(error) *report.RefusedError
 	// start starts the cache. Its events requeue the jobs.
 	start func() (cache.Cache, error)
-	// retry is how long to wait before it is checked again whether the dependents can be read.
+	// retry is the interval between two checks whether the dependents can be read.
 	retry time.Duration
 	clock clock.PassiveClock
 
@@ -169,8 +169,8 @@ func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	}
 }
 
-// reader returns a reader of the dependents, and never blocks. If the dependents cannot be read, reader returns the
-// problem. If it is not known yet whether they can be read, reader returns neither.
+// reader returns a reader of the dependents. If the dependents cannot be read, it returns nil and the problem. If it
+// is not known yet whether they can be read, both results are nil. The method does not wait for the cache to sync.
 func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
 	if synced := w.synced.Load(); synced != nil {
 		return *synced, nil

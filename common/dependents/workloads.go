@@ -27,8 +27,8 @@ type Workloads struct {
 	words *Words
 }
 
-// NewWorkloads returns a Workloads that uses the clients of the cluster. words are the messages of Kueue in the
-// statuses of jobs.
+// NewWorkloads returns a Workloads that uses the clients of the cluster. The parameter words has the messages of
+// Kueue that the statuses of jobs show.
 func NewWorkloads(cluster Cluster, words *Words, clock clock.PassiveClock) *Workloads {
 	return &Workloads{
 		store: newStore(workloadKind(), cluster), words: words, clock: clock,
