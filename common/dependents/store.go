@@ -115,7 +115,7 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
 		err := owned.Create(ctx, s.Client, s.APIReader, job, view.TheJob, change.Wanted, noWait)
-		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // a CRD that is being deleted supports no creation
+		if isNotFoundOrNotInstalled(err) || apierrors.IsMethodNotSupported(err) { // the latter if the CRD is being deleted
 			return s.notInstalled(err)
 		}
 		return err

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// fits reports whether a tenant can get n units in addition to the units that it holds. A tenant that holds none can
-// get all free units. Any other tenant can get the units only if afterwards it holds at most as many units as are
-// still free. So if tenants get the units of a large pool one by one, the first tenant gets half of the units, the
-// second one about half of the remaining units, and so on, and units stay free for the next tenant.
+// fits reports whether a tenant can get n units in addition to the units that it holds. A tenant that holds no units
+// can get all free units. Any other tenant can get the n units only if it then holds no more units than are still
+// free. So if tenants get the units of a large pool one by one, the first tenant gets half of the units, the second
+// one about half of the remaining units, and so on, and units stay free for the next tenant.
 func fits(held, n, free int64) bool {
 	return held == 0 && n <= free || held+n <= free-n
 }
@@ -27,7 +27,7 @@ type Pool struct {
 	free int64
 	// tenants are the tenants that hold units or wait for units, by name.
 	tenants map[string]*tenant
-	// waiting are the tenants that wait, in the order of arrival of their first waiters.
+	// waiting are the tenants that wait, in the order in which their first waiters arrived.
 	waiting  []*tenant
 	arrivals uint64
 }
@@ -156,7 +156,7 @@ func (p *Pool) serve() {
 			t.held += w.n
 			p.free -= w.n
 			close(w.served)
-			p.leave(t, 0) // keep i: leave removes the tenant from position i, or moves it to i or later
+			p.leave(t, 0) // i stays, because p.leave removes t from position i, or moves t to position i or later
 		case t.held > 0:
 			i++
 		default:

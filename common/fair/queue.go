@@ -37,8 +37,8 @@ type Queue struct {
 	timer   *time.Timer
 	// ready are the requests that wait for a worker, by descending priority.
 	ready []level
-	// busy maps each request that a worker processes to the time when the worker began. held is the number of these
-	// requests by tenant.
+	// busy maps each request that a worker processes to the time when the worker began. The map held has the number of
+	// these requests by tenant.
 	busy map[reconcile.Request]time.Time
 	held map[string]int64
 }
@@ -68,7 +68,8 @@ type level struct {
 	turns[*entry]
 }
 
-// NewQueue returns the queue of a controller with the given number of workers. Its metrics have the name as a label.
+// NewQueue returns the queue of a controller with the given number of workers. The metrics of the queue have the
+// given name as a label.
 func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
 	q := &Queue{
 		limiter: limiter,
@@ -231,7 +232,8 @@ func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	return reconcile.Request{}, 0, true
 }
 
-// next takes the next request that can get a worker out of the ready requests. If there is none, ok is false.
+// next returns the first ready request that can get a worker, and removes it from the ready requests. If there is
+// none, ok is false.
 func (q *Queue) next() (e *entry, ok bool) {
 	free := q.workers - int64(len(q.busy))
 	may := func(tenant string) bool { return fits(q.held[tenant], 1, free) }
@@ -307,7 +309,7 @@ func (q *Queue) isStopped() bool {
 	}
 }
 
-// delayed is a heap of requests. The first one is due first.
+// delayed is a heap of requests, ordered by the time when they are due.
 type delayed []*entry
 
 // Len implements heap.Interface.

@@ -32,7 +32,7 @@ func newQueue(name string, workers int) *Queue {
 	return NewQueue(name, limiter, workers)
 }
 
-// addAt adds requests for objects with a priority.
+// addAt adds requests for objects. All requests have the given priority.
 func addAt(q *Queue, priority int, objects ...string) {
 	for _, object := range objects {
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request(object))

@@ -36,7 +36,8 @@ func (t *turns[T]) remove(tenant string, item T) bool {
 	return true
 }
 
-// next removes and returns the first item of the next tenant. It skips a tenant if may returns false for the tenant.
+// next removes and returns the first item of the next tenant that passes the filter may. If there is no such tenant,
+// ok is false.
 func (t *turns[T]) next(may func(tenant string) bool) (item T, ok bool) {
 	i := slices.IndexFunc(t.order, may)
 	if i < 0 {

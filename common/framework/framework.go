@@ -36,7 +36,8 @@ type Framework[J Job] interface {
 }
 
 // SecretFramework is implemented by a Framework whose replicas share a Secret while the job runs. The controller
-// creates the Secret before the first pod, deletes it when the run is over, and never reads it.
+// creates the Secret before the first pod, and deletes it when the job and all its replicas have ended. The
+// controller never reads the Secret.
 type SecretFramework[J Job] interface {
 	// SecretName returns the name of a job's Secret. Each job must have its own name for the Secret: the controller
 	// assumes that any Secret with this name belongs to the job.

@@ -23,9 +23,9 @@ const imageUser = 65532
 //     if it accepts the main container. The pod requests no more than without the helper, because init containers end
 //     first.
 //
-// The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang, the
-// helper has HelperResources, so that the pod is no longer BestEffort.
-// Volcano would count a BestEffort pod as placed while the pod is still pending (JobInfo.IsReady).
+// The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang, the helper
+// has HelperResources, so that the pod is no longer BestEffort. Otherwise, Volcano would count the pod as placed while
+// it is still pending (JobInfo.IsReady).
 //
 // AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
 func (p Peers) AddHelper(
@@ -66,9 +66,9 @@ func (p Peers) AddHelper(
 }
 
 // addSidecar adds a helper that runs as long as the main container. Its requests and limits are HelperResources, so
-// that a Guaranteed pod stays Guaranteed. In two cases, the helper has no resources: in a BestEffort pod that is not in
-// a gang (see AddHelper), and in a pod with pod-level resources, which might be smaller than the resources of the
-// helper.
+// that a Guaranteed pod stays Guaranteed. In a BestEffort pod that is not in a gang, the helper has no resources, so
+// that the pod stays BestEffort (see AddHelper). In a pod with pod-level resources, the helper has no resources
+// either, because the pod-level resources might be smaller than HelperResources.
 func (p Peers) addSidecar(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
@@ -84,11 +84,11 @@ func (p Peers) addSidecar(
 	return nil
 }
 
-// ReserveSidecar adds a placeholder for a sidecar to a template. The sidecar receives reports of progress. With the
-// placeholder, the template requests the same resources as a pod with this sidecar. The argument sidecar has the
-// resources of the sidecar. The placeholder requests only the resources that another container of the template
-// requests, because a quota might not cover other resources. A template with pod-level resources gets no placeholder,
-// because its sidecar has no resources.
+// ReserveSidecar adds a placeholder to a template. With the placeholder, the template requests the same resources as
+// a pod with the sidecar that receives reports of progress. The parameter sidecar has the resources of that sidecar.
+// The placeholder requests only those resources that another container of the template requests or limits, because a
+// quota might not cover the others. A template with pod-level resources gets no placeholder, because its sidecar has
+// no resources.
 func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 	if hasPodLevelResources(spec) {
 		return
@@ -114,8 +114,9 @@ func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 
 // resourcesLike returns the resources of an init container that gets the same CPU, memory and ephemeral storage as
 // the main container, but no devices. If the static policy of the kubelet's CPU manager pins the main container to
-// more than one CPU, the init container gets a thousandth of a CPU less, so that the kubelet does not pin it. The
-// main container would have to use the CPUs of a pinned init container, which can be far from its GPUs.
+// more than one CPU, the init container gets a thousandth of a CPU less, so that the kubelet does not pin the init
+// container. Otherwise, the main container would have to use the CPUs of the init container, which can be far from
+// the GPUs of the main container.
 func resourcesLike(main corev1.ResourceRequirements) corev1.ResourceRequirements {
 	var like corev1.ResourceRequirements
 	for _, name := range []corev1.ResourceName{

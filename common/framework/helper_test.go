@@ -242,8 +242,8 @@ func TestReserveSidecar(t *testing.T) {
 	}
 }
 
-// Pods must not share the maps of their resources: the client changes the maps of a created pod, when it decodes the
-// API server's response, while the controller builds other pods.
+// Pods must not share the maps of their resources. When the client decodes the API server's response to a creation,
+// it changes the maps of the created pod. At the same time, the controller builds other pods.
 func TestHelpersShareNoResources(t *testing.T) {
 	t.Parallel()
 	peers := Peers{IsGang: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}

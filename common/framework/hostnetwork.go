@@ -20,8 +20,8 @@ const (
 	// framework, and one for reports of progress.
 	MaxHostPorts = 2002
 	// hostPortBlocks is the number of ports at which the block of a job can begin. A block is MaxHostPorts consecutive
-	// ports, and blocks can overlap. The number is prime, so that steps of hostPortStride reach every block before one
-	// repeats.
+	// ports, and blocks can overlap. The number is prime, so that steps of hostPortStride reach every block before they
+	// reach one twice.
 	hostPortBlocks = LastHostPort - FirstHostPort + 1 - (MaxHostPorts - 1)
 	// hostPortStride is the distance between the blocks of successive attempts. These blocks have at most one port in
 	// common, the one for reports of progress. All versions of the controller must have the same stride: during an

@@ -21,7 +21,8 @@ type JobSpec struct {
 	// restart all replicas of such a job, even if DefaultRestartScope is Replica: failures of the leader, and failures
 	// of any replica with an exit code below 128. See policy.FailureScope.
 	Rendezvous bool
-	// RanksAreReplicas reports whether each replica is one process of the training, with the rank of the replica.
+	// RanksAreReplicas reports whether each replica is one process of the training, and the rank of the process is the
+	// rank of the replica.
 	RanksAreReplicas bool
 	// RunMode of the job. Nil means that the job runs as its templates specify.
 	RunMode *batchv1beta1.RunMode
@@ -85,8 +86,8 @@ type Role struct {
 	// ScalingWeight determines the role's share of the replicas of an elastic job, in proportion to the weights of all
 	// roles.
 	ScalingWeight int32
-	// Awaited reports whether the other replicas of the job wait until the host names of this role's replicas resolve,
-	// before they start. The host name of the leader is always awaited, even if Awaited is false for its role.
+	// Awaited reports whether the other replicas of the job start only after the host names of this role's replicas
+	// resolve. The other replicas always wait for the host name of the leader, even if Awaited is false for its role.
 	Awaited bool
 	// Serves reports whether the replicas only serve other replicas and do not exit by themselves. After the job has
 	// succeeded, they are deleted once the replicas of all other roles have ended. The leader can have such a role.

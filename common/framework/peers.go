@@ -42,8 +42,8 @@ type Member struct {
 	Name string
 }
 
-// NewPeers returns the peers of a job. The members are in the order of the roles, and within a role by index. The
-// leader is the first replica of the first role that has replicas.
+// NewPeers returns the peers of a job. The members are in the order of their roles. The members of one role are in
+// the order of their indices. The leader is the first replica of the first role that has replicas.
 func NewPeers(namespace, job string, uid types.UID, clusterDomain string, attempt int32, roles []Role) Peers {
 	peers := Peers{Namespace: namespace, Job: job, UID: uid, ClusterDomain: clusterDomain, Attempt: attempt}
 	for _, role := range roles {

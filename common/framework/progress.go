@@ -16,23 +16,22 @@ import (
 type FirstProcess string
 
 const (
-	// FirstProcessOfLeader means that the leader runs the process.
+	// FirstProcessOfLeader means that the leader runs the process of rank 0.
 	FirstProcessOfLeader FirstProcess = "Leader"
-	// FirstProcessByName means that the process runs in the leader, or in a member whose domain name precedes the
-	// leader's in the alphabet. torchrun sorts its agents by their domain names.
+	// FirstProcessByName means that the process of rank 0 runs in the leader, or in a member whose domain name precedes
+	// the leader's in the alphabet. torchrun sorts its agents by their domain names.
 	FirstProcessByName FirstProcess = "Name"
-	// FirstProcessAnywhere means that every member can run the process.
+	// FirstProcessAnywhere means that every member can run the process of rank 0.
 	FirstProcessAnywhere FirstProcess = "Anywhere"
 )
 
-// MayReport reports whether a member can report the progress of the training: the member can run the
-// process of rank 0, and has a port for reports. Of the members with hostNetwork, only the leader has such a port.
+// MayReport reports whether a member can report the progress of the training: the member can run the process of rank
+// 0, and has a port for reports. Of the members with hostNetwork, only the leader has such a port.
 func (s JobSpec) MayReport(peers Peers, member Member) bool {
 	return s.MayRunFirst(peers, member) && (member.Rank == 0 || !member.HasHostNetwork())
 }
 
-// MayRunFirst reports whether a member can run the process of rank 0 of a training that reports its
-// progress.
+// MayRunFirst reports whether the training reports its progress, and the member can run the process of rank 0.
 func (s JobSpec) MayRunFirst(peers Peers, member Member) bool {
 	switch {
 	case !s.ReportsProgress:
@@ -50,7 +49,7 @@ func (s JobSpec) HasReporters(role Role) bool {
 	if i < 0 || !s.ReportsProgress {
 		return false
 	}
-	// Of all names of a role, the name of its first replica comes first in alphabetical order.
+	// The first replica of a role has the name that comes first in alphabetical order.
 	leader, first := MemberName("", s.Roles[i].Type, 0)+".", MemberName("", role.Type, 0)+"."
 	return leader == first || !role.Template.Spec.HostNetwork &&
 		(s.FirstProcess == FirstProcessAnywhere || s.FirstProcess == FirstProcessByName && first < leader)

@@ -85,7 +85,8 @@ func TestMayReport(t *testing.T) {
 	}
 }
 
-// progressEnv returns the variables for progress of the main container of a pod that has its own network.
+// progressEnv returns the environment variables for progress that the main container has in a pod with its own
+// network.
 func progressEnv() []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "KUBEFLOW_TRAINER_SERVER_URL", Value: "http://127.0.0.1:29499"},

@@ -14,16 +14,16 @@ type TrainingFramework[J Job] interface {
 	MaxProcesses() int32
 	// CanScale reports whether jobs of this kind can be elastic.
 	CanScale() bool
-	// NewTraining returns a job without metadata that runs the program.
+	// NewTraining returns a job that runs the program of the training. The job has no metadata.
 	NewTraining(training Training) J
 }
 
 // Training describes a Python program and how a job of any kind runs it.
 type Training struct {
-	// Program is the command line without Python: a Python program or -m and a module, and the arguments. Each word is
-	// written as in the args of a container, where $$ stands for $.
+	// Program is the command line without the Python interpreter: a Python file, or -m and a module, and then the
+	// arguments. Each word is written as in the args of a container, where $$ stands for $.
 	Program []string
-	// Template of the pods. Its only container runs the program. It has neither a command nor args.
+	// Template of the pods. Its only container, which runs the program, has neither a command nor args.
 	Template corev1.PodTemplateSpec
 	// Nodes is the number of replicas at the start, and Processes is the number of processes of each replica. Both are at
 	// least 1. Processes is at most TrainingFramework.MaxProcesses.

@@ -78,7 +78,7 @@ func Retry(err error) (reconcile.Result, error) {
 }
 
 // isConflict reports whether an error is a conflict. Joined errors count as a conflict only if all of them are
-// conflicts, because Retry does not return a conflict, and would drop the other errors with it.
+// conflicts. Otherwise, the other errors would be lost, because Retry returns no error for a conflict.
 func isConflict(err error) bool {
 	joined, isJoined := err.(interface{ Unwrap() []error })
 	if !isJoined {
@@ -89,7 +89,7 @@ func isConflict(err error) bool {
 
 // Requeue is when to reconcile an object again if no event requeues the object earlier. The zero value means never.
 type Requeue struct {
-	// At is the time. Zero means never.
+	// At is the time of the next reconcile. Zero means never.
 	At time.Time
 	// Priority is the priority in the work queue. Nil means the priority of the last event.
 	Priority *int

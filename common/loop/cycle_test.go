@@ -18,8 +18,8 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestCycle checks the order of the steps of a cycle. The observed state is a list of the reads so far, and a
-// decision is the text of the state that it was made from.
+// TestCycle checks the order of the steps of a cycle. The observed state is the list of the reads so far, and a
+// decision is this list as a text.
 func TestCycle(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the API server is down")

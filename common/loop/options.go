@@ -1,4 +1,4 @@
-// Package loop contains the loop in which all controllers reconcile, and what their reconcilers share.
+// Package loop contains the reconcile loop of all controllers, and other code that their reconcilers share.
 package loop
 
 import (
@@ -14,14 +14,14 @@ import (
 const (
 	// timeout is how long one reconcile may take. It ends reconciles that wait for an API server or a cache.
 	timeout = time.Minute
-	// minRetry and maxRetry are the bounds of the backoff after an error, such as a timeout of the API server. The next
-	// retry can come up to maxRetry after the cause is gone.
+	// minRetry and maxRetry are the bounds of the backoff after an error, such as a timeout of the API server. After the
+	// cause is gone, up to maxRetry can pass until the next retry.
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Minute
 )
 
-// Options returns the options of a controller that reconciles up to workers objects at the same time. Namespaces share
-// the workers: see package fair.
+// Options returns the options of a controller with the given number of workers. Each worker reconciles one object at
+// a time. Namespaces share the workers: see package fair.
 func Options(workers int) controller.Options {
 	type limiter = workqueue.TypedRateLimiter[reconcile.Request]
 	return controller.Options{

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Tell emits an event of an object and logs it. Call Tell only after the write of the change that the event reports.
+// Tell emits an event of an object and logs it. Call Tell only after the change that the event reports was written.
 // The log line contains the given facts, which describe the object, and the facts of the event. The logger of the
 // context already has the kind, the namespace and the name of the object.
 func Tell(ctx context.Context, recorder events.EventRecorder, object runtime.Object, e report.Event, facts ...any) {
