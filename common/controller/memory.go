@@ -24,7 +24,7 @@ type Memory struct {
 	held sync.Map
 	// tensorBoards are the last changes of TensorBoards, so that a rejected change is retried only after a delay.
 	tensorBoards dependents.DelayedChanges
-	// words are the messages of Kueue in the statuses of jobs.
+	// words are the messages of Kueue that the statuses of jobs show.
 	words dependents.Words
 	// progress determines when the status of a job is written if only its progress has changed.
 	progress progressBudget

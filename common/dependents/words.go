@@ -36,10 +36,10 @@ type saying struct {
 	at            time.Time
 }
 
-// latest returns the message that the status of a job must show. The parameter now is Kueue's current message, and at
-// is the current time. latest returns the current message if it has another reason than the shown message, or if the
-// shown message is older than wordsInterval. Otherwise it returns the shown message, and due is how long the current
-// message must still wait. If the current message is empty, latest forgets the job.
+// latest returns the message that the status of a job must show. The parameters now and at are Kueue's current
+// message and the current time. latest returns the current message if it has another reason than the shown message,
+// or if the shown message is older than wordsInterval. Otherwise it returns the shown message, and due is how long
+// the current message must still wait. If the current message is empty, latest forgets the job.
 func (s *Words) latest(
 	job types.NamespacedName, now saying, at time.Time,
 ) (words string, due time.Duration) {

@@ -16,8 +16,8 @@ type queueMetrics struct {
 	unfinished, longest   workqueue.SettableGaugeMetric
 }
 
-// provider returns the provider of the queue metrics that controller-runtime registers. controller-runtime exposes
-// the provider only in the options of its own queue, so this function creates such a queue and shuts it down.
+// provider returns controller-runtime's provider of queue metrics. controller-runtime exposes this provider only in
+// the options of its own queue, so the function creates such a queue and shuts it down.
 var provider = sync.OnceValue(func() workqueue.MetricsProvider {
 	var options *priorityqueue.Opts[string]
 	priorityqueue.New("", func(o *priorityqueue.Opts[string]) { options = o }).ShutDown()
@@ -38,7 +38,7 @@ func newQueueMetrics(name string) queueMetrics {
 }
 
 // observeBusy updates the metrics about busy workers at regular intervals, until the queue is shut down. The interval
-// equals the interval of client-go's queues.
+// is the same as in client-go's queues.
 func (q *Queue) observeBusy() {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

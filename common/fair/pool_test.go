@@ -247,8 +247,8 @@ func checkPool(t *rapid.T) {
 	}
 }
 
-// A tenant that holds no units finds free units, however many single units the other tenants request. This holds for
-// n other tenants if the pool has at least 2^n units.
+// A tenant that holds no units can get one, however many single units other tenants request. With n other tenants,
+// the pool must have at least 2^n units.
 func TestNewTenantsAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

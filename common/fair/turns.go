@@ -9,7 +9,7 @@ type turns[T comparable] struct {
 	items map[string][]T
 }
 
-// add adds an item as the last one of its tenant.
+// add appends an item to the items of a tenant.
 func (t *turns[T]) add(tenant string, item T) {
 	if len(t.items[tenant]) == 0 {
 		t.order = append(t.order, tenant)

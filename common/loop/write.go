@@ -13,8 +13,8 @@ func PatchStatus(ctx context.Context, c client.Client, before, after client.Obje
 	return c.Status().Patch(ctx, after, optimistic(before))
 }
 
-// Patch writes an object, but not its status. Its parameters are the same as those of PatchStatus, and it returns a
-// conflict in the same case.
+// Patch writes an object, but not its status. The parameters before and after, and the error for a conflict, are the
+// same as in PatchStatus.
 func Patch(ctx context.Context, c client.Client, before, after client.Object, options ...client.PatchOption) error {
 	return c.Patch(ctx, after, optimistic(before), options...)
 }

@@ -11,8 +11,8 @@ const (
 	// LabelReplicaIndex holds the index of the replica within its type, from 0.
 	LabelReplicaIndex = "batch.tensorstack.dev/replica-index"
 	// LabelAttempt holds the attempt that the pod belongs to. The value is the number of times that all replicas were
-	// replaced together before the pod was created (status.attempt + status.pauses + status.evictions). If only the pod
-	// of this replica was replaced after that, a dot and the number of these replacements follow.
+	// replaced together before the pod was created (status.attempt + status.pauses + status.evictions). If the pod of
+	// this replica alone was replaced after that, the value ends with a dot and the number of these replacements.
 	LabelAttempt = "batch.tensorstack.dev/attempt"
 	// LabelAdmittedBy holds the UID of the Workload by which Kueue has admitted the pod. Pods of jobs that are not in a
 	// queue of Kueue do not have the label.
@@ -20,8 +20,8 @@ const (
 )
 
 // FinalizerLeader keeps the pod of a leader until the status of the job records how the pod ended. Controllers with
-// --hold-leaders set this finalizer. All job controllers remove this finalizer, with or without the flag. Except for
-// the finalizer, a job controller changes nothing in an existing pod.
+// --hold-leaders set this finalizer. All job controllers remove this finalizer, with or without the flag. A job
+// controller changes nothing else in an existing pod.
 const FinalizerLeader = "batch.tensorstack.dev/leader"
 
 // AnnotationAvoidsNode holds the name of one of the nodes that the pod avoids: the node that the job has avoided for
