@@ -24,8 +24,7 @@ const (
 	metricNodes    = "tensorstack_job_node_restarts_total"
 )
 
-// otherCause is the label value of each cause that the list of causes lacks. So the number of label values is
-// bounded.
+// otherCause is the value of the label cause for each cause that is not in causes. It bounds the number of values.
 const otherCause = "Other"
 
 // causes are the values of the label cause, besides otherCause.

@@ -57,7 +57,7 @@ func (r *Reconciler[J]) statusDelay(job view.Job, d decision) time.Duration {
 	return max(0, delay)
 }
 
-// onlyDelays reports whether a decision changes nothing except the status of the job, and can delay this change.
+// onlyDelays reports whether a decision changes nothing except the status of the job, and this change can be delayed.
 func (r *Reconciler[J]) onlyDelays(job view.Job, d decision) bool {
 	return !d.DeleteJob && !d.changesObjects() && r.statusDelay(job, d) > 0
 }

@@ -12,7 +12,7 @@ import (
 // writePatience is how long a reconcile waits for the cache to show the writes of the previous reconcile of the job.
 const writePatience = time.Second
 
-// awaitWrites waits until the cache shows the controller's own writes of pods of the job. It waits at most for
+// awaitWrites waits until the cache shows the controller's own writes to pods of the job. It waits at most for
 // writePatience, because the cache never shows a pod that lost its labels. Decisions are correct without the wait.
 // The wait only saves repeated requests to the API server. A list with read-your-writes consistency is no
 // alternative, because it waits for the writes of all jobs.
