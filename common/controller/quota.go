@@ -95,8 +95,8 @@ func (r *Reconciler[J]) awaitRoom(ctx context.Context, job J, d plan.Decision) e
 // fits reports whether a ResourceQuota has room for the pods that the job needs together, in addition to the pods of
 // older jobs that wait for the quota and fit. It also reports true if the quota does not exist or the controller has
 // no permission to read it. The parameter refusal is the quota's last rejection of a pod of the job, or empty if
-// there is none. If the quota rejects that pod again, but with other requests, newest is the message of the new
-// rejection. Otherwise newest is empty.
+// there is none. If a dry run shows that the quota still rejects a pod of this type, but with other requests, newest
+// is the message of the new rejection. Otherwise newest is empty.
 func (r *Reconciler[J]) fits(
 	ctx context.Context, job J, pods []view.Creation, name string, refusal quota.Refusal,
 ) (fits bool, newest string, err error) {
@@ -119,10 +119,11 @@ func (r *Reconciler[J]) fits(
 // needsOf returns how much of each resource the pods use together, as a ResourceQuota counts it. It builds only the
 // first and the last pod of each type, because the pods in between are like the last one. The parameter refusal is
 // the last rejection of one of the pods by a quota. Admission by the API server can change the requests of a pod: for
-// example, a LimitRange sets defaults. So needsOf finds the requests of the rejected pod by a dry run, and counts
-// them for all pods of its type. If the ResourceQuota has scopes, only this type counts, because the quota might not
-// apply to other types. If the quota rejects the pod again, but with other requests, newest is the message of the new
-// rejection. Otherwise newest is empty. An error describes a mistake in a template.
+// example, a LimitRange sets defaults. So needsOf makes a dry run with the last pod of the rejected pod's type, and
+// counts the requests after admission for all pods of this type. If the ResourceQuota has scopes, only this type
+// counts, because the quota might not apply to other types. If the quota rejects the pod of the dry run, but with
+// other requests than in refusal, newest is the message of the new rejection. Otherwise newest is empty. An error
+// describes a mistake in a template.
 func (r *Reconciler[J]) needsOf(
 	ctx context.Context, pods []view.Creation, refusal quota.Refusal, hasScopes bool,
 ) (needs corev1.ResourceList, newest string, err error) {
@@ -164,9 +165,10 @@ func (r *Reconciler[J]) needsOf(
 }
 
 // admittedUsage returns the usage of a pod after admission by the API server. A dry run shows this usage, either in
-// the resulting pod or in a rejection by a ResourceQuota. The parameter before is the last rejection. If the dry run
-// fails in another way, admittedUsage returns the usage in that rejection. If the same quota rejects the pod again,
-// but with other requests, newest is the message of the new rejection. Otherwise newest is empty.
+// the resulting pod or in a rejection by a ResourceQuota. The parameter before is the last rejection of a pod of the
+// same type. If the dry run fails in another way, admittedUsage returns the usage in that rejection. If the same
+// quota rejects the pod, but with other requests, newest is the message of the new rejection. Otherwise newest is
+// empty.
 func (r *Reconciler[J]) admittedUsage(
 	ctx context.Context, pod *corev1.Pod, before quota.Refusal,
 ) (usage corev1.ResourceList, newest string) {

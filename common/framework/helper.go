@@ -24,8 +24,8 @@ const imageUser = 65532
 //     first.
 //
 // The helper does not change the QoS class of the pod, with one exception. In a BestEffort pod of a gang, the helper
-// has HelperResources, so that the pod is no longer BestEffort. Otherwise, Volcano would count the pod as placed while
-// it is still pending (JobInfo.IsReady).
+// has HelperResources, so that the pod is no longer BestEffort. Otherwise, Volcano would count the pod as placed
+// while it is still pending (JobInfo.IsReady).
 //
 // AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
 func (p Peers) AddHelper(
