@@ -26,7 +26,7 @@ func Restrict(pod *corev1.PodSpec, requirements corev1.NodeSelectorTerm) {
 	// A pod can run on a node that matches any one of the terms, so the requirements must be added to each term.
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		// An empty term matches no node. Leave it empty, because the API server rejects an update of a pod that changes an
+		// A term that is empty matches no node. Leave it empty, because the API server rejects a pod update that changes an
 		// empty term.
 		if !isEmpty(*term) {
 			term.MatchExpressions = append(term.MatchExpressions, requirements.MatchExpressions...)

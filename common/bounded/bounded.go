@@ -9,9 +9,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// List returns the items of a JSON array, or nil for null. If the array has more than most items, List returns an
-// error, because even a short text can contain very many empty items, which need much memory. The parameter called is
-// the name of the items in error messages, for example "sources".
+// List returns the items of a JSON array, or nil for null. The parameter most is the maximum number of items. If the
+// array has more, List returns an error, because even a short text can contain very many empty items, which need much
+// memory. The parameter called is the name of the items in error messages, for example "sources".
 func List[T any](text []byte, most int, called string) ([]T, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if start, err := decoder.Token(); err != nil || start == nil { // null has no items
@@ -33,8 +33,8 @@ func List[T any](text []byte, most int, called string) ([]T, error) {
 	return items, nil
 }
 
-// Pick returns the entries of labels or annotations that have one of the names. It truncates their values to the
-// given number of bytes. It returns nil if no entry has one of the names.
+// Pick returns the labels or annotations whose keys are in names, and truncates their values to the given number of
+// bytes. It returns nil if there are no such labels or annotations.
 func Pick(from map[string]string, names []string, most int) map[string]string {
 	var picked map[string]string
 	for _, name := range names {

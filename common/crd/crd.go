@@ -1,5 +1,5 @@
-// Package crd validates custom objects against their CustomResourceDefinition, and needs no API server. It uses the
-// packages of the API server, and returns the same errors.
+// Package crd validates custom objects against their CustomResourceDefinition without an API server. It uses the
+// packages of the API server, so it returns the same errors.
 //
 // The controllers do not import this package.
 package crd
@@ -123,8 +123,8 @@ func (d *Definition) Create(ctx context.Context, namespace string, document []by
 	return object.Object, d.create(ctx, object.Object)
 }
 
-// Admit sets the defaults of a new object in place. It generates the name if the object has a generateName, and removes
-// the status. It returns the error of an API server if the API server would reject the object.
+// Admit sets the defaults of a new object in place. It generates the name if the object has a generateName, and
+// removes the status. If the API server would reject the object, Admit returns the error of the API server.
 func (d *Definition) Admit(ctx context.Context, object map[string]any) error {
 	if err := d.decode(object, nil); err != nil {
 		return err
@@ -132,8 +132,9 @@ func (d *Definition) Admit(ctx context.Context, object map[string]any) error {
 	return d.create(ctx, object)
 }
 
-// decode sets the defaults of an object in place. problems are the problems of the document that the object was read
-// from. If there are any, or if the object has unknown fields, decode returns the error of the API server.
+// decode sets the defaults of an object in place. The argument problems has the problems that were found while the
+// document of the object was parsed. If there are any, or if the object has unknown fields, decode returns the error
+// of the API server.
 func (d *Definition) decode(object map[string]any, problems []error) error {
 	unknown, err := d.coerce(object)
 	if err != nil {
@@ -220,8 +221,8 @@ func (d *Definition) coerce(object map[string]any) (unknown []string, err error)
 	return append(unknown, unknownEmbedded...), nil
 }
 
-// validate returns the problems of an object in the order of the API server. ofMeta are the problems of the metadata,
-// which come first.
+// validate returns the problems of an object in the order of the API server. The argument ofMeta has the problems of
+// the metadata, which come first.
 func (d *Definition) validate(ctx context.Context, object map[string]any, ofMeta field.ErrorList) field.ErrorList {
 	errs := slices.Concat(ofMeta, validation.ValidateCustomResource(nil, object, d.schema))
 	errs = append(errs, d.validateScale(object)...)
@@ -253,8 +254,8 @@ func (d *Definition) validateScale(object map[string]any) field.ErrorList {
 	}
 }
 
-// preventsRules reports whether the API server skips the CEL rules for an object that has the given problem. The
-// rules assume that all values have the types of the schema and are within its limits.
+// preventsRules reports whether a problem of an object makes the API server skip the CEL rules. The rules assume that
+// all values have the types of the schema and are within its limits.
 func preventsRules(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,

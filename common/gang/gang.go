@@ -20,10 +20,10 @@ const (
 )
 
 // PodGroupSpec returns the spec of the PodGroup of a job. The argument done maps each type to the number of its
-// replicas that have ended and are not restarted. These replicas do not count towards minMember, so that other
-// replicas, including replacements, do not wait for them. For an elastic job, minMember is the minimum number of
-// replicas of the job, less the replicas in done. The only required member of an elastic job is the leader. In all
-// cases, minMember is at least 1.
+// replicas that have ended and are not restarted. The minMember of the group does not count these replicas, so that
+// the other replicas, including replacements, do not wait for them. For an elastic job, minMember is the job's
+// minimum number of replicas, less the replicas in done, and the roles require only the leader. In all cases,
+// minMember is at least 1.
 func PodGroupSpec(
 	scheduler batchv1beta1.T9kScheduler, elastic *batchv1beta1.ElasticConfig, roles []framework.Role,
 	done map[string]int32,
@@ -50,7 +50,7 @@ func PodGroupSpec(
 	if elastic != nil {
 		spec.MinMember += elastic.Least()
 	}
-	spec.MinMember = max(1, spec.MinMember) // the leader is always left, because the job ends when the leader ends
+	spec.MinMember = max(1, spec.MinMember) // the leader always counts, because the job ends when the leader ends
 	return spec
 }
 
@@ -58,17 +58,17 @@ func PodGroupSpec(
 type Member struct {
 	// Role is the role of the pod in the group.
 	Role string
-	// Extra reports whether an elastic job has the pod in addition to its minimum number of replicas. An extra pod is
-	// gated until the minimum number of replicas is on nodes. An extra pod does not join the PodGroup of kube-scheduler.
-	// That PodGroup has no roles, and while one of its pods is gated, kube-scheduler schedules none of them.
+	// Extra reports whether the pod exceeds the minimum number of replicas of an elastic job. An extra pod is gated
+	// until the minimum number of replicas is on nodes. It does not join the PodGroup of kube-scheduler, because
+	// kube-scheduler schedules no pod of a PodGroup while one of them is gated.
 	Extra bool
 }
 
 // Decorate makes a pod a member of a group. It sets the fields of all engines, because each engine ignores the fields
-// of the others. If the PodGroups of Kubernetes are disabled, the API server drops the scheduling group from the spec.
+// of the others. If the PodGroups of Kubernetes are disabled, the API server drops spec.schedulingGroup from the pod.
 func Decorate(pod *corev1.Pod, scheduler batchv1beta1.T9kScheduler, group *schedulerv1beta1.PodGroup, member Member) {
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, schedulerv1beta1.LabelGroupName, group.Name)
-	// If the name of the Queue is too long for a label, the pod has no such label. The spec of the PodGroup always has
+	// If the name of the Queue is too long for a label, the pod has no Queue label. The spec of the PodGroup always has
 	// the name.
 	delete(pod.Labels, schedulerv1beta1.LabelQueue)
 	if len(validation.IsValidLabelValue(scheduler.Queue)) == 0 {

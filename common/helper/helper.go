@@ -1,5 +1,5 @@
-// Package helper has code that the controllers' programs share when they run in the pods of jobs. An init container
-// with the image of a controller copies the program into a volume, and the main container runs the copy.
+// Package helper has code that several programs share. They are in the images of controllers and run in the pods of
+// jobs: an init container with such an image copies the program into a volume, and the main container runs the copy.
 package helper
 
 import (
@@ -16,8 +16,8 @@ const (
 	ExitSignal    = 128 // the exit code is 128 plus the number of the signal
 )
 
-// Install copies the running program to the file. All users can run the copy. Install replaces an existing file by
-// renaming, because the file might be a running program, which cannot be written.
+// Install copies the running program to the file. All users can run the copy. If the file exists, Install replaces it
+// by renaming, because Linux does not allow writes to the file of a running program.
 func Install(file string) error {
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	ExitTerminated int32 = 128 + 15
 )
 
-// Run makes the pod run on a node and become ready, with all its containers.
+// Run makes the pod and all its containers run on a node and become ready.
 func Run(pod *corev1.Pod, node string, at time.Time) {
 	pod.Spec.NodeName = node
 	pod.Status.Phase = corev1.PodRunning
@@ -76,8 +76,8 @@ func EndSidecars(pod *corev1.Pod, code int32, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// Exit ends the main container with an exit code. The pod ends unless another container runs that is not an init
-// container. The argument output is the tail of the container's log. The kubelet keeps it as the termination message.
+// Exit ends the main container with an exit code. The pod ends if no other container runs, except init containers.
+// The argument output is the tail of the container's log, which the kubelet keeps as the termination message.
 func Exit(pod *corev1.Pod, code int32, output string, at time.Time) {
 	end(pod, code, reasonOf(code), output, at)
 }
@@ -114,7 +114,7 @@ func LoseContainers(pod *corev1.Pod, at time.Time) {
 	EndSidecars(pod, 255, at)
 }
 
-// Reject fails the pod before any of its containers started, because the node has too few free resources.
+// Reject makes the pod fail before any of its containers starts, because the node has too few free resources.
 func Reject(pod *corev1.Pod, node string) {
 	pod.Spec.NodeName = node
 	pod.Status = corev1.PodStatus{

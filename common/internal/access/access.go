@@ -41,7 +41,7 @@ const (
 	// Rate is the average number of reviews per second. A review sends one request to the API server, and a second one
 	// if the token is valid.
 	Rate = 5
-	// Burst is how many reviews can follow each other without delay after a time without reviews.
+	// Burst is the maximum number of consecutive reviews that the rate limit does not delay, if no review precedes them.
 	Burst = 5
 )
 
@@ -216,7 +216,7 @@ func (f *Filter) remembered(hash key) (status int, ok bool) {
 	return f.refused.get(hash, now)
 }
 
-// remember stores an answer. Refused tokens cannot displace allowed tokens.
+// remember stores the status for a token. Refused tokens cannot displace allowed tokens.
 func (f *Filter) remember(hash key, status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,7 +236,7 @@ type answer struct {
 	expires time.Time
 }
 
-// answers holds up to MaxAnswers answers. Each expires after the ttl.
+// answers holds up to MaxAnswers answers. Each answer expires after the ttl.
 type answers struct {
 	ttl time.Duration
 	of  map[key]answer

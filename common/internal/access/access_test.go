@@ -34,11 +34,11 @@ type apiServer struct {
 	mu sync.Mutex
 	// reviewed holds the tokens in the order of their reviews.
 	reviewed []string
-	// asked holds the SubjectAccessReviews.
+	// asked holds the SubjectAccessReviews that the filter has created.
 	asked []authorizationv1.SubjectAccessReview
 	// err is the error of the next reviews. Nil means no error.
 	err error
-	// answer blocks each review until the review can receive a value. If answer is nil, no review blocks.
+	// answer delays each TokenReview until it receives a value from this channel. A nil channel delays no review.
 	answer chan struct{}
 }
 

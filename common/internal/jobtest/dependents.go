@@ -66,11 +66,11 @@ func ForeignGroup(g *schedulerv1beta1.PodGroup) { g.OwnerReferences = nil }
 // DeletingGroup sets the deletion timestamp of the group.
 func DeletingGroup(g *schedulerv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(Now)) }
 
-// ElasticGroup changes the role of the group as for an elastic job: the role needs only the leader.
+// ElasticGroup makes the role of the group require only the leader, as for an elastic job.
 func ElasticGroup(g *schedulerv1beta1.PodGroup) { g.Spec.Roles[0].MinMember = 1 }
 
-// Gated marks a pod as gated. It must be applied after Unschedulable, because it changes the reason of the last
-// condition of the pod.
+// Gated marks a pod as gated. It must be applied after Unschedulable, because it changes the reason of the condition
+// that Unschedulable adds.
 func Gated(p *corev1.Pod) {
 	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonSchedulingGated
 }
@@ -107,7 +107,8 @@ func FailedBoard(t *tensorboardv1beta1.TensorBoard) {
 	t.Status.Phase = tensorboardv1beta1.TensorBoardFailed
 }
 
-// WithReady replaces the conditions of the TensorBoard. Ready has the given values, and Idle is Unknown.
+// WithReady replaces the conditions of the TensorBoard. The condition Ready has the given values, and the condition
+// Idle is Unknown.
 func WithReady(status metav1.ConditionStatus, reason, message string) func(*tensorboardv1beta1.TensorBoard) {
 	return func(t *tensorboardv1beta1.TensorBoard) {
 		t.Status.Conditions = []tensorboardv1beta1.TensorBoardCondition{

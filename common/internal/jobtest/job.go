@@ -21,10 +21,10 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Builder builds a view.Job named "job". Its status is the result of reconciles, as in a cluster.
+// Builder builds a view.Job named "job". The status of the job is the result of reconciles, as in a cluster.
 type Builder struct{ view.Job }
 
-// NewJob returns a job without a status and with the restart scope Job. Its first role contains the leader.
+// NewJob returns a job without a status and with the restart scope Job. The first role contains the leader.
 func NewJob(roles ...framework.Role) *Builder {
 	b := &Builder{view.Job{
 		Namespace:      "ns",
@@ -98,7 +98,8 @@ func (b *Builder) Deadline(seconds int64) *Builder {
 	return b
 }
 
-// Reporting makes the training report its progress. The deadlines are in seconds, and 0 means none.
+// Reporting makes the training report its progress. The deadlines progress and startup are in seconds, and 0 means no
+// deadline.
 func (b *Builder) Reporting(progress, startup int64, policy batchv1beta1.ProgressPolicy) *Builder {
 	b.Spec.ReportsProgress = true
 	b.Spec.RunPolicy.ProgressPolicy = policy
@@ -208,8 +209,8 @@ func Reading(readings Readings, pods ...*corev1.Pod) view.Observation {
 	return seen
 }
 
-// Step returns the reading at Now of a training with 1000 steps. Its last report has the given step and the given
-// age.
+// Step returns a reading at Now of a training with 1000 steps. The last report of the training has the given step and
+// is as old as the given duration.
 func Step(step int64, before time.Duration) view.Reading {
 	percent := int32(step / 10) //nolint:gosec // it is at most 100
 	return view.Reading{Time: Now, Silence: before, Status: &batchv1beta1.ProgressStatus{
@@ -221,7 +222,7 @@ func Step(step int64, before time.Duration) view.Reading {
 // NoReport returns a reading at a time before Now of a training that has reported nothing.
 func NoReport(before time.Duration) view.Reading { return view.Reading{Time: Now.Add(-before)} }
 
-// Grouped returns an observation with a PodGroup, pods and the Service. A nil PodGroup means that there is none.
+// Grouped returns an observation with a PodGroup, pods and the Service. If g is nil, the job has no PodGroup.
 func Grouped(g *schedulerv1beta1.PodGroup, pods ...*corev1.Pod) view.Observation {
 	seen := Seeing(pods...)
 	seen.Admission = admission.PodGroup{Object: g}
@@ -289,7 +290,7 @@ func PodsToCreate(d plan.Decision) []*corev1.Pod {
 	return pods
 }
 
-// SameCreations compares creations by the pods that they build.
+// SameCreations compares creations by their sizes and by the pods that they build.
 var SameCreations = cmp.Comparer(func(a, b view.Creation) bool {
 	podA, errA := a.Build()
 	podB, errB := b.Build()
@@ -308,5 +309,6 @@ func Names(pods []*corev1.Pod) []string {
 	return list
 }
 
-// WithoutFacts compares events without their facts, which are only for the log. Tests of the kit check the facts.
+// WithoutFacts compares events without their facts, which are only for the log. Tests of package loop check the
+// facts.
 var WithoutFacts = cmpopts.IgnoreFields(report.Event{}, "Facts")

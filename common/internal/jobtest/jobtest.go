@@ -69,7 +69,7 @@ func Of(attempt string) PodOption {
 // OnNode assigns the pod to a node.
 func OnNode(node string) PodOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 
-// Running makes the pod run and become ready, with all its containers. They started an hour before Now.
+// Running makes the pod and all its containers run and become ready. The containers started an hour before Now.
 func Running(p *corev1.Pod) { kubelet.Run(p, p.Spec.NodeName, Now.Add(-time.Hour)) }
 
 // Exited ends the main container at Now with an exit code. The pod ends if it has no other running container.
@@ -151,9 +151,9 @@ func Diff(t *testing.T, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// AllocatesLinearly reports whether allocations grow at most linearly with the number of replicas. It measures the
-// allocations of the function that run returns, first for a small number of replicas and then for a large number. The
-// result measured describes the measurements, for the message of a failed test.
+// AllocatesLinearly reports whether allocations grow at most linearly with the number of replicas. The parameter run
+// returns the function to measure, first for a small number of replicas and then for a large number. The second
+// result describes the measurements, for the message of a failed test.
 func AllocatesLinearly(run func(replicas int32) func()) (linear bool, measured string) {
 	// The margin allows for longer names of replicas with a higher index, and for sizes of maps, which are powers of 2.
 	const few, many, margin = 100, 1000, 1.5
