@@ -206,8 +206,8 @@ func end(pod *corev1.Pod, code int32, reason, output string, at time.Time) {
 	endIfOver(pod, at)
 }
 
-// endIfOver ends a pod if all its containers have ended. Sidecars among the init containers end with the pod, and their
-// exit codes do not affect its phase.
+// endIfOver ends a pod if all its containers have ended. An init container that is a sidecar ends with the pod, and
+// its exit code does not affect the phase of the pod.
 func endIfOver(pod *corev1.Pod, at time.Time) {
 	phase := corev1.PodSucceeded
 	for _, s := range pod.Status.ContainerStatuses {

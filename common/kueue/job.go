@@ -23,15 +23,16 @@ func Prebuilt(job metav1.Object) string {
 	return cmp.Or(job.GetAnnotations()[kueuev1beta2.PrebuiltWorkload], job.GetLabels()[kueuev1beta2.PrebuiltWorkload])
 }
 
-// maxParameters is how many annotations of a job are copied as parameters for admission checks, and maxParameter is
-// the maximum length of each value in bytes. A ProvisioningRequest takes parameters of up to 255 characters.
+// maxParameters is the maximum number of annotations of a job that become parameters of admission checks.
+// maxParameter is the maximum length of the value of a parameter, in bytes. A ProvisioningRequest accepts values of
+// up to 255 characters.
 const (
 	maxParameters = 16
 	maxParameter  = 255
 )
 
-// Parameters returns the annotations of a job that become parameters of its ProvisioningRequests: at most 16, the
-// first ones by name. It truncates their values to 255 bytes. It returns nil if there are none.
+// Parameters returns the annotations of a job that become parameters of its ProvisioningRequests. If there are more
+// than 16, it returns the first 16 by name. It truncates the values to 255 bytes. It returns nil if there are none.
 func Parameters(annotations map[string]string) map[string]string {
 	var names []string
 	for name := range annotations {

@@ -16,7 +16,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// template returns a template whose container requests the resources, given as pairs of a name and a quantity.
+// template returns a template with one container. The arguments are the requests of the container: the name of each
+// resource is followed by the quantity.
 func template(requests ...string) *corev1.PodTemplateSpec {
 	list := corev1.ResourceList{}
 	for i := 0; i < len(requests); i += 2 {
@@ -364,7 +365,8 @@ func TestDecorate(t *testing.T) {
 func TestSetPodsReady(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
-	// Each step calls SetPodsReady with the value of ready. Then want is the status and the reason of the condition.
+	// Each step calls SetPodsReady with the value in the field ready. After that, the condition has the status and the
+	// reason in the field want.
 	steps := []struct {
 		ready bool
 		want  string
@@ -390,8 +392,8 @@ func TestSetPodsReady(t *testing.T) {
 	}
 }
 
-// When an admission ends, ClearAdmission adds its duration to the total duration of earlier admissions. Kueue ends a
-// Workload if this total exceeds the maximum time of the Workload.
+// When an admission ends, ClearAdmission adds the duration of the admission to the total of the earlier admissions.
+// Kueue ends a Workload if this total exceeds the maximum time of the Workload.
 func TestClearAdmissionCountsTheTimeOfTheAdmission(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)

@@ -11,13 +11,13 @@ import (
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
-// Labels of pods with the names of the queues of their Workload. Users need them for metrics and costs.
+// Labels of a pod that name the queues of its Workload. Users need them for metrics and costs.
 const (
 	labelLocalQueue   = "kueue.x-k8s.io/local-queue-name"
 	labelClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// PodInfo contains the metadata and the fields that the admission of a PodSet adds to its pods.
+// PodInfo contains the metadata and the fields that are added to the pods of an admitted PodSet.
 type PodInfo struct {
 	labels, annotations, nodeSelector map[string]string
 	tolerations                       []corev1.Toleration
@@ -26,7 +26,7 @@ type PodInfo struct {
 
 // PodInfoOf returns the additions to the pods of a PodSet: the nodes and tolerations of its flavors, the updates of
 // admission checks, and the metadata and gates that Kueue needs to assign topology domains. The argument flavors must
-// map the name of each ResourceFlavor in the assignment of the PodSet to the spec of that ResourceFlavor.
+// have the spec of each ResourceFlavor that is assigned to the PodSet, by the name of the ResourceFlavor.
 func PodInfoOf(
 	workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
 ) PodInfo {
@@ -91,8 +91,8 @@ func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
 }
 
-// merged returns the entries of both maps. If both have an entry for a key, the result has the entry of b. merged
-// changes neither map. If b is empty, the result is a itself.
+// merged returns the entries of both maps. If both maps have a key, the result has the value of b for it. merged
+// changes neither map. If b is empty, merged returns the map a itself.
 func merged(a, b map[string]string) map[string]string {
 	if len(b) == 0 {
 		return a

@@ -17,11 +17,11 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// PodSets returns a PodSet for each role that has replicas. Its template is the template of the user with the restart
-// policy Never. If replicas of the role can report progress, framework.ReserveSidecar adds a placeholder for their
-// sidecar to the template. The argument sidecar has the resources of the placeholder. The template has no other
-// container of the controllers, so that the PodSets do not depend on the version of the controllers. If an elastic
-// job has only one PodSet, Kueue can admit fewer replicas of it, down to minReplicas.
+// PodSets returns a PodSet for each role that has replicas. The template of a PodSet is the template of the user with
+// the restart policy Never. If replicas of the role can report progress, framework.ReserveSidecar adds a placeholder
+// for their sidecar to the template. The argument sidecar has the resources of the placeholder. The template has no
+// other container that controllers add, so that the PodSets do not depend on the version of the controllers. If an
+// elastic job has only one PodSet, Kueue can admit a part of its replicas, but at least minReplicas.
 func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.ResourceList) []kueuev1beta2.PodSet {
 	var sets []kueuev1beta2.PodSet
 	for _, role := range roles {
@@ -44,7 +44,8 @@ func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.Reso
 	return sets
 }
 
-// HasCounts reports whether the PodSets of the Workload have the types and the numbers of replicas of the roles.
+// HasCounts reports whether the Workload has exactly one PodSet for each role that has replicas, with the same number
+// of replicas.
 func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	wanted := map[string]int32{}
 	for _, role := range roles {
@@ -61,9 +62,9 @@ func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 }
 
 // Covers reports whether each pod of the Workload requests at least the resources that a replica of the same type
-// requests. It compares the resources of the pods, and each container of the user's templates with the container of
-// the same name in the Workload. It ignores the numbers of replicas. It also ignores containers that the controllers
-// add, because these depend on the version of the controllers.
+// requests. It compares the resources at the level of the pod. It also compares each container of the user's
+// templates with the container of the same name in the Workload. It ignores the numbers of replicas and the
+// containers that the controllers add, because these containers depend on the version of the controllers.
 func Covers(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	granted := map[string]corev1.PodSpec{}
 	for _, set := range workload.Spec.PodSets {

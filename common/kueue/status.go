@@ -83,7 +83,7 @@ func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generatio
 	if end.Type != batchv1beta1.ConditionFailureTarget {
 		reason = kueuev1beta2.ReasonSucceeded
 	}
-	// The condition omits the message of the end, which can quote the output of a program.
+	// Leave out end.Message, because it can quote the output of a program.
 	set(status, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, generation, now)
 }
 
@@ -101,8 +101,8 @@ func NeedsReclaimed(workload *kueuev1beta2.Workload, roles []framework.Role, don
 	})
 }
 
-// Reclaim sets the numbers of reclaimable pods. The argument spent maps the name of each PodSet to the number of its
-// replicas that can never run again. The number of a PodSet never decreases.
+// Reclaim sets the number of reclaimable pods of each PodSet. This number never decreases. The argument spent maps
+// the name of each PodSet to the number of its replicas that can never run again.
 func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, spent map[string]int32) {
 	before := map[string]int32{}
 	for _, r := range status.ReclaimablePods {

@@ -49,8 +49,8 @@ func CheckTopology(roles []framework.Role) error {
 	return nil
 }
 
-// checkGroup returns an error if Kueue cannot place the types of one group together. A group is the types with the
-// same annotation for the name of the group.
+// checkGroup returns an error if Kueue cannot place the types of one group together. The types of a group are those
+// whose templates have the same value of annotationGroupName.
 func checkGroup(members []framework.Role) error {
 	if len(members) != 2 {
 		return fmt.Errorf("a group has 2 types, and not %d", len(members))

@@ -25,15 +25,15 @@ const AnnotationSize = "size in memory"
 
 // Kind describes how a cache holds the objects of one kind.
 type Kind[T client.Object] struct {
-	// Most is the size of the largest object that the cache holds completely, in bytes of memory.
+	// Most is the maximum size, in bytes of memory, of an object that the cache holds completely.
 	Most int64
 	// New returns an empty object.
 	New func() T
 	// Strip removes the fields that the program does not read. It must remove all annotations that the program does not
 	// read, among them AnnotationSize.
 	Strip func(T)
-	// Keep copies fields of a large object that the handlers of its events need. The metadata is already copied. Nil
-	// means that the handlers need no other fields.
+	// Keep copies the fields of a large object that the handlers of its events need, and that are not metadata. Nil
+	// means that the handlers need only the metadata.
 	Keep func(into, from T)
 }
 
@@ -95,8 +95,8 @@ var ErrNoMemory = errors.New("too many large objects are being reconciled")
 // other objects.
 const Delay = time.Second
 
-// reads is how many large objects can be read at the same time. A limit of memory alone is not enough: an object can
-// have grown since the cache saw it, so its size is unknown until it was read.
+// reads is the maximum number of large objects that are read at the same time. A limit of the memory alone is not
+// enough: an object can have grown since the cache saw it, so its size is unknown until it has been read.
 const reads = 2
 
 // Reader reads objects from a cache. It reads large objects from the API server instead.
@@ -104,7 +104,8 @@ type Reader struct {
 	api client.Reader
 	// copies is the number of copies of an object that a reconcile has in memory.
 	copies int64
-	// reads limits how many large objects are read at the same time, and memory limits the memory for large objects.
+	// The pool reads limits how many large objects are read at the same time. The pool memory limits the memory for
+	// large objects.
 	reads, memory *fair.Pool
 }
 
@@ -158,7 +159,7 @@ func (r Reader) getLive(ctx context.Context, key client.ObjectKey, object client
 		return err
 	}
 	defer r.reads.Release(key.Namespace, 1)
-	// Decoding does not reset fields that the response lacks, so the object must be empty before.
+	// Decoding does not reset fields that the response lacks, so empty the object first.
 	reflect.ValueOf(object).Elem().SetZero()
 	return r.api.Get(ctx, key, object)
 }

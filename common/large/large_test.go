@@ -16,10 +16,11 @@ import (
 
 var key = client.ObjectKey{Namespace: "ns", Name: "object"}
 
-// most is the size of the largest object that the cache of the tests holds completely, in bytes.
+// most is the maximum size, in bytes, of an object that the cache of the tests holds completely.
 const most = 10_000
 
-// object returns an object with a text of the given number of bytes, and the annotation with the size.
+// object returns a ConfigMap with a text of the given number of bytes. If size is not empty, the ConfigMap also has
+// AnnotationSize with this value.
 func object(bytes int, size string) *corev1.ConfigMap {
 	annotations := map[string]string{"note": "ours"}
 	if size != "" {

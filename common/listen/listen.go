@@ -31,8 +31,8 @@ const (
 
 // NewServer returns a server that limits the header size of requests and the duration of requests and TLS handshakes.
 // If the listener of the server comes from the function TCP, the context of a request is canceled when the listener
-// closes the connection, even if the client has begun to send the next request. The listener can be wrapped by
-// tls.NewListener.
+// closes the connection, even if the client has begun to send the next request. This also holds if tls.NewListener
+// wraps the listener.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: MaxHeader,
@@ -106,7 +106,7 @@ func (l *listener) remove(c *conn) {
 type conn struct {
 	net.Conn
 	listener *listener
-	active   atomic.Int64 // time of the last read or the start of the last write, in nanoseconds
+	active   atomic.Int64 // when the last read ended or the last write began, in nanoseconds
 	end      func()       // cancels the contexts of requests; set before the first request
 }
 

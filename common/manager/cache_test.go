@@ -23,11 +23,11 @@ import (
 
 var testKind = schema.GroupKind{Group: "batch.example.org", Kind: "TestJob"}
 
-// long is longer than any text that a cache can keep.
+// long is a text that is longer than any text that the cache keeps.
 var long = strings.Repeat("long ", 10_000)
 
-// meta returns the metadata that the cache keeps of an object that the controller owns, if the cache keeps no labels
-// and no annotations.
+// meta returns the metadata of an object that the controller owns, as the cache keeps it, but without labels and
+// annotations.
 func meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: "job-worker-0", Namespace: "ns", UID: "uid", ResourceVersion: "7", Generation: 2,
@@ -136,7 +136,7 @@ func sizeOf(t *testing.T, object any) int {
 }
 
 // cached returns the object as the cache of a controller of test jobs contains it. It strips the object twice,
-// because a cache can do so.
+// because a cache can strip its own results again.
 func cached[T client.Object](t *testing.T, object T) T {
 	t.Helper()
 	var got any = object.DeepCopyObject()
@@ -318,8 +318,8 @@ func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 	}
 }
 
-// The controller reads the progress only of pods that its jobs own and that report. So the cache keeps the addresses
-// of no other pods.
+// The controller reads the progress of a pod only if a job of the controller owns the pod, and the pod reports its
+// progress. So the cache keeps only the addresses of such pods.
 func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	const port, token = "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token"

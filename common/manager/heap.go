@@ -14,9 +14,9 @@ import (
 // which many jobs started, these collections took a tenth of the CPU time.
 const ballast = 24 << 20
 
-// withBallast calls do with a ballast in the heap. The garbage collector counts the ballast as live memory. The ballast
-// uses no physical memory, because no code touches it. GOGC keeps its meaning. GOMEMLIMIT and the metrics of the heap
-// include the ballast.
+// withBallast calls the function do while the heap contains the ballast. The garbage collector counts the ballast as
+// live memory. The ballast uses no physical memory, because no code touches it. GOGC keeps its meaning. GOMEMLIMIT
+// and the metrics of the heap include the ballast.
 func withBallast(do func() error) error {
 	untouched := make([]byte, ballast)
 	defer runtime.KeepAlive(untouched)

@@ -45,9 +45,9 @@ func TestTheMemoryLimitFollowsTheContainer(t *testing.T) {
 	}
 }
 
-// If the Go runtime allocates memory that it has used before, it clears the memory, and so touches it. A controller
-// allocates the ballast when it starts, and so gets unused memory. So the test allocates the ballast in a process
-// that has run no other test.
+// When the Go runtime reuses memory, it clears the memory first, and so touches it. A controller allocates the
+// ballast when it starts, before any memory can be reused. For the same reason, the test allocates the ballast in a
+// process that has run no other test.
 func TestTheBallastUsesNoPhysicalMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test needs /proc")

@@ -200,7 +200,7 @@ func stripService(service *corev1.Service, kind schema.GroupKind) {
 	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 }
 
-// stripNetworkPolicy strips the metadata of a NetworkPolicy as stripService strips the metadata of a Service. It
+// stripNetworkPolicy strips the metadata of a NetworkPolicy in the same way as stripService does for a Service. It
 // keeps the spec only if the controller can have created a NetworkPolicy with this spec for the job.
 func stripNetworkPolicy(
 	policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies,

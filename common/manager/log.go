@@ -6,14 +6,14 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// withoutQuotes returns a logger that drops the contents of objects that libraries log: the notes of events at debug
-// level, and the bodies of requests to the API server and of its responses at verbosity 8 and higher. All of them can
-// contain the output of programs, and the bodies can contain Secrets.
+// withoutQuotes returns a logger that drops quoted parts of objects from the messages of libraries: the notes of
+// events at debug level, and the bodies of requests to the API server and of its responses at verbosity 8 and higher.
+// Notes and bodies can contain the output of programs, and bodies can also contain Secrets.
 func withoutQuotes(logger logr.Logger) logr.Logger {
 	return logger.WithSink(quoteless{logger.WithCallDepth(1).GetSink()})
 }
 
-// quoteless is a sink that drops the pairs of keys and values in which libraries log contents of objects.
+// quoteless is a sink that drops the key-value pairs with which libraries log parts of objects.
 type quoteless struct{ logr.LogSink }
 
 func (s quoteless) Info(level int, msg string, keysAndValues ...any) {
@@ -32,7 +32,7 @@ func (s quoteless) WithName(name string) logr.LogSink {
 	return quoteless{s.LogSink.WithName(name)}
 }
 
-// unquoted returns the keys and values without the pairs in which client-go logs contents of objects.
+// unquoted returns the keys and values without the pairs with which client-go logs parts of objects.
 func unquoted(keysAndValues []any) []any {
 	var kept []any
 	for pair := range slices.Chunk(keysAndValues, 2) {

@@ -31,21 +31,21 @@ import (
 
 // Program describes a controller that Main can run.
 type Program struct {
-	// Name of the controller and of its leader election Lease.
+	// Name is the name of the controller and of its leader election Lease.
 	Name string
 	// Short is a short description of the controller for the help text.
 	Short string
-	// AddToScheme registers the API types of its objects.
+	// AddToScheme registers the API types of the objects that the controller uses.
 	AddToScheme func(*runtime.Scheme) error
 	// Flags adds the flags of the program that are not flags of Options. Nil means none.
 	Flags func(*pflag.FlagSet)
-	// Cache returns the options of the cache, which determine the cached objects and the cached fields. Function Strip
-	// creates the transforms. ClusterDomain and Image of the argument options can still be empty, because Run detects
-	// them later.
+	// Cache returns the options of the cache, which determine the cached objects and the cached fields. The function
+	// Strip creates the transforms. The fields ClusterDomain and Image of options can still be empty, because Run
+	// detects them later.
 	Cache func(scheme *runtime.Scheme, options Options) (cache.Options, error)
-	// Setup registers the reconcilers of the program. Run has set ClusterDomain and Image of the options before.
+	// Setup registers the reconcilers of the program. When Run calls Setup, the options ClusterDomain and Image are set.
 	Setup func(ctx context.Context, mgr ctrl.Manager, options Options) error
-	// Commands are additional commands of its image.
+	// Commands are the additional commands in the image of the controller.
 	Commands []*cobra.Command
 }
 
@@ -79,8 +79,9 @@ type Options struct {
 
 // DefaultOptions returns settings for a busy cluster. The leader election has the defaults of Kubernetes, except for
 // a shorter retry period. A candidate checks the Lease at intervals of up to 2.2 retry periods. After a crash of the
-// leader, the election can take the duration of the Lease and two such intervals: one until the candidate sees the
-// last renewal and begins to measure the duration, and one until it checks the Lease again after the duration.
+// leader, the election can take the duration of the Lease and two such intervals. During the first interval, the
+// candidate has not yet seen the last renewal, from which it measures the duration. The second interval is the time
+// after the duration until the candidate checks the Lease again.
 func DefaultOptions() Options {
 	return Options{
 		MetricsBindAddress: ":8080", HealthProbeBindAddress: ":8081", PprofBindAddress: "0",
@@ -120,7 +121,8 @@ func Command(p Program) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	// Define this flag here, because the usage of cobra's own flag contains the name of the program.
+	// Define this flag here, so that its usage is the same for all programs. The usage of cobra's own flag contains the
+	// name of the program.
 	flags.Bool("version", false, "print the version, the revision and the Go version of the build")
 	flags.StringVar(&options.MetricsBindAddress, "metrics-bind-address", options.MetricsBindAddress,
 		"address of the Prometheus metrics; 0 disables them")
@@ -213,8 +215,8 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 		Client: client.Options{
 			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
 		},
-		// The manager must not start a metrics server: function servers creates the servers of metrics, health probes and
-		// profiles.
+		// The manager must not start a metrics server: the function servers creates the servers of metrics, health probes
+		// and profiles.
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionConfig:          electionConfig,
@@ -267,12 +269,12 @@ func Run(ctx context.Context, p Program, config *rest.Config, options Options, l
 	return withBallast(func() error { return mgr.Start(ctx) })
 }
 
-// containerName is the name of the controller's container in its Deployment. It is not always the first container,
-// because sidecars can be injected.
+// containerName is the name of the controller's container in its Deployment. This container is not always the first
+// one of the pod, because sidecars can be injected.
 const containerName = "controller"
 
-// ownImage returns the image of this controller from its own pod. The manifest does not contain the image in a second
-// place, such as a flag, because tools that rewrite images would not change it there.
+// ownImage returns the image of this controller from its own pod. The manifest does not repeat the image, for example
+// in a flag, because tools that rewrite the images of a manifest do not change the image in a flag.
 func ownImage(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: os.Getenv("POD_NAME")}
 	if key.Namespace == "" || key.Name == "" {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// metricsPath is the path of the metrics. With secure metrics, clients need the permission to get it.
+	// metricsPath is the path of the metrics. With secure metrics, clients need the permission to get this path.
 	metricsPath = "/metrics"
 	// The names of the files are the keys of a Secret of type kubernetes.io/tls.
 	certFile, keyFile = "tls.crt", "tls.key"
@@ -63,7 +63,7 @@ func newSecurity(config *rest.Config, options Options, logger logr.Logger) (*sec
 	return s, nil
 }
 
-// selfSigned creates a certificate and returns a function that returns the certificate, which is kept only in memory.
+// selfSigned creates a certificate that is kept only in memory, and returns a function that returns the certificate.
 // The certificate enables encryption, but clients cannot verify it.
 func selfSigned() (func() (*tls.Certificate, error), error) {
 	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -103,7 +103,7 @@ type signerInTurn struct {
 	crypto.Signer
 	turn chan struct{} // contains a value while a signature is created
 	// closed is a channel that is closed when the connection is closed. The handshake then stops waiting for its turn,
-	// which frees its memory.
+	// so that its memory is freed.
 	closed <-chan struct{}
 }
 
@@ -118,13 +118,13 @@ func (s signerInTurn) Sign(random io.Reader, digest []byte, options crypto.Signe
 	}
 }
 
-// errorLog returns the logger for errors of a server. It logs at debug level, because most errors are failed
-// handshakes, and clients can cause any number of them.
+// errorLog returns a logger for the errors of a server. The logger logs at debug level, because most errors are
+// failed handshakes, and clients can cause any number of them.
 func (s *security) errorLog() *log.Logger {
 	return log.New(debugWriter{s.logger}, "", 0)
 }
 
-// debugWriter logs everything that is written to it at debug level.
+// debugWriter is a writer that logs each written line at debug level.
 type debugWriter struct{ logger logr.Logger }
 
 // Write implements io.Writer.

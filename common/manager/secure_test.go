@@ -394,7 +394,7 @@ func TestAHandshakeStopsWaitingWhenItsConnectionIsClosed(t *testing.T) {
 	server.ErrorLog = (&security{logger: logger}).errorLog()
 	go func() { _ = server.Serve(tls.NewListener(listener, config)) }()
 	t.Cleanup(func() { _ = server.Close() })
-	for range 3 { // the first one signs, the second waits, and the third replaces the second
+	for range 3 { // the first connection signs, the second waits, and the third replaces the second
 		c := encrypted(t, listener.Addr().String(), &tls.Config{})
 		go func() { _ = c.HandshakeContext(t.Context()) }()
 		<-greeted

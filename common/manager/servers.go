@@ -24,8 +24,8 @@ const (
 	metricsServer = "metrics"
 	// maxConnections is the maximum number of connections of each server. The kubelet and Prometheus use one or two.
 	maxConnections = 32
-	// maxProfileBody is the maximum size of the body of a request for profiles, in bytes. The body contains addresses of
-	// symbols.
+	// maxProfileBody is the maximum size of the body of a request for profiles, in bytes. The body contains the
+	// addresses whose symbols the client requests.
 	maxProfileBody = 1 << 20
 )
 

@@ -141,7 +141,7 @@ func TestTheErrorAboutAnAddressInUseNamesTheFlag(t *testing.T) {
 	}
 }
 
-// stuck is a client that does not read its response until the channel is closed.
+// stuck is a client that does not read its response until the channel end is closed.
 type stuck struct {
 	http.ResponseWriter
 	end <-chan struct{}

@@ -15,15 +15,16 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Limits of fields that the cache keeps and that users can write, in bytes. The API server does not limit them.
+// Limits, in bytes, of fields that users can write and that the cache keeps. The API server does not limit these
+// fields.
 const (
-	// maxAnnotation is longer than any annotation that a controller reads.
+	// maxAnnotation is greater than the length of any annotation that a controller reads.
 	maxAnnotation = 256
-	// maxOutput is the kubelet's limit for the termination message of a container. maxMessages is its limit for all
-	// termination messages of a pod.
+	// maxOutput is the kubelet's limit for the termination message of a container. maxMessages is the kubelet's limit
+	// for all termination messages of a pod.
 	maxOutput   = 4 << 10
 	maxMessages = 12 << 10
-	// maxDevices is the limit for the names and IDs of all unhealthy devices of a pod.
+	// maxDevices limits the total length of the resource names and IDs of all unhealthy devices of a pod.
 	maxDevices = 8 << 10
 )
 
@@ -33,9 +34,9 @@ const (
 	maxInitContainers = 16
 )
 
-// Strip returns a transform for a cache. The transform removes the managed fields of an object and calls strip, which
-// strips the object to the fields that the program reads. It does not change tombstones of deleted objects. An object
-// can be stripped twice.
+// Strip returns a transform for a cache. The transform removes the managed fields of an object and calls the function
+// strip, which strips the object to the fields that the program reads. The transform does not change the tombstones
+// of deleted objects. A cache can call the transform twice for the same object.
 func Strip(strip func(client.Object)) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if object, ok := object.(client.Object); ok {
@@ -99,8 +100,8 @@ func Short[S ~string](text S) S { return S(report.Truncated(string(text), maxAnn
 
 // StripPodStatus strips the status of a pod to the fields that package policy reads: the phase, the conditions and
 // the statuses of the containers. It truncates messages. A pod can have thousands of containers, so StripPodStatus
-// does not keep the statuses of all. Besides the named containers, it keeps at most maxContainers containers and
-// maxInitContainers init containers.
+// does not keep the statuses of all containers. Besides the named containers, it keeps at most maxContainers
+// containers and maxInitContainers init containers.
 func StripPodStatus(status *corev1.PodStatus, named ...string) {
 	stripped := corev1.PodStatus{
 		Phase: Short(status.Phase), Reason: Short(status.Reason), Message: report.Truncated(status.Message, report.MaxNote),
@@ -129,10 +130,10 @@ var conditionsRead = []corev1.PodConditionType{
 	corev1.DisruptionTarget,
 }
 
-// foremost returns the statuses of the named containers and at most the given number of others, in their order. It
-// prefers containers that have not ended, and then those that have failed, because they decide whether the pod still
-// runs and why it has failed. If there are more statuses than the given number, only the named containers keep their
-// last termination state.
+// foremost returns the statuses of the named containers and of at most the given number of others, in their original
+// order. It prefers containers that have not ended, because they decide whether the pod still runs. After these, it
+// prefers containers that have failed, because they decide why the pod has failed. If there are more statuses than
+// the given number, only the named containers keep their last termination state.
 func foremost(statuses []corev1.ContainerStatus, most int, named []string) []corev1.ContainerStatus {
 	if len(statuses) <= most {
 		return statuses
@@ -171,13 +172,13 @@ func foremost(statuses []corev1.ContainerStatus, most int, named []string) []cor
 
 // texts limits the total size of texts about the containers of a pod.
 type texts struct {
-	// messages is how many more bytes of messages the cache keeps. devices is how many more bytes of names and IDs of
-	// devices it keeps.
+	// messages is the number of bytes that are left for messages. devices is the number of bytes that are left for the
+	// names and IDs of devices.
 	messages, devices int
 }
 
-// cut truncates a message to the given number of bytes, or to the remaining number of bytes if that is less. It
-// subtracts the length of the result from the remaining number.
+// cut truncates a message to the given number of bytes, or to the bytes that are left for messages if these are
+// fewer. It subtracts the length of the result from the bytes that are left.
 func (t *texts) cut(message string, most int) string {
 	if most = min(most, t.messages); len(message) > most && most < len("...") {
 		return ""
@@ -201,7 +202,7 @@ func (t *texts) stripContainers(statuses []corev1.ContainerStatus) []corev1.Cont
 }
 
 // unhealthyOf returns the devices that are unhealthy, without messages. It returns at most policy.MaxDevices devices.
-// It omits a device if its ID and the name of its resource exceed the remaining number of bytes. Nil means none.
+// It omits a device if too few bytes are left for the ID of the device and the name of its resource. Nil means none.
 func (t *texts) unhealthyOf(resources []corev1.ResourceStatus) []corev1.ResourceStatus {
 	var unhealthy []corev1.ResourceStatus
 	left := policy.MaxDevices
