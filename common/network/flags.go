@@ -15,9 +15,9 @@ const (
 	flagAllowed = "network-policy-allow-namespaces"
 )
 
-// AddFlags adds the flags of the settings. The arguments are parts of the help texts of the flags: called is the name
-// of the controller's objects, such as "job", and peers are the peers that the NetworkPolicies always allow, such as
-// "the replicas of the job".
+// AddFlags adds the flags of the settings. The arguments become parts of the help texts of the flags. The argument
+// called is the name of the controller's objects, such as "job". The argument peers describes the peers that the
+// NetworkPolicies always allow, such as "the replicas of the job".
 func (p *Policies) AddFlags(flags *pflag.FlagSet, called, peers string) {
 	flags.BoolVar(&p.Enabled, flagEnabled, p.Enabled, fmt.Sprintf(
 		"create a NetworkPolicy for each %[1]s that only allows ingress from %[2]s and namespaces that --%[3]s selects. "+

@@ -53,8 +53,8 @@ func ControllerPods(namespace, controller string) *networkingv1.NetworkPolicyPee
 	}
 }
 
-// Ingress returns the spec of a NetworkPolicy that allows ingress to the selected pods only by the rules. It does not
-// restrict their egress.
+// Ingress returns the spec of a NetworkPolicy for the pods with the given labels. The spec allows only ingress that
+// matches one of the rules. It does not restrict egress.
 func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressRule) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods},
@@ -90,9 +90,9 @@ func (k Keeper) Has(ctx context.Context, owner client.Object, wanted *networking
 	return has, client.IgnoreNotFound(err)
 }
 
-// Ensure creates the NetworkPolicy of an owner, or restores its spec. Messages call the owner by the given name, such
-// as "the job". Ensure never changes a NetworkPolicy of the same name that the owner does not control. Errors are of
-// type *report.RefusedError, unless a retry can succeed.
+// Ensure creates the NetworkPolicy of an owner, or restores its spec. The argument called is the name of the owner in
+// messages, such as "the job". Ensure never changes a NetworkPolicy of the same name that the owner does not control.
+// Errors are of type *report.RefusedError, unless a retry can succeed.
 func (k Keeper) Ensure(
 	ctx context.Context, owner client.Object, called string, wanted *networkingv1.NetworkPolicy,
 ) error {

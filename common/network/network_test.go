@@ -174,7 +174,7 @@ func TestEnsure(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cached, live *networkingv1.NetworkPolicy
 		rejection    error                       // the error of the API server for a write
-		want         *networkingv1.NetworkPolicy // in the API server after Ensure
+		want         *networkingv1.NetworkPolicy // the NetworkPolicy in the API server after Ensure
 		wantCalls    []string
 		wantReason   string
 	}{

@@ -29,10 +29,10 @@ func (e *NotCachedError) Error() string {
 		strings.ToLower(e.Object.Kind), e.Object.Name)
 }
 
-// Create creates an object of an owner. It never changes an existing object of the same name. Messages use the given
-// name of the owner, for example "the job". The reader must read from the API server, not from a cache. The error is
-// a *NotCachedError if the owner already has the object. Any other error is a *report.RefusedError, unless a retry
-// can succeed.
+// Create creates an object of an owner. It never changes an existing object of the same name. The argument called is
+// the name of the owner in messages, for example "the job". The reader must read from the API server, not from a
+// cache. The error is a *NotCachedError if the owner already has the object. Any other error is a
+// *report.RefusedError, unless a retry can succeed.
 func Create(
 	ctx context.Context, c client.Client, reader client.Reader, owner client.Object, called string, object client.Object,
 	options ...client.CreateOption,

@@ -20,8 +20,8 @@ const (
 	maxRefusalDelay   = time.Minute
 )
 
-// QuotaPatience is how long a job keeps its pods while it cannot use them because a ResourceQuota rejects other pods
-// of the job.
+// QuotaPatience is how long a job keeps pods that it cannot use because a ResourceQuota rejects other pods of the
+// job.
 const QuotaPatience = 30 * time.Second
 
 // RefusalDelay returns how long to wait before the next attempt to create an object. The attempts have been failing
@@ -37,10 +37,10 @@ func BackoffLeft(policy batchv1beta1.RunPolicy, backoffCount int32) bool {
 }
 
 // RestartDelay returns the delay between the end of a replica, or of all replicas, and the restart. The argument
-// reason is why the first replica ended, and restart is the number of the restart, from 1. The first restart has no
-// delay. The second has a delay of 10 seconds, and the delay doubles with each further restart, up to 6 minutes.
-// After DeviceUnhealthy, the delay is at least 15 seconds. After a shorter delay, the scheduler might not know yet
-// that the node has one device less, and the kubelet would reject the pod.
+// reason is the reason why the first replica ended. The argument restart is the number of the restart, from 1. The
+// first restart has no delay. The second has a delay of 10 seconds, and the delay doubles with each further restart,
+// up to 6 minutes. After DeviceUnhealthy, the delay is at least 15 seconds. After a shorter delay, the scheduler
+// might not know yet that the node has one device less, and the kubelet would reject the pod.
 func RestartDelay(restart int32, reason string) time.Duration {
 	if reason == batchv1beta1.ReasonDeviceUnhealthy {
 		return max(RestartDelay(restart, ""), deviceDelay)

@@ -8,9 +8,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished, it
-// deletes a pod while the main container or a sidecar that is not an init container has not ended. Sidecars count
-// because they hold resources.
+// CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished,
+// the clean-up deletes a pod unless all its containers except init containers have ended. Sidecars count because they
+// hold resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
 	case batchv1beta1.CleanUpPolicyAll:

@@ -81,8 +81,8 @@ func namesOf(devices []batchv1beta1.UnhealthyDevice) string {
 	return strings.Join(names, ", ")
 }
 
-// RecordsDevice reports whether a change of a status changes the list of failures, and the new list contains a
-// failure because of an unhealthy device.
+// RecordsDevice reports whether two statuses have different lists of failures, and the second list contains a failure
+// that an unhealthy device caused.
 func RecordsDevice(before, after batchv1beta1.JobStatus) bool {
 	isOfDevice := func(f batchv1beta1.ReplicaFailure) bool { return f.Reason == batchv1beta1.ReasonDeviceUnhealthy }
 	if !slices.ContainsFunc(after.Failures, isOfDevice) {

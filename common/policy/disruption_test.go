@@ -12,7 +12,7 @@ func TestForceDeletion(t *testing.T) {
 	t.Parallel()
 	deletion := metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
 	for name, tc := range map[string]struct {
-		// disruption is the reason of the pod's DisruptionTarget condition; empty means that it has none.
+		// disruption is the reason of the pod's DisruptionTarget condition. Empty means that the pod has no such condition.
 		disruption string
 		deleted    *metav1.Time
 		delay      time.Duration

@@ -75,9 +75,9 @@ func ensureLeader(shares []share) {
 	shares[lead].role.Replicas++
 }
 
-// Grow returns the indices of the replicas of a role that should have n replicas. It keeps the present indices and adds
-// the lowest free indices below the limit until there are n. The result can be shorter than n if too few indices are
-// free. It is longer if more than n are present, because Grow removes none.
+// Grow returns the indices of the replicas of a role that should have n replicas. It keeps the present indices and
+// adds the lowest free indices below the limit until there are n. The result is shorter than n if too few indices are
+// free. It is longer than n if more than n indices are present, because Grow removes none.
 func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 {
 	grown := append(make([]int32, 0, n), present...)
 	for index := int32(0); index < limit && len(grown) < int(n); index++ {

@@ -18,7 +18,7 @@ import (
 
 // Outcome is the state of a replica, as its pod shows it.
 type Outcome struct {
-	// Phase of the replica.
+	// Phase is the phase of the replica.
 	Phase batchv1beta1.ReplicaPhase
 	// Ready reports whether the main container runs and the pod passes its readiness probes.
 	Ready bool
@@ -34,11 +34,13 @@ type Outcome struct {
 
 // Failure is why a replica failed.
 type Failure struct {
-	// ExitCode of the main container, or of the init container that failed. Nil if no container exited with an error.
+	// ExitCode is the exit code of the main container, or of the init container that failed. Nil means that no container
+	// exited with an error.
 	ExitCode *int32
 	// Init reports whether an init container failed, so that the main container has not run.
 	Init bool
-	// Reason that the kubelet gave, or the disruption.
+	// Reason is the reason of the kubelet, the disruption, or a reason that the controller found, such as
+	// DeviceUnhealthy.
 	Reason string
 	// Output is the relevant part of the tail of the container's output, or of its termination message.
 	Output string
@@ -50,7 +52,7 @@ type Failure struct {
 	Message string
 	// Devices are the devices of the pod that the kubelet reported as unhealthy.
 	Devices []batchv1beta1.UnhealthyDevice
-	// Time of the failure. Zero if unknown.
+	// Time is the time of the failure. Zero means unknown.
 	Time time.Time
 	// Ignored reports whether the program did not cause the failure. As with the action Ignore of a podFailurePolicy, a
 	// restart after an ignored failure does not count towards backoffLimit. The failure is still recorded, delays the
@@ -105,8 +107,8 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	return outcome
 }
 
-// clockTolerance is how long before the deletion of its pod a container must have ended, so that its end counts as
-// earlier than the deletion. The kubelet and the API server use different clocks, and both report whole seconds.
+// clockTolerance is the time by which the end of a container must at least precede the deletion of its pod to count
+// as earlier. The kubelet and the API server use different clocks, and both report whole seconds.
 const clockTolerance = 2 * time.Second
 
 // endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. Such a pod

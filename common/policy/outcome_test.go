@@ -88,7 +88,7 @@ func disruptedBy(reason string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// disruptedAt adds a disruption that began the given time after the pod's containers ended.
+// disruptedAt adds a disruption to a pod. The disruption began the given time after the containers of the pod ended.
 func disruptedAt(d time.Duration, reason string, pod *corev1.Pod) *corev1.Pod {
 	pod = disruptedBy(reason, pod)
 	pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ended.Add(d))
@@ -106,7 +106,8 @@ func deleting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// deletedAfter marks a pod as deleted the given time after its containers ended, with a grace period.
+// deletedAfter marks a pod as deleted with a grace period. The deletion was requested the given time after the
+// containers of the pod ended.
 func deletedAfter(d time.Duration, pod *corev1.Pod) *corev1.Pod {
 	const grace = 60
 	pod.DeletionGracePeriodSeconds = new(int64(grace))
@@ -509,7 +510,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// Every disruption makes the failure ignored and determines its reason.
+// Every disruption makes the failure ignored and determines the reason of the failure.
 func TestDisruptionsAreIgnored(t *testing.T) {
 	t.Parallel()
 	for disruption, wantReason := range map[string]string{

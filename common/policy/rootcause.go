@@ -13,13 +13,13 @@ import (
 const clockSkew = time.Second
 
 // RootCauseDue returns when all kubelets should have reported the failures that followed from a failure, and whether
-// that time is still to come. The wait is necessary because the failure of a peer can be reported before its root
+// this time is in the future. The wait is necessary because the failure of a peer can be reported before its root
 // cause.
 //
 // The window begins when the controller saw the failure, and not when the replica failed: the clock of the node might
-// differ, and the API server might have been unavailable to the kubelets. If seen is in the future, RootCauseDue
-// returns false, so that the controller does not wait. That can happen if another controller, whose clock was ahead,
-// recorded the time.
+// differ, and the API server might have been unavailable to the kubelets. If the time seen is in the future,
+// RootCauseDue returns false, so that the controller does not wait. That can happen if another controller, whose
+// clock was ahead, recorded the time.
 func RootCauseDue(seen, now time.Time, window time.Duration) (time.Time, bool) {
 	due := seen.Add(window)
 	return due, now.Before(due) && !seen.After(now)
@@ -60,8 +60,8 @@ func (f Failure) isOwnFault() bool {
 	return trainlog.IsOwnFault(f.Report.ExitCode) || trainlog.IsOwnFault(f.ExitCode)
 }
 
-// IsUnclear reports whether it is unknown if the failure followed from another one, and an earlier part of the output
-// might show it.
+// IsUnclear reports whether the known output does not show if the failure followed from another one, but the missing
+// beginning of the output might show this.
 func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.isOwnFault() }
 
 // earliest returns the earliest second in which the failure might have happened.

@@ -32,7 +32,7 @@ func sign(token, text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// signRequest adds a nonce and the signature of the request to its header.
+// signRequest adds a nonce and its signature to the header of a request.
 func signRequest(header http.Header, token, nonce string) {
 	header.Set(nonceHeader, nonce)
 	header.Set("Authorization", scheme+sign(token, "request\n"+nonce))
@@ -57,8 +57,8 @@ func isSignedResponse(header http.Header, token, nonce string, body []byte) bool
 	return hmac.Equal([]byte(header.Get(signatureHeader)), []byte(want))
 }
 
-// Handler returns the handler of a receiver for the requests that Client sends. It responds with the state, but only to
-// clients that know the token. The token must not be empty.
+// Handler returns the handler of a receiver for the requests that Client sends. The handler responds with the state,
+// but only to clients that know the token. The token must not be empty.
 func Handler(token string, state func() State) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce, ok := isSignedRequest(r.Header, token)

@@ -79,9 +79,9 @@ func NewPoller(read func(context.Context, Target) (State, error), interval time.
 	}
 }
 
-// Follow sets the pods of a job that are read. It returns the readings so far, in the order of the pods. A pod that
-// was not read yet has no reading. The readings of pods that are no longer followed are lost. Follow never waits for
-// a read.
+// Follow sets which pods of a job are read. It returns the readings so far, in the order of the pods. A pod that was
+// not read yet has no reading. The readings of pods that are no longer followed are lost. Follow never waits for a
+// read.
 func (p *Poller) Follow(job types.NamespacedName, pods []Pod) []Reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,8 @@ func (p *Poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// requestFor returns the request of the queue for a pod. Its namespace is the tenant.
+// requestFor returns the request for a pod in the queue. The queue shares its workers among the namespaces of
+// requests.
 func requestFor(job types.NamespacedName, pod types.UID) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{
 		Namespace: job.Namespace, Name: job.Name + "/" + string(pod), // the name of a job contains no slash

@@ -33,7 +33,7 @@ type cluster struct {
 	reads   map[string]int
 	errs    map[string]error
 	hanging map[string]bool
-	// reports is the number of reports that each receiver has got.
+	// reports is the number of reports that each receiver has received.
 	reports int64
 	changes []types.NamespacedName
 }

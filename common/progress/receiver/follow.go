@@ -21,15 +21,15 @@ const (
 	maxFile = 4 << 20
 )
 
-// follower reads the lines that a program appends to a file. If the file gets shorter or is replaced, it reads the
-// file from its beginning. If the program overwrites the file and the file does not get shorter, the follower does
-// not notice. The first follower of a file leaves a marker next to the file. A later follower, for example after a
-// restart of the sidecar, finds the marker and begins at the end of the file: the lines before are old, and must not
-// count as progress again.
+// follower reads the lines that a program appends to a file. If the file gets shorter or is replaced, the follower
+// reads the file from the beginning. If the program overwrites the file and the file does not get shorter, the
+// follower does not notice. The first follower of a file leaves a marker next to the file. A later follower, for
+// example after a restart of the sidecar, finds the marker and begins at the end of the file: the lines before are
+// old, and must not count as progress again.
 type follower struct {
 	path string
-	// line is called for each complete line that is not empty and has at most progress.MaxBody bytes. The line is only
-	// valid during the call.
+	// line is a function that is called for each complete line that is not empty and has at most progress.MaxBody bytes.
+	// The bytes of the line are only valid during the call.
 	line func(line []byte)
 
 	// file is the file of the last poll. It stays open, so that no other file gets its inode number.
@@ -102,8 +102,9 @@ func endsWithNewline(file *os.File, size int64) bool {
 	return err == nil && last[0] == '\n'
 }
 
-// openFile opens a file, or creates it so that a program with any user ID can append to it. It neither follows a
-// symbolic link nor waits for the writer of a FIFO, because the program can create both.
+// openFile opens a file. If the file does not exist, openFile creates it so that a program with any user ID can
+// append to it. openFile neither follows a symbolic link nor waits for the writer of a FIFO, because the program can
+// create both.
 func openFile(path string) (*os.File, error) {
 	const flags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	file, err := os.OpenFile(path, os.O_RDWR|flags, 0) //nolint:gosec // the controller sets the path

@@ -109,7 +109,7 @@ func start(ctx context.Context, o options, logger *log.Logger) error {
 		listener, err = listen.TCP(ctx, net.JoinHostPort("", strconv.Itoa(o.port)), maxConnections)
 	}
 	if err != nil {
-		// Do not return the error. If a sidecar ends immediately, the training does not start, but the training must not
+		// Do not return the error: it would end the sidecar, and then the training would not start. The training must not
 		// depend on its reports.
 		logger.Printf("receiving reports only in %s, and the controller cannot read them: %v", o.reports, err)
 	}
@@ -128,8 +128,8 @@ type receiver struct {
 	// message was written.
 	written   int64
 	writtenAt time.Time
-	// fromFile logs problems with the file, fromHTTP problems with requests, and messages problems with the termination
-	// message.
+	// fromFile logs problems with the file. fromHTTP logs problems with requests. The field messages logs problems with
+	// the termination message.
 	fromFile, fromHTTP, messages troubles
 }
 
@@ -208,7 +208,7 @@ func (r *receiver) addLine(line []byte) {
 	r.tracker.Add(report)
 }
 
-// troubles logs problems of one kind, at most one per interval.
+// troubles logs problems of one kind. After a log line, it logs nothing for 30 seconds.
 type troubles struct {
 	clock clock.PassiveClock
 	log   *log.Logger
