@@ -12,8 +12,8 @@ import (
 // remainder method. If remainders are equal, the earlier role gets the replica. If none of these roles has a weight,
 // the first of them gets all remaining replicas.
 //
-// Without a role of the fixed type, the first role that has a weight leads, or the first role if none has a weight.
-// The leading role gets at least 1 replica, unless no replicas are expected.
+// If there is no role of the fixed type, the leader is a replica of the first role that has a weight, or of the first
+// role if none has a weight. The role of the leader gets at least 1 replica, unless no replicas are expected.
 func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share
@@ -92,7 +92,7 @@ func Grow(present []int32, n, limit int32, free func(index int32) bool) []int32 
 // Present is a present replica of an elastic job.
 type Present struct {
 	Index int32
-	// Running reports whether the replica runs or has ended, and so has done work.
+	// Running reports whether the replica has done work, because it runs or has ended.
 	Running bool
 	// Leads reports whether the replica is the leader, which is never removed.
 	Leads bool

@@ -44,7 +44,8 @@ type Failure struct {
 	Reason string
 	// Output is the relevant part of the tail of the container's output, or of its termination message.
 	Output string
-	// Report is the information in the output about the process that failed first. Its Text is empty; see Output.
+	// Report is the information in the output about the process that failed first. The Text of the report is empty,
+	// because Output has the text.
 	Report trainlog.Report
 	// Message is the kubelet's message about the pod, such as why it evicted the pod. If there is none, Message is
 	// another known fact: which init container failed, that the main container was restarted, or that the node lost the
@@ -194,8 +195,8 @@ func failureOf(
 // message.
 const MaxOutput = 4096
 
-// lastLines returns the last whole lines of a text that fit into the given number of bytes. If the last line does not
-// fit, its beginning is cut off.
+// lastLines returns as many whole lines from the end of a text as fit into the given number of bytes. If not even the
+// last line fits, lastLines returns the end of that line.
 func lastLines(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -33,11 +33,11 @@ const (
 	MaxMetricValue = 32
 	// MaxStep is the maximum of Step and of TotalSteps. Up to this number, a 64-bit float represents every integer.
 	MaxStep = 1 << 53
-	// MaxSilence is the maximum duration that a report can announce without another step.
+	// MaxSilence is the maximum time without another step that a report can announce.
 	MaxSilence = 24 * time.Hour
 )
 
-// Report is one report of a program about its progress. Nil fields are not reported.
+// Report is one report of a program about its progress. A field that the report lacks is nil.
 type Report struct {
 	// Percent is how much of the training is done, from 0 to 100.
 	Percent *int32
@@ -120,7 +120,7 @@ func Parse(body []byte) (Report, error) {
 	return r, nil
 }
 
-// set sets the field with a name.
+// set sets the field with the given name to the parsed value.
 func (r *Report) set(name string, raw json.RawMessage) (err error) {
 	switch name {
 	case "step":
@@ -219,7 +219,7 @@ func sorted(metrics map[string]string) []batchv1beta1.ProgressMetric {
 	return list
 }
 
-// metricName matches the characters of the name of a metric.
+// metricName matches the name of a metric, but does not limit its length.
 var metricName = regexp.MustCompile(`^[A-Za-z0-9_.:/@-]+$`)
 
 func isMetricName(name string) bool {

@@ -26,8 +26,9 @@ type State struct {
 	// Reports is the number of reports so far, without starts. 0 means that there is none, and then all other fields
 	// except SinceProgress and SinceStart are empty.
 	Reports int64
-	// Percent, Step, TotalSteps and Metrics have the limits of a Report. Each is the last one that was reported. Nil means
-	// that none was reported. If the last report of steps had no percentage, Percent follows from Step and TotalSteps.
+	// Percent, Step, TotalSteps and Metrics have the limits of a Report. Each of them has the last value that was
+	// reported. Nil means that no value was reported. If the last report of steps had no percentage, Percent is computed
+	// from Step and TotalSteps.
 	Percent          *int32
 	Step, TotalSteps *int64
 	Metrics          []batchv1beta1.ProgressMetric
@@ -46,8 +47,8 @@ type State struct {
 	SinceStart *time.Duration
 	// Remaining is the estimated time until the last step. The estimate uses the average speed since the latest of these
 	// three steps: the first step that the receiver got, the first one after a start, and the last one that was smaller
-	// than the step before. While no further step is reported, the estimated time of completion does not change until it
-	// has passed. Nil means that the steps or the speed are unknown, or that the estimate exceeds MaxAge.
+	// than the step before. While no further step is reported, Remaining decreases with the passing time, down to 0. Nil
+	// means that the steps or the speed are unknown, or that the estimate exceeds MaxAge.
 	Remaining *time.Duration
 }
 
@@ -143,8 +144,8 @@ func ParseState(body []byte) (State, error) {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Status returns the progress for the status of a job whose replica had this state at the given time. It returns nil
-// if nothing was reported.
+// Status returns the progress for the status of a job. The state must be from the receiver of the replica at the
+// given time. Status returns nil if nothing was reported.
 func (s State) Status(now time.Time, replica string) *batchv1beta1.ProgressStatus {
 	if s.Reports == 0 {
 		return nil
@@ -185,7 +186,7 @@ type Tracker struct {
 	clock clock.PassiveClock
 
 	mu sync.Mutex
-	// state has the fields that do not depend on when State is called.
+	// state has the fields that do not depend on the current time.
 	state State
 	// reported and progressed are the times of the last report and of the last progress. Without a report, progressed is
 	// when the tracker was created.
@@ -194,8 +195,8 @@ type Tracker struct {
 	silentUntil time.Time
 	// started is when the processes last started again. Zero means that they have not, or that there was a report since.
 	started time.Time
-	// first is the step from which the speed is measured, and began is its time. If began is zero, the next step becomes
-	// first.
+	// first is the step from which the speed is measured. The field began is the time of that step. The zero time means
+	// that the next step replaces that step.
 	first int64
 	began time.Time
 }
@@ -255,7 +256,7 @@ func (s *State) merge(r Report) {
 	s.Metrics = sorted(metrics)
 }
 
-// firstOf returns a unless it is nil, and otherwise b.
+// firstOf returns the first of two pointers that is not nil. It returns nil if both are nil.
 func firstOf[T any](a, b *T) *T {
 	if a != nil {
 		return a
@@ -288,7 +289,7 @@ func (t *Tracker) Reports() int64 {
 	return t.state.Reports
 }
 
-// age returns the time from then to now, from 0 to MaxAge.
+// age returns the time that has passed between the two times, limited to the range from 0 to MaxAge.
 func age(now, then time.Time) time.Duration { return min(MaxAge, max(0, now.Sub(then))) }
 
 // remaining returns the estimated time until the last step. Nil means unknown, or more than MaxAge.

@@ -18,13 +18,13 @@ import (
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// at returns a report of a step.
+// at returns a report with a step.
 func at(step int64) Report { return Report{Step: &step} }
 
-// of returns a report of a step and of the number of steps.
+// of returns a report with a step and the number of all steps.
 func of(step, total int64) Report { return Report{Step: &step, TotalSteps: &total} }
 
-// done returns a report of a percentage.
+// done returns a report with a percentage.
 func done(percent int32) Report { return Report{Percent: &percent} }
 
 func TestTracker(t *testing.T) {

@@ -29,8 +29,8 @@ type Line struct {
 type place struct {
 	quota   string
 	created time.Time
-	// needs has only the resources that the ResourceQuota limits, because a job can request any number of other
-	// resources.
+	// needs is the list of resources that the job needs and that the ResourceQuota limits. Other resources are omitted,
+	// because a job can request any number of them.
 	needs corev1.ResourceList
 	// asked is the time of the last call of Ask for the job.
 	asked time.Time

@@ -101,7 +101,7 @@ func TestQuotasThatOtherJobsWaitFor(t *testing.T) {
 	check("b", "few")
 	ask("many", jobNamed("b"))
 	check("c", "few", "many")
-	ask("few", jobNamed("b")) // job b no longer waits for the ResourceQuota many
+	ask("few", jobNamed("b")) // job b no longer waits for the ResourceQuota named many
 	check("a", "few")
 	check("c", "few")
 	ask("other", types.NamespacedName{Namespace: "speech", Name: "d"})

@@ -15,8 +15,9 @@ import (
 type Refusal struct {
 	// Object is the name of the object, such as a pod, and Quota is the name of the ResourceQuota.
 	Object, Quota string
-	// Requested is what the object requests, Used is what is in use, and Limited is the limit. They are lists of the
-	// form cpu=1,pods=2, and contain only the resources whose limits the object would exceed.
+	// Requested contains the requests of the object. The field Used contains the current usage, and Limited contains the
+	// limits. Each is a list of the form cpu=1,pods=2, and contains only the resources whose limits the object would
+	// exceed.
 	Requested, Used, Limited string
 }
 
@@ -73,14 +74,14 @@ func Add(sum, usage corev1.ResourceList, pods int64) {
 func Free(quota *corev1.ResourceQuota) corev1.ResourceList {
 	free := corev1.ResourceList{}
 	for name, limit := range quota.Status.Hard {
-		limit = limit.DeepCopy() // the ResourceQuota can be from a cache
+		limit = limit.DeepCopy() // copy the quantity, because the ResourceQuota can be from a cache
 		limit.Sub(quota.Status.Used[name])
 		free[name] = limit
 	}
 	return free
 }
 
-// fits reports whether the needs fit into the free resources. A resource that free does not list is not limited.
+// fits reports whether the needs fit into the free resources. A resource without an entry in free is not limited.
 func fits(needs, free corev1.ResourceList) bool {
 	for name, left := range free {
 		if needed, ok := needs[name]; ok && needed.Cmp(left) > 0 {

@@ -64,9 +64,9 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// NameConflict returns the error of an owner that needs an object whose name is taken. The message uses the given name
-// of the owner, for example "the job". If the existing object has a controller, the message names the controller, so
-// that users do not delete an object that is in use.
+// NameConflict returns the error of an owner that needs an object whose name is taken. The argument owner is the name
+// of the owner in the message, for example "the job". If the existing object has a controller, the message names the
+// controller, so that users do not delete an object that is in use.
 func NameConflict(owner, object string, existing metav1.Object) *RefusedError {
 	err := fmt.Errorf("%[1]s needs %[2]s, but one exists that is not %[1]s's: delete it or rename %[1]s", owner, object)
 	if other := metav1.GetControllerOfNoCopy(existing); other != nil {
@@ -77,6 +77,6 @@ func NameConflict(owner, object string, existing metav1.Object) *RefusedError {
 	return &RefusedError{Reason: batchv1beta1.ReasonNameConflict, Err: err}
 }
 
-// maxName is the maximum length of the name of a Kubernetes object. The API server does not limit the names in owner
-// references.
+// maxName is the maximum length of the name of a Kubernetes object. NameConflict enforces this limit, because the API
+// server does not limit the names in owner references.
 const maxName = 253

@@ -24,7 +24,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// FuzzQuote checks that a shell reads the same word.
+// FuzzQuote checks that a shell reads the result of Quote as the original word.
 func FuzzQuote(f *testing.F) {
 	f.Add("it's $HOME; *\n")
 	f.Fuzz(func(t *testing.T, word string) {

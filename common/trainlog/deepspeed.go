@@ -17,7 +17,7 @@ var (
 )
 
 // AgentReport returns the report of a DeepSpeed job's agent about the worker that failed. The argument launcher is
-// the exit code of the launcher. The report ends with printed, the last output of the worker.
+// the exit code of the launcher. The argument printed is the last output of the worker, which ends the report.
 func AgentReport(host string, exitCode, launcher int, printed string) string {
 	line := fmt.Sprintf("the training failed on %s: exit code %d (the launcher: %d)", host, exitCode, launcher)
 	if printed == "" {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// signs are lower-case parts of messages that libraries print about a lost peer. A line matches if it contains all
-// parts of a sign in order. Each sign contains the name of a library or is too specific to match other messages, such
-// as one about a closed connection to a data set.
+// signs identify messages of libraries about a lost peer. Each sign consists of lower-case parts of a message. A line
+// matches if it contains all parts of a sign in order. Each sign contains the name of a library or is too specific to
+// match other messages, such as one about a closed connection to a data set.
 var signs = [][]string{
 	{"gloo/", "closed by peer"},
 	{"gloo/", "reset by peer"},

@@ -42,8 +42,8 @@ var (
 const maxListed = 64
 
 // readTorchrun returns the processes in the last report of torchrun, the index of the first line that torchrun itself
-// printed, and the rank of the first process of the node. If there is no report, begin is the number of lines, and
-// the other results are nil.
+// printed, and the rank of the first process of the node. If there is no report, the index is the number of lines,
+// and the other results are nil.
 func readTorchrun(lines []string) (failures []failure, begin int, firstRank *int32) {
 	begin = len(lines)
 	isRoot := false
@@ -117,10 +117,9 @@ func (f *failure) readField(line string) *int32 {
 	return nil
 }
 
-// ownLines returns the index of the first line that torchrun itself printed, and the time of day in its first log
-// line. Since torch 2.3, log lines contain the time. The argument exception is the index of the line that names
-// torchrun's exception. Torchrun prints its log lines, then the traceback of the exception, and then the line that
-// names it.
+// ownLines returns the index of the first line that torchrun itself printed, and the time of day in torchrun's first
+// log line. Since torch 2.3, log lines contain the time. The argument exception is the index of the line that names
+// torchrun's exception. Torchrun prints its log lines, then the traceback of the exception, and then that line.
 func ownLines(lines []string, exception int) (begin int, clock string) {
 	begin = exception
 	for begin > 0 && !agentFailed.MatchString(lines[begin]) {

@@ -1,6 +1,6 @@
 // Package trainlog determines from the output of a replica which of its processes failed first. It parses the reports
-// of torchrun and of the agent of a DeepSpeed job about their ranks, and the tracebacks of Python. The output is
-// untrusted text, and its beginning can be cut off. A program that prints a false report only affects its own job.
+// of torchrun and of the agents of DeepSpeed jobs, and the tracebacks of Python. The output is untrusted text, and
+// its beginning can be cut off. A program that prints a false report only affects its own job.
 package trainlog
 
 import (
@@ -82,7 +82,7 @@ func Read(output string) Report {
 	return report
 }
 
-// kubeletBytes is how many bytes of the end of an output the kubelet keeps.
+// kubeletBytes is the number of bytes that the kubelet keeps from the end of an output.
 const kubeletBytes = 2048
 
 // isCut reports whether the output is about as long as the kubelet's limit, so that its beginning can be missing. The
@@ -152,7 +152,7 @@ func compareTimes(a, b time.Time) int {
 
 // readFailures returns the failed processes. The processes that a launcher lists come first. If the list does not
 // show the cause of a failure, the kind of the failure comes from the exception that the process printed. After the
-// listed processes come other processes that printed an exception. The result printed contains the lines before those
+// listed processes come other processes that printed an exception. The second result contains the lines before those
 // that torchrun itself printed.
 func readFailures(lines []string) (all []failure, printed []string) {
 	listed, begin, firstRank := readTorchrun(lines)
@@ -175,9 +175,9 @@ func readFailures(lines []string) (all []failure, printed []string) {
 			listed[i].lines = slices.Concat(e.lines, listed[i].lines)
 		}
 	}
-	// An exception without a rank can be from any listed process. If all other exceptions are about lost peers and have
-	// no rank, and if there is at least one for each listed process, then the listed processes of unknown kind have lost
-	// their peers.
+	// An exception in the list others can be from any listed process if it has no rank. If all exceptions in this list
+	// have no rank and are about lost peers, and if there are at least as many of them as listed processes, then each
+	// listed process of unknown kind has lost its peers.
 	if len(listed) > 0 && lost >= len(listed) && lost == len(others) {
 		for i := range listed {
 			if listed[i].kind == unknown {

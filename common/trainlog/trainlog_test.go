@@ -14,9 +14,9 @@ import (
 )
 
 // The files in testdata are real outputs, truncated as the kubelet does: to the last 80 lines, and to 2048 bytes of
-// these. Files named full contain the complete output. In each file, two replicas with two ranks each train with torch
-// 1.13 or 2.9, and rank 3 ends as the file name describes. In files named plain, each replica is one rank, and rank 1
-// ends.
+// these. Files named full contain the complete output. Each file is from a job with torch 1.13 or 2.9. The job has
+// two replicas with two ranks each, and rank 3 ends as the file name describes. In files named plain, each replica is
+// one rank, and rank 1 ends.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	noRank := int32(-1)

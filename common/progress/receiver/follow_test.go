@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// followed is a file that is followed, and the lines that were read.
+// followed is a file that a follower reads, and the lines of the last poll.
 type followed struct {
 	follower
 	t     *testing.T
@@ -28,7 +28,7 @@ func follow(t *testing.T, path string) *followed {
 	return f
 }
 
-// want polls, and checks the lines that were read.
+// want polls the file once, and compares the new lines with the wanted ones.
 func (f *followed) want(want ...string) {
 	f.t.Helper()
 	f.lines = nil
@@ -261,7 +261,7 @@ func TestOnlyARegularFileIsRead(t *testing.T) {
 	}
 }
 
-// If a second follower read the file from its beginning, the lines that an earlier receiver has read would count as
+// If a second follower read the file from its beginning, the lines that the first follower has read would count as
 // progress again.
 func TestASecondFollowerBeginsAtTheEndOfTheFile(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ import (
 const (
 	// pollInterval is the interval between reads of the file, and the minimum interval between termination messages.
 	pollInterval = time.Second
-	// maxMessageAge is the age at which a termination message is written again.
+	// maxMessageAge is the age at which a termination message is written again, even without new reports.
 	maxMessageAge = 15 * time.Second
 	// grace is the time limit for pending requests after SIGTERM.
 	grace = 200 * time.Millisecond
