@@ -37,8 +37,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is a CustomResourceDefinition. It validates objects like an API server with strict field validation,
-// sets their defaults, and evaluates the CEL rules of the schema.
+// Definition is a CustomResourceDefinition. It validates objects as an API server with strict field validation does.
+// It sets the defaults of the objects, and evaluates the CEL rules of the schema.
 type Definition struct {
 	kind       schema.GroupVersionKind
 	namespaced bool

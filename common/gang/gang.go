@@ -58,7 +58,7 @@ func PodGroupSpec(
 type Member struct {
 	// Role is the role of the pod in the group.
 	Role string
-	// Extra reports whether the pod exceeds the minimum number of replicas of an elastic job. An extra pod is gated
+	// Extra reports whether an elastic job has its minimum number of replicas without this pod. An extra pod is gated
 	// until the minimum number of replicas is on nodes. It does not join the PodGroup of kube-scheduler, because
 	// kube-scheduler schedules no pod of a PodGroup while one of them is gated.
 	Extra bool

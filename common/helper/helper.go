@@ -1,5 +1,6 @@
-// Package helper has code that several programs share. They are in the images of controllers and run in the pods of
-// jobs: an init container with such an image copies the program into a volume, and the main container runs the copy.
+// Package helper has code for the programs that controllers run in the pods of jobs. These programs are in the images
+// of the controllers: an init container with such an image copies the program into a volume, and the main container
+// runs the copy.
 package helper
 
 import (

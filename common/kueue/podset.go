@@ -44,8 +44,8 @@ func PodSets(spec framework.JobSpec, roles []framework.Role, sidecar corev1.Reso
 	return sets
 }
 
-// HasCounts reports whether the Workload has exactly one PodSet for each role that has replicas, with the same number
-// of replicas.
+// HasCounts reports whether the PodSets of the Workload have the same types, with the same numbers of replicas, as
+// the roles. Roles without replicas do not count.
 func HasCounts(workload *kueuev1beta2.Workload, roles []framework.Role) bool {
 	wanted := map[string]int32{}
 	for _, role := range roles {

@@ -40,7 +40,7 @@ func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation in
 	set(status, kueuev1beta2.ConditionPodsReady, ready, reason, message, generation, now)
 }
 
-// Evict sets the condition Evicted, which stops the job. It is for a job that has given back the quota of some
+// Evict sets the condition Evicted, which stops the job. Call it for a job that has given back the quota of some
 // replicas, although these replicas must run again. To get their quota back, the job must first give back all of its
 // quota: until then, Kueue rejects a decrease of the numbers of reclaimable pods. An evicted Workload keeps its
 // position in the queue.

@@ -104,8 +104,8 @@ type Reader struct {
 	api client.Reader
 	// copies is the number of copies of an object that a reconcile has in memory.
 	copies int64
-	// The pool reads limits how many large objects are read at the same time. The pool memory limits the memory for
-	// large objects.
+	// These pools limit how many large objects are read at the same time (reads), and the memory for large objects
+	// (memory).
 	reads, memory *fair.Pool
 }
 

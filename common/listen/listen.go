@@ -20,7 +20,7 @@ const (
 	// MaxHeader is the maximum size of a request header, in bytes. Headers of probes and scrapes have some hundred bytes.
 	// A header with many short fields needs up to 20 times its size in memory.
 	MaxHeader = 16 << 10
-	// Timeout is how long a client can take to send a request, and how long the server can take to handle the request and
+	// Timeout is how long a client can take to send a request. The server can take as long to handle the request and
 	// send the response.
 	Timeout = 10 * time.Second
 	// IdleTimeout is how long an idle connection is kept. Prometheus scrapes more often, so its connection stays open.
@@ -30,9 +30,9 @@ const (
 )
 
 // NewServer returns a server that limits the header size of requests and the duration of requests and TLS handshakes.
-// If the listener of the server comes from the function TCP, the context of a request is canceled when the listener
-// closes the connection, even if the client has begun to send the next request. This also holds if tls.NewListener
-// wraps the listener.
+// If the listener of the server comes from the function TCP, a request ends with its connection: when the listener
+// closes the connection, the context of the request is canceled. This holds even if the client has begun to send the
+// next request, and even if tls.NewListener wraps the listener.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: MaxHeader,
@@ -50,8 +50,8 @@ func NewServer(handler http.Handler) *http.Server {
 }
 
 // TCP listens at an address. It keeps at most the given number of connections. A new connection never waits. If there
-// are too many connections, the listener selects the connections of the IP address with the most connections, and
-// closes the selected one that has been inactive for the longest time. So a client that opens many connections
+// are too many connections, the listener selects the connections of the IP address with the most connections. Of
+// these, it closes the one that has been inactive for the longest time. So a client that opens many connections
 // replaces only its own.
 func TCP(ctx context.Context, address string, most int) (net.Listener, error) {
 	var config net.ListenConfig

@@ -46,7 +46,7 @@ func TestTheMemoryLimitFollowsTheContainer(t *testing.T) {
 }
 
 // When the Go runtime reuses memory, it clears the memory first, and so touches it. A controller allocates the
-// ballast when it starts, before any memory can be reused. For the same reason, the test allocates the ballast in a
+// ballast when it starts, before any memory can be reused. The test does the same: it allocates the ballast in a
 // process that has run no other test.
 func TestTheBallastUsesNoPhysicalMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -168,8 +168,8 @@ func stripQuota(quota *corev1.ResourceQuota) {
 
 // stripPod strips a pod to the fields that the job controller reads. Of a pod that no job of the kind controls, it
 // keeps only the deletion timestamp and the fields that identify the pod. If the controller holds the pod, stripPod
-// always keeps the finalizer and the label with the name of the job, because the controller must release the pod,
-// whatever the owner of the pod is.
+// always keeps the finalizer and the label with the name of the job. The controller must release such a pod, whatever
+// the owner of the pod is.
 func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	isHeld, job := view.IsHeld(pod), bounded.Pick(pod.Labels, []string{batchv1beta1.LabelJobName}, maxAnnotation)
 	if HasController(pod, kind) {

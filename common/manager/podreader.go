@@ -19,7 +19,7 @@ import (
 )
 
 // podReader reads from the API server. It decodes the pods of a list one at a time, and only the fields that the job
-// controller reads, because the complete pods of a single job can need more memory than the controller has.
+// controller reads. The complete pods of a single job can need more memory than the controller has.
 type podReader struct {
 	client.Reader
 

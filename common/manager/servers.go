@@ -32,8 +32,8 @@ const (
 // servers returns the servers of metrics, of health probes and of profiles, except servers without an address. The
 // servers already listen. If secure is nil, the metrics are not secure.
 //
-// The servers of controller-runtime are not used: they have no limit of connections, they need 20 MiB for a header of
-// 1 MiB, and they delay the release of the Lease by 30 s after SIGTERM if a client has sent half a request.
+// The servers of controller-runtime are not used. They have no limit of connections, and they need 20 MiB for a
+// header of 1 MiB. If a client has sent half a request, they delay the release of the Lease by 30 s after SIGTERM.
 func servers(ctx context.Context, options Options, secure *security) ([]*ctrlmanager.Server, error) {
 	profiles := listen.NewServer(profiles())
 	// A ReadTimeout would end the context of a request, but a profile can take longer. The handlers of profiles extend

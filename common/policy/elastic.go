@@ -12,8 +12,9 @@ import (
 // remainder method. If remainders are equal, the earlier role gets the replica. If none of these roles has a weight,
 // the first of them gets all remaining replicas.
 //
-// If there is no role of the fixed type, the leader is a replica of the first role that has a weight, or of the first
-// role if none has a weight. The role of the leader gets at least 1 replica, unless no replicas are expected.
+// If there is no role of the fixed type, the leader is a replica of the first role that has a weight. If no role has
+// a weight, the leader is a replica of the first role. The role of the leader gets at least 1 replica, unless no
+// replicas are expected.
 func Scale(fixedType string, roles []framework.Role, expected int32) []framework.Role {
 	scaled := slices.Clone(roles)
 	var shares []share

@@ -108,8 +108,9 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	return outcome
 }
 
-// clockTolerance is the time by which the end of a container must at least precede the deletion of its pod to count
-// as earlier. The kubelet and the API server use different clocks, and both report whole seconds.
+// clockTolerance is the tolerated difference between the clocks of the kubelet and of the API server, including
+// rounding to seconds. A container counts as ended before the deletion of its pod only if it ended earlier by more
+// than this time.
 const clockTolerance = 2 * time.Second
 
 // endedBeforeDeletion reports whether the main container ended by itself before somebody deleted the pod. Such a pod
@@ -245,8 +246,8 @@ func isLost(ended *corev1.ContainerStateTerminated) bool {
 }
 
 // endedContainer returns the termination state of the main container, or of its last run if it was restarted. If the
-// main container has never ended, endedContainer returns the state and the name of the init container that failed, or
-// nil if there is none.
+// main container has never ended, endedContainer returns the state and the name of the init container that failed. If
+// no init container has failed, the state is nil.
 func endedContainer(pod *corev1.Pod, main *corev1.ContainerStatus) (
 	state *corev1.ContainerStateTerminated, init string,
 ) {

@@ -22,9 +22,9 @@ var waitingReasons = map[string]string{
 	"RunContainerError":          batchv1beta1.ReasonContainerConfig,
 }
 
-// SchedulerMessage removes "not found" from the end of a scheduler's message about a pod. If a plugin of
-// kube-scheduler rejects a pod early, for example because a claim does not exist, the plugin for devices finds no
-// state of its own and appends "not found", which does not help users.
+// SchedulerMessage removes "not found" from the end of a scheduler's message about a pod, because it does not help
+// users. If a plugin of kube-scheduler rejects a pod early, for example because a claim does not exist, the plugin
+// for devices finds no state of its own. That plugin then appends "not found".
 func SchedulerMessage(message string) string {
 	if without, isDoubled := strings.CutSuffix(message, ". not found"); isDoubled {
 		return without + "."

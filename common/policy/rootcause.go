@@ -35,8 +35,8 @@ const lookInterval = 5 * time.Second
 //  2. A failure that is not about lost peers precedes the failure of a process that only lost its peers.
 //  3. The earlier failure precedes. Times are compared in whole seconds, as kubelets and launchers report them. An
 //     unknown time is the earliest. An ignored failure counts as earlier by clockSkew, because peers of a member that
-//     was removed fail as a consequence. An exit code or a signal that a lost peer does not explain counts as earlier
-//     by lookInterval if a launcher reports it with a time, because the launcher might have seen it late.
+//     was removed fail as a consequence. A failure with an exit code or a signal that a lost peer does not explain
+//     counts as earlier by lookInterval, if a launcher reports its time. The launcher might have seen it late.
 //  4. An ignored failure precedes.
 //  5. A process that was killed precedes.
 //  6. A failure with an exit code or a signal that a lost peer does not explain precedes.
@@ -60,8 +60,8 @@ func (f Failure) isOwnFault() bool {
 	return trainlog.IsOwnFault(f.Report.ExitCode) || trainlog.IsOwnFault(f.ExitCode)
 }
 
-// IsUnclear reports whether the known output does not show if the failure followed from another one, but the missing
-// beginning of the output might show this.
+// IsUnclear reports whether the failure might have followed from another one. The known output does not show this,
+// but the missing beginning of the output might.
 func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.isOwnFault() }
 
 // earliest returns the earliest second in which the failure might have happened.

@@ -44,9 +44,9 @@ type Reading struct {
 // random part of the interval, and then once per interval. Reads that hang delay only reads of the same namespace,
 // and only if very many of them hang.
 type Poller struct {
-	// Changed is called when a read of a pod succeeds for the first time or after a failed read, when a read fails after
-	// a successful one, and when the first report of a pod is read. Changed must not block, and must be set before
-	// Start. Nil means that nothing is called.
+	// Changed is called when the first report of a pod is read. It is also called when a read of a pod succeeds for the
+	// first time or after a failed read, and when a read fails after a successful one. Changed must not block, and must
+	// be set before Start. Nil means that nothing is called.
 	Changed func(job types.NamespacedName)
 
 	read     func(context.Context, Target) (State, error)

@@ -72,9 +72,9 @@ var errEmpty = fmt.Errorf("the report is empty: send at least one of %s", string
 //	{"step": 420, "totalSteps": 1000, "percent": 42, "metrics": {"loss": 0.31}, "silenceSeconds": 1800}
 //	{"starting": true}
 //
-// A field that is null counts as absent. A number can also be a string. A value of a metric can be NaN or infinite, as
-// a string or as the bare words NaN and Infinity, which the json module of Python writes. A percentage is rounded down.
-// An unknown or invalid field is an error, so that users find typos.
+// A field that is null counts as absent. A number can also be a string. A value of a metric can be NaN or infinite:
+// as a string, or as one of the bare words NaN and Infinity, which Python's json module writes. A percentage is
+// rounded down. An unknown or invalid field is an error, so that users find typos.
 //
 // The other form is sent by the KubeflowCallback of Hugging Face Transformers:
 //

@@ -8,8 +8,8 @@ import (
 )
 
 // When the training fails, the agent that runs the launcher of a DeepSpeed job prints which worker failed
-// (agentReport), and the last output of that worker. The agent of that worker prints which of its ranks failed first
-// (rankReport).
+// (agentReport), and then the last output of this worker. The agent of the worker prints which rank of the worker
+// failed first (rankReport).
 var (
 	agentReport = regexp.MustCompile(`the training failed on (\S{1,253}): exit code (\d{1,3}) \(the launcher: \d+\)` +
 		`(; what it printed last:)?$`)

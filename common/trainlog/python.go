@@ -44,8 +44,8 @@ const (
 	frame     = "  File \""
 )
 
-// chained are the beginnings of the lines that Python prints between two exceptions if the second one was raised
-// because of the first one, or while the first one was handled. The first exception counts as the cause.
+// chained are the beginnings of the lines that Python prints between two exceptions if one was raised because of the
+// other, or while the other was handled. The exception that Python prints first counts as the cause.
 var chained = []string{
 	"During handling of the above exception, another exception occurred:",
 	"The above exception was the direct cause of the following exception:",

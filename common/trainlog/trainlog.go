@@ -175,9 +175,9 @@ func readFailures(lines []string) (all []failure, printed []string) {
 			listed[i].lines = slices.Concat(e.lines, listed[i].lines)
 		}
 	}
-	// An exception in the list others can be from any listed process if it has no rank. If all exceptions in this list
-	// have no rank and are about lost peers, and if there are at least as many of them as listed processes, then each
-	// listed process of unknown kind has lost its peers.
+	// An exception in the list others can be from any listed process if it has no rank. The listed processes of unknown
+	// kind have lost their peers under two conditions: all exceptions in the list have no rank and are about lost peers,
+	// and there are at least as many of them as listed processes.
 	if len(listed) > 0 && lost >= len(listed) && lost == len(others) {
 		for i := range listed {
 			if listed[i].kind == unknown {

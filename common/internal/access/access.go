@@ -1,5 +1,5 @@
 // Package access protects an HTTP handler. The API server authenticates each peer by its bearer token and authorizes
-// it.
+// the peer.
 //
 // The filter of controller-runtime (pkg/metrics/filters) does the same with k8s.io/apiserver, which adds 20 MB to the
 // binary of each controller. This package needs only client-go. It also limits the requests to the API server that
@@ -94,8 +94,8 @@ func newFilter(
 }
 
 // Protect returns a handler that calls the given handler only for peers that are allowed. Other peers get status 401
-// if the token is missing or not valid, 403 if the user of the token has no access to the path, and 503 if the API
-// server did not review the token in time or returned an error.
+// if the token is missing or not valid. They get 403 if the user of the token has no access to the path, and 503 if
+// the API server returned an error or did not review the token in time.
 func (f *Filter) Protect(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		status := f.statusOf(request)

@@ -309,6 +309,6 @@ func Names(pods []*corev1.Pod) []string {
 	return list
 }
 
-// WithoutFacts compares events without their facts, which are only for the log. Tests of package loop check the
+// WithoutFacts compares events without their facts, which are only for the log. Some tests of package plan check the
 // facts.
 var WithoutFacts = cmpopts.IgnoreFields(report.Event{}, "Facts")

@@ -1,8 +1,8 @@
 // Package receiver is the receiver of progress, a sidecar that runs in the pod of a replica. The program of the pod
-// appends its reports to a file or sends them over HTTP. The controller of the job reads the state over HTTP. When the
-// sidecar ends, its termination message is the last state.
+// appends its reports to a file or sends them over HTTP. The controller of the job reads the state over HTTP. When
+// the sidecar ends, its termination message is the last state.
 //
-// The program can be hostile. It can make the receiver fail, which only affects its own job, but it cannot use the
+// The program can be hostile. It can make the receiver fail, but this only affects its own job. It cannot use the
 // receiver to read or write files outside the folder of the reports.
 package receiver
 
