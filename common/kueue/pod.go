@@ -79,7 +79,7 @@ func (i *PodInfo) assign(
 	}
 }
 
-// Decorate adds the metadata and the fields to a pod, so that the pod runs where its PodSet is admitted.
+// Decorate adds the metadata and the fields of a PodInfo to a pod, so that the pod runs where its PodSet is admitted.
 func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Labels = merged(pod.Labels, i.labels)
 	if len(i.gates) > 0 && !requestsTopology(pod.Annotations) {
@@ -91,8 +91,8 @@ func (i PodInfo) Decorate(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
 }
 
-// merged returns the entries of both maps. If both maps have a key, the result has the value of b for it. merged
-// changes neither map. If b is empty, merged returns the map a itself.
+// merged returns the entries of both maps. If both maps have a key, the result has the value of b for it. Neither map
+// is changed. If b is empty, the result is the first map itself.
 func merged(a, b map[string]string) map[string]string {
 	if len(b) == 0 {
 		return a

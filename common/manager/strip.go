@@ -172,8 +172,8 @@ func foremost(statuses []corev1.ContainerStatus, most int, named []string) []cor
 
 // texts limits the total size of texts about the containers of a pod.
 type texts struct {
-	// messages is the number of bytes that are left for messages. devices is the number of bytes that are left for the
-	// names and IDs of devices.
+	// messages is the number of bytes that are left for messages. The field devices is the number of bytes that are left
+	// for the names and IDs of devices.
 	messages, devices int
 }
 

@@ -64,8 +64,9 @@ func Ingress(pods map[string]string, rules ...networkingv1.NetworkPolicyIngressR
 }
 
 // Strip strips a NetworkPolicy for a cache. The argument possible contains the specs that the controller's
-// NetworkPolicies can have. Strip empties any other spec, so that the cache keeps no contents that tenants write. The
-// empty spec still shows that somebody changed the NetworkPolicy. Strip does not change its own results.
+// NetworkPolicies can have. Any other spec is replaced with an empty one, so that the cache keeps no contents that
+// tenants write. The empty spec still shows that somebody changed the NetworkPolicy. A second call for the same
+// object changes nothing.
 func Strip(policy *networkingv1.NetworkPolicy, possible ...networkingv1.NetworkPolicySpec) {
 	if !slices.ContainsFunc(possible, func(spec networkingv1.NetworkPolicySpec) bool {
 		return equality.Semantic.DeepEqual(policy.Spec, spec)

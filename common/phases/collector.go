@@ -26,9 +26,9 @@ type Objects struct {
 	Elected <-chan struct{}
 }
 
-// Each calls a function for each object. The function must not change the object. Each reports whether the metrics
-// are complete. It returns false if this process is not the leader yet, or if the objects cannot be listed. In the
-// second case, it logs the error.
+// Each calls a function for each object. The function must not change the object. The result is true if the metrics
+// are complete. It is false if this process is not the leader yet, or if the objects cannot be listed. In the second
+// case, the error is logged.
 func (o Objects) Each(do func(runtime.Object)) bool {
 	select {
 	case <-o.Elected:

@@ -41,8 +41,8 @@ type Reading struct {
 }
 
 // Poller reads the receivers of the pods of jobs in the background. Each pod is read immediately, again after a
-// random part of the interval, and then once per interval. Reads that hang delay only reads of the same namespace,
-// and only if very many of them hang.
+// random part of the interval, and then once per interval. If reads hang, they delay only reads of the same
+// namespace, and only if very many of them hang.
 type Poller struct {
 	// Changed is called when the first report of a pod is read. It is also called when a read of a pod succeeds for the
 	// first time or after a failed read, and when a read fails after a successful one. Changed must not block, and must
