@@ -47,13 +47,14 @@ type Folder struct {
 	content fs.FS
 }
 
-// The code has at most maxFiles files and maxSize bytes. Training data belongs on a PersistentVolumeClaim instead.
+// Read rejects code with more than maxFiles files or maxSize bytes. Training data belongs on a PersistentVolumeClaim
+// instead.
 const (
 	maxFiles = 10_000
 	maxSize  = 1 << 30
 )
 
-// Read selects the files of a folder. It never reads a file outside the folder, except .gitignore files in the
+// Read returns the code in the folder dir. It never reads a file outside this folder, except .gitignore files in the
 // folders above it. If the code has too many files or bytes, Read stops early. The error then names the largest
 // top-level files and folders among those read so far.
 func Read(dir string) (*Folder, error) {
@@ -68,7 +69,7 @@ func Read(dir string) (*Folder, error) {
 	case err != nil:
 		return nil, err
 	}
-	home, _ := os.UserHomeDir() // without a home directory, mayRead cannot check whether the folder contains it
+	home, _ := os.UserHomeDir() // on an error, home is empty, and mayRead omits the check for the home directory
 	if err := mayRead(absolute, home); err != nil {
 		return nil, err
 	}
@@ -135,8 +136,8 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason})
 			return nil
 		}
-		// A file that probably has credentials is part of the code only if a pattern that begins with "!" in .trainignore
-		// matches it. In .gitignore, such a pattern is not enough: it allows the file in git, but not in the code.
+		// A file that probably has credentials is left out, unless it matches a pattern in .trainignore that begins with
+		// "!". In .gitignore, such a pattern is not enough: it allows the file in git, but not in the code.
 		if reason = folder.secret(name, file.Size); reason != "" && rules.match(name, false) != included {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason, IsSecret: true})
 			return nil
@@ -186,7 +187,7 @@ func (f *Folder) enter(name string, rules *ignored) error {
 	return rules.read(f.content, name)
 }
 
-// look returns a file, or the reason why it is left out.
+// look returns the File with this name, or the reason why the file is left out.
 func (f *Folder) look(name string, entry fs.DirEntry) (File, string) {
 	info, err := fs.Stat(f.content, name) // follows symbolic links within the folder
 	switch linked := entry.Type()&fs.ModeSymlink != 0; {
@@ -204,8 +205,9 @@ func (f *Folder) look(name string, entry fs.DirEntry) (File, string) {
 	return File{Path: name, Size: info.Size(), Executable: info.Mode()&0o100 != 0}, ""
 }
 
-// leaveOutLinks leaves out the symbolic links to files that are not part of the code. Somebody other than the user
-// can have put such a link into the folder, for example to credentials in the folder or to a file in .git.
+// leaveOutLinks leaves out each symbolic link whose target is not part of the code. Otherwise, a link that somebody
+// else has put into the folder could add a file with credentials or a file in .git to the code. The parameter links
+// has the paths of all symbolic links in f.Files.
 func (f *Folder) leaveOutLinks(links map[string]bool) {
 	var code []fs.FileInfo
 	for _, file := range f.Files {
@@ -270,7 +272,7 @@ func (f *Folder) Has(name string) bool {
 // Content returns the content of a file of the code.
 func (f *Folder) Content(name string) ([]byte, error) { return fs.ReadFile(f.content, name) }
 
-// Bytes returns a number of bytes for a message, such as "3.1 MiB".
+// Bytes returns the text for a number of bytes in a message, such as "3.1 MiB".
 func Bytes(n int64) string {
 	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	switch {

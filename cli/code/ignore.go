@@ -47,7 +47,8 @@ const (
 type ignored struct {
 	// prefix has the names of the folders on the way from the top of the git work tree to the folder of the code.
 	prefix []string
-	// patterns are from .gitignore files, and own are from .trainignore files. Later patterns have priority.
+	// The field patterns has the patterns of .gitignore files, and the field own has those of .trainignore files. Later
+	// patterns have priority.
 	patterns, own []gitignore.Pattern
 }
 
@@ -97,9 +98,9 @@ func (r *ignored) read(content fs.FS, dir string) error {
 	return nil
 }
 
-// rulesAbove returns the patterns of the .gitignore files above a folder within its git work tree. It also returns
-// the names of the folders on the path from the top of the work tree to the folder. Both are nil if the folder is in
-// no work tree, or is the top of one.
+// rulesAbove returns the patterns of the .gitignore files in the folders above dir, up to the top of its git work
+// tree. It also returns the path from this top to dir, as a list of names. Both are nil if dir is in no work tree, or
+// is the top of one.
 func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 	top := dir
 	for {
@@ -128,8 +129,8 @@ func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 	return patterns, prefix
 }
 
-// parse returns the patterns of an ignore file. They apply only in the folder of this file. The domain is the path of
-// this folder, as a list of names.
+// parse returns the patterns of an ignore file. The patterns apply only in the folder of the file and below it. The
+// parameter domain is the path of this folder, as a list of names.
 func parse(file io.Reader, domain []string) []gitignore.Pattern {
 	var patterns []gitignore.Pattern
 	for lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile)); lines.Scan(); {

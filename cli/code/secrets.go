@@ -11,7 +11,7 @@ import (
 // secretFolders are the names of folders in which programs keep credentials.
 var secretFolders = []string{".ssh", ".aws", ".azure", ".docker", ".gnupg", ".kube"}
 
-// secretFiles are patterns of the names of files that usually have credentials.
+// secretFiles are patterns that match the names of files that usually have credentials.
 var secretFiles = []string{
 	".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".pypirc", ".npmrc", ".s3cfg", ".htpasswd",
 	".git-credentials", "credentials", "credentials.json", "kubeconfig", "*.kubeconfig", "*.pem", "*.key", "*.p12",
@@ -22,7 +22,7 @@ var secretFiles = []string{
 // noSecrets are the names of files that match a pattern of secretFiles, but are only examples without credentials.
 var noSecrets = []string{".env.example", ".env.sample", ".env.template", ".env.dist"}
 
-// maxKeyFile is the maximum size of a file that is searched for a private key, in bytes.
+// maxKeyFile is the maximum size, in bytes, of a file that secret searches for a private key.
 const maxKeyFile = 64 << 10
 
 // secret returns the reason why a file is likely to have credentials, or "" otherwise. Such a file is left out by

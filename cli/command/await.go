@@ -34,8 +34,8 @@ func (f *waitFlags) add(cmd *cobra.Command, until string) {
 // can come from another program.
 func oneLine(text string) string { return printable.Shortened(printable.Line(text), 300) }
 
-// narrator prints the description of a wait if the wait takes longer than patience. After that, it prints each new
-// description, but leaves at least patience between two texts.
+// narrator prints the description of a wait after the wait has taken longer than the time in patience. After that, it
+// prints each new description, but leaves at least this time between two texts.
 type narrator struct {
 	out io.Writer
 	// hint is printed once, after the first text.
@@ -80,7 +80,7 @@ func (n *narrator) run() {
 	}
 }
 
-// tell sets what the command waits for. An empty text means that the command does not wait.
+// tell sets the description of the wait. An empty text means that the command does not wait.
 func (n *narrator) tell(text string) { n.text <- text }
 
 // end ends the narrator. Nothing is printed afterwards.
@@ -89,8 +89,9 @@ func (n *narrator) end() {
 	<-n.done
 }
 
-// await waits until a job reaches the goal, and prints what the job waits for. If the command ends early, its message
-// begins with the parameter done, which describes the change so far, such as "the job is being paused".
+// await waits until a job reaches the goal, and prints the reason why the job has not reached it yet. The parameter
+// done describes the change so far, such as "the job is being paused". If the wait times out or is interrupted, the
+// error includes this description.
 func (e *environment) await(
 	ctx context.Context, c *cluster, job jobs.Job, goal jobs.Goal, timeout time.Duration, done string,
 ) error {

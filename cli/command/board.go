@@ -127,7 +127,7 @@ func (e *environment) awaitBoard(
 			_, err := jobs.TensorBoardOf(*now)
 			return false, err
 		})
-		if !isFinal(err) { // if the job cannot be watched, wait for the TensorBoard without it
+		if !isFinal(err) { // a job that cannot be watched does not end the wait
 			stop(err)
 		}
 	}()
@@ -153,9 +153,9 @@ func (e *environment) awaitBoard(
 	return ready, err
 }
 
-// forward forwards a port to the pod of a TensorBoard until the pod or the connection is lost, or the context ends.
-// If *port is 0, forward chooses a free port. When it listens on the port, it sets *port to the number of this port
-// and calls listening. If there is no pod, it returns nil.
+// forward forwards a local port to the pod of a TensorBoard until the pod or the connection is lost, or the context
+// ends. If *port is 0, forward chooses a free port. Once forward listens on a port, it sets *port to the number of
+// that port and calls the function listening. If there is no pod, forward returns nil.
 func (c *cluster) forward(
 	ctx context.Context, board *tensorboardv1beta1.TensorBoard, port *uint16, listening func(),
 ) error {

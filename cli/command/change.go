@@ -87,7 +87,7 @@ type changePlan struct {
 	// goal is the state that the change leads to.
 	goal jobs.Goal
 	// later returns the reason why the job cannot reach the goal yet, or an empty text. If there is a reason, the
-	// command prints it and does not wait. If later is nil, there is never a reason.
+	// command prints it and does not wait. A nil function means that there is never a reason.
 	later func(jobs.Job) string
 	// done describes the change in the message of a command that ends before the job has reached the goal.
 	done string
@@ -191,13 +191,13 @@ func patched(
 	return result, result.UnmarshalJSON(content)
 }
 
-// mergePatch returns the merge patch that sets the field of the spec at a path. The patch has the UID of the object,
-// so the API server rejects the patch if another object has the name now.
+// mergePatch returns the merge patch that sets the field at a path in the spec to a value. The patch has the UID of
+// the object, so the API server rejects the patch if another object has the name now.
 func mergePatch(object client.Object, value any, path ...string) []byte {
 	for _, field := range slices.Backward(path) {
 		value = map[string]any{field: value}
 	}
-	patch, _ := json.Marshal(map[string]any{ // cannot fail: maps of booleans, numbers and texts
+	patch, _ := json.Marshal(map[string]any{ // cannot fail: the maps have only booleans, numbers and texts
 		"metadata": map[string]any{"uid": object.GetUID()}, "spec": value,
 	})
 	return patch

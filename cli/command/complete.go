@@ -33,7 +33,7 @@ func (e *environment) completeJobs(
 	}
 	var completions []cobra.Completion
 	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-		found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // found has the jobs that could be read
+		found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // after an error, some jobs are missing
 		completions = completionsOf(found, typed)
 	})
 	return completions, cobra.ShellCompDirectiveNoFileComp
@@ -81,8 +81,8 @@ func (e *environment) completeContexts(
 	return beginningWith(typed, slices.Collect(maps.Keys(config.Contexts))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// quickly calls act with the cluster, unless the kubeconfig is unusable. If the cluster does not respond, the
-// requests of act fail after completionTimeout.
+// quickly calls the function act with the cluster, unless the kubeconfig is unusable. If the cluster does not
+// respond, the requests that act sends fail after completionTimeout.
 func (e *environment) quickly(ctx context.Context, act func(context.Context, *cluster)) {
 	timeout := completionTimeout.String()
 	e.flags.Timeout = &timeout
@@ -115,8 +115,8 @@ func (e *environment) completeReplicas(
 	return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced, it
-// completes only the names of objects in the user's namespace.
+// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced, the
+// function completes only the names of objects in the user's namespace.
 func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []string

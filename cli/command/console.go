@@ -18,7 +18,7 @@ import (
 // below everything else.
 type console struct {
 	out, errOut io.Writer
-	// clean reports whether out is a terminal. Logs are then made printable, so that they cannot control the terminal.
+	// clean reports whether out is a terminal. If so, logs are made printable, so that they cannot control the terminal.
 	clean bool
 	// terminal is the terminal of errOut, or nil.
 	terminal *os.File
@@ -40,7 +40,7 @@ func ttyOf(stream any) *os.File {
 	return nil
 }
 
-// log prints a line of the log of a training. The line does not have its line break.
+// log prints a line of the log of a training. The parameter line has no line break.
 func (s *console) log(line string) {
 	if s.clean {
 		line = printable.Text(line)
@@ -79,7 +79,8 @@ func (s *console) setStatus(text string) {
 	s.draw()
 }
 
-// hold removes the status line. Until release is called, every method of the console that prints is blocked.
+// hold removes the status line. It also blocks all methods of the console that print, until the caller calls the
+// function release.
 func (s *console) hold() (release func()) {
 	s.setStatus("")
 	s.mu.Lock()
@@ -96,12 +97,12 @@ func (s *console) erase() {
 
 func (s *console) draw() {
 	if s.status != "" {
-		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.statusWidth(), "…")) // in colors that the terminal has
+		_, _ = lipgloss.Fprint(s.errOut, ansi.Truncate(s.status, s.statusWidth(), "…")) // omits unsupported colors
 	}
 }
 
-// statusWidth returns the number of columns of the status line. It leaves room for the ^C that the terminal prints
-// after Ctrl-C.
+// statusWidth returns the maximum number of columns of the status line. The columns after it are for the ^C that the
+// terminal prints after Ctrl-C.
 func (s *console) statusWidth() int { return s.width() - 4 }
 
 // width returns the number of columns of the terminal, or 80 if the number is not known.

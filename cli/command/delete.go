@@ -90,8 +90,7 @@ func (e *environment) delete(ctx context.Context, name string, d deletion) error
 	return err
 }
 
-// awaitDeletion waits until a job is gone. If --cascade is not orphan, it then waits until the pods of the job are
-// gone.
+// awaitDeletion waits until a job is gone and, unless --cascade is orphan, until the pods of the job are gone, too.
 func (e *environment) awaitDeletion(ctx context.Context, c *cluster, job jobs.Job, d deletion) error {
 	const done = "the job is being deleted"
 	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addEnum adds a flag that accepts only the choices and its default. The default is the present content of value. The
-// shell completes the choices.
+// addEnum adds a flag that accepts only the choices and its default. The default is the text that *value has when
+// addEnum is called. The shell completes the choices.
 func addEnum(cmd *cobra.Command, value *string, name, shorthand, usage string, choices ...string) {
 	cmd.Flags().VarP(&enum{value: value, unset: *value, choices: choices}, name, shorthand, usage)
 	// This cannot fail: the flag exists and has no completions yet.

@@ -25,8 +25,8 @@ func addVerbosity(root *cobra.Command) {
 	root.PersistentFlags().AddGoFlag(flags.Lookup("v"))
 }
 
-// silenceLibraries discards what client-go logs, since the commands print errors themselves. With -v, client-go logs
-// its requests and errors to stderr.
+// silenceLibraries discards the log messages of client-go, since the commands print errors themselves. With -v,
+// client-go logs its requests and errors to stderr.
 func silenceLibraries() {
 	if klog.V(1).Enabled() {
 		return
@@ -78,8 +78,8 @@ func (e *environment) explain(err error) error {
 		case unreachable != nil:
 			text := fmt.Sprintf("cannot reach the server %s of %s: %v: check with kubectl cluster-info whether the cluster is "+
 				"up and whether this is the right context", e.server(), e.context(), unreachable.Err)
-			// Replace only the text about the connection. The message can also have the steps that the command had completed
-			// before the error, and the objects that are left.
+			// Replace only the text about the connection. The rest of the message can list the steps that the command had
+			// completed before the error, and the objects that it leaves in the cluster.
 			return explained{message: strings.Replace(each.Error(), unreachable.Error(), text, 1), cause: err}
 		}
 	}
@@ -98,8 +98,8 @@ func withoutNoField(err error) error {
 	return err
 }
 
-// flattened returns the errors of an aggregate, or the error itself if it is no aggregate. Callers need the single
-// errors, since errors.As does not search an aggregate.
+// flattened returns the errors of an aggregate, or the error itself if it is no aggregate. Callers search these
+// errors one by one, since errors.As does not search an aggregate.
 func flattened(err error) []error {
 	if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		return utilerrors.Flatten(aggregate).Errors()
@@ -114,7 +114,7 @@ var forbidden = regexp.MustCompile(
 // denial is a request that the API server forbids. The namespace is empty for a request about the whole cluster.
 type denial struct{ user, verb, namespace string }
 
-// explain describes the denial of requests for the given resources, and the solution.
+// explain returns a message for the user about the denial of requests for the resources, and about the solution.
 func (d denial) explain(resources ...string) string {
 	where := "the cluster"
 	if d.namespace != "" {
@@ -208,7 +208,7 @@ func (e *environment) kubeconfig() string {
 	return strings.Join(access.GetLoadingPrecedence(), " or ")
 }
 
-// context names the context of the kubeconfig, for messages.
+// context returns a description of the user's context in the kubeconfig, for messages.
 func (e *environment) context() string {
 	config, err := e.flags.ToRawKubeConfigLoader().RawConfig()
 	name := config.CurrentContext

@@ -24,11 +24,11 @@ type followed struct {
 	// job is nil if the job is gone.
 	job  *jobs.Job
 	pods map[string]*corev1.Pod
-	// changed is closed and replaced when the state changes.
+	// changed is a channel. When the state changes, it is closed and a new channel replaces it.
 	changed chan struct{}
 }
 
-// set changes the state.
+// set calls the function change, which changes the state, and then notifies all callers of wait.
 func (f *followed) set(change func()) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -37,7 +37,7 @@ func (f *followed) set(change func()) {
 	f.changed = make(chan struct{})
 }
 
-// wait waits until matches returns true. It holds the lock while it calls matches.
+// wait waits until the function matches returns true, or until the context ends. It calls matches with the lock held.
 func (f *followed) wait(ctx context.Context, matches func() bool) error {
 	for {
 		f.mutex.Lock()
@@ -225,8 +225,8 @@ func (f *followed) outlives(pod *corev1.Pod) bool {
 	return f.job.JobStatus().Finished() && f.job.Spec().RunPolicy.CleanUpPolicy == batchv1beta1.CleanUpPolicyNone
 }
 
-// whyNoOutput returns a description of what followReplica waits for: the first or the next pod of a replica. If the
-// job has the condition Running, the description includes the reason and the message of this condition.
+// whyNoOutput returns a description of the pod that followReplica waits for: the first or the next pod of a replica.
+// If the job has the condition Running, the description includes the reason and the message of this condition.
 func whyNoOutput(job jobs.Job, replica jobs.Replica, hadPod bool) string {
 	text := "the pod of " + replica.Name
 	if hadPod {

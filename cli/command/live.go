@@ -13,15 +13,15 @@ import (
 	"tensorstack.dev/jobs/cli/screen"
 )
 
-// frameInterval is the minimum time between two snapshots. While a job with hundreds of replicas starts, its status
-// changes more often.
+// frameInterval is the minimum time between two snapshots. Without this limit, there would be too many snapshots
+// while hundreds of replicas of a job start.
 const frameInterval = 250 * time.Millisecond
 
 // follower follows a job or several jobs, and makes snapshots of type S.
 type follower[S any] interface {
 	// Changes returns a channel that receives a value after something in the snapshot has changed.
 	Changes() <-chan struct{}
-	// Snapshot returns the latest snapshot. It returns false as long as the first requests for its data have not ended.
+	// Snapshot returns the latest snapshot. The bool is false until the first requests for the data have ended.
 	Snapshot() (S, bool, error)
 }
 
@@ -68,8 +68,9 @@ func (l live[S]) run(ctx context.Context, e *environment, o watchOptions) error 
 	return outcome
 }
 
-// each calls show with a new snapshot after changes. When the wait for the jobs is over, each returns the error of
-// the command as outcome. If the wait ends early, err is the error of the follower, of show, or of the context.
+// each calls the function show with a new snapshot after changes. When the wait for the jobs is over, each returns
+// the error of the command as outcome. If the wait ends early, err is the error of the follower, of show, or of the
+// context.
 func (l live[S]) each(ctx context.Context, from follower[S], show func(S) error) (outcome, err error) {
 	for {
 		select {

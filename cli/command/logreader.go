@@ -41,7 +41,7 @@ func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error
 
 // print prints the output of a container. With --follow, it continues until the container has ended or its pod is
 // gone. If the connection is lost before that, print reconnects and continues after the last byte that it has
-// written. The flags --tail and --since apply only if limited is true.
+// written. The flags --tail and --since apply only if the parameter limited is true.
 func (r *logReader) print(
 	ctx context.Context, pod *corev1.Pod, container string, write func([]byte) error, limited bool,
 ) error {
@@ -50,7 +50,7 @@ func (r *logReader) print(
 	return cmp.Or(lines.end(), err)
 }
 
-// read reads the output of a container for print.
+// read does the work of print: it copies the output of a container to the lineWriter.
 func (r *logReader) read(
 	ctx context.Context, pod *corev1.Pod, container string, lines *lineWriter, limited bool,
 ) error {
@@ -135,8 +135,8 @@ func (r *logReader) hasEnded(ctx context.Context, pod *corev1.Pod, container str
 	return isGone || isOver
 }
 
-// isReplaced reports whether another pod now has the name of the given pod. It reports false if the pod cannot be
-// read.
+// isReplaced reports whether another pod has the name of this pod now. If the pod cannot be read, isReplaced reports
+// false.
 func (r *logReader) isReplaced(ctx context.Context, pod *corev1.Pod) bool {
 	now, err := r.pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	return err == nil && now.UID != pod.UID
@@ -163,24 +163,26 @@ type writeError struct{ error }
 // with a new stream.
 type lineWriter struct {
 	write func([]byte) error
-	// whole reports whether write gets whole lines. Otherwise, write gets the output as it arrives. A whole line always
+	// whole reports whether the function write gets whole lines, and not the output as it arrives. A whole line always
 	// ends with a line feed, which is added to the last line if necessary. A line that is longer than maxLine is split
-	// into several lines. If stamped is true, a line that a program rewrites with carriage returns is split at these.
+	// into several lines. If stamped is true, a line that a program rewrites with carriage returns is split at the
+	// carriage returns.
 	whole bool
 	// stamped reports whether the output is followed. If so, each line of a stream begins with its time, and a new
-	// stream can repeat lines of earlier streams. If stamped and cut are true, the times are not written.
+	// stream can repeat lines of earlier streams. The field cut reports whether the times of such lines are not written.
 	stamped, cut bool
 	// onlyStamped reports whether lines without a time are skipped. After the end of the container, such a line is the
 	// kubelet's message about an output that is gone.
 	onlyStamped bool
-	// last is the latest time of a line. size is the number of bytes of the stream from the start of that line to the
-	// last byte that has been written. A new stream repeats these bytes, and they are skipped. isOpen reports whether
-	// the last byte that has been written is within a line.
+	// The field last is the latest time of a line. The field size is the number of bytes of the stream from the start of
+	// that line to the last written byte. A new stream repeats these bytes, and the lineWriter skips them. The field
+	// isOpen reports whether the last written byte is within a line.
 	last   time.Time
 	size   int
 	isOpen bool
-	// held is the beginning of a line that the end of a stream has cut off. Usually, a new stream repeats the line. So
-	// held is written only after the last stream, and only if nothing else has been written since.
+	// held is the beginning of a line whose rest is missing, because a stream has ended within the line. Usually, a new
+	// stream repeats the line. So this beginning is written only after the last stream, and only if nothing else has
+	// been written since.
 	held []byte
 }
 
@@ -278,8 +280,8 @@ func (w *lineWriter) resume(reader *bufio.Reader) (atStart bool, err error) {
 	return true, err
 }
 
-// peek waits for the next piece of a stream and returns it without consuming it. The piece ends with the line. It
-// ends earlier if a part of the line can be written already, if the buffer is full, or if the stream ends. At the
+// peek waits for the next piece of a stream and returns it without consuming it. The piece ends at the end of a line.
+// It ends earlier if a part of the line can be written already, if the buffer is full, or if the stream ends. At the
 // start of a line, the piece includes the time.
 func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err error) {
 	for err == nil {
@@ -297,7 +299,7 @@ func (w *lineWriter) peek(reader *bufio.Reader, atStart bool) (piece []byte, err
 		case err != nil, w.stamped && !isTimed:
 		case !w.whole:
 			return piece, nil
-		case w.stamped: // write all states of a line that rewrites itself except the last one
+		case w.stamped: // if a line rewrites itself, write all its states except the last one
 			end := bytes.LastIndexByte(piece[:len(piece)-1], '\r') + 1 // a last \r can be the first half of \r\n
 			if len(bytes.Trim(piece[length:max(length, end)], "\r")) > 0 {
 				return piece[:end], nil

@@ -365,7 +365,7 @@ type lockedWriter struct {
 	isOpen bool
 }
 
-// writer returns a writer to the given stream.
+// writer returns a lockedWriter that writes to out.
 func (o logOptions) writer(out io.Writer) *lockedWriter {
 	isTerminal := ttyOf(out) != nil
 	return &lockedWriter{

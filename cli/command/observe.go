@@ -17,15 +17,16 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// reconnectDelays returns the delays before a watch or a log stream that has ended is started again.
+// reconnectDelays returns the times to wait before each restart of a watch or of a log stream that has ended.
 func reconnectDelays() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 4, Cap: 8 * time.Second}
 }
 
-// observe calls seen with the objects that match the options, in a map from names to objects. It calls seen at the
-// beginning and again after each change, until seen returns true or an error. seen must not keep the map. If the
-// connection is lost, observe reconnects. It returns the error of seen. It also returns an error if the context ends,
-// if the user may not read the objects, or if the cluster does not serve their kind.
+// observe calls the function seen with the objects that match the options, in a map from names to objects. It calls
+// the function at the beginning and again after each change, until the function returns true or an error. The
+// function must not keep the map. If the connection is lost, observe reconnects. It returns the error of the
+// function. It also returns an error if the context ends, if the user may not read the objects, or if the cluster
+// does not serve their kind.
 func (c *cluster) observe(
 	ctx context.Context, list client.ObjectList, seen func(map[string]client.Object) (bool, error),
 	options ...client.ListOption,
@@ -61,8 +62,8 @@ func isFinal(err error) bool {
 		meta.IsNoMatchError(err)
 }
 
-// observeOnce lists the objects and watches them until seen returns true, or until the API server ends the watch. It
-// reports whether seen returned true.
+// observeOnce lists the objects and watches them until the function seen returns true, or until the API server ends
+// the watch. It reports whether the function returned true.
 func (c *cluster) observeOnce(
 	ctx context.Context, empty client.ObjectList, options []client.ListOption,
 	seen func(map[string]client.Object) bool,
@@ -105,8 +106,8 @@ func (c *cluster) observeOnce(
 	return false, nil // the API server ends each watch after some minutes
 }
 
-// observeJob calls seen with the job at the beginning and again after each change, until seen returns true or an
-// error. seen gets nil if the job is gone, even if another job has its name.
+// observeJob calls the function seen with the job at the beginning and again after each change, until the function
+// returns true or an error. If the job is gone, the function gets nil, even if another job has the name of the job.
 func (c *cluster) observeJob(ctx context.Context, job jobs.Job, seen func(*jobs.Job) (bool, error)) error {
 	return c.observe(ctx, job.Kind.NewList(), func(objects map[string]client.Object) (bool, error) {
 		return seen(jobIn(objects, job))

@@ -27,7 +27,7 @@ spec:
       template: {spec: {containers: [{name: pytorch, image: training, command: [python3, train.py]}]}}
 `
 
-// runPlan runs kubectl train plan without a kubeconfig and returns what it prints to stdout and to stderr.
+// runPlan runs kubectl train plan without a kubeconfig. It returns the output to stdout and the output to stderr.
 func runPlan(t *testing.T, stdin string, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "nowhere"))

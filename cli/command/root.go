@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// New returns the command kubectl train, which reads and writes the given streams.
+// New returns the command kubectl train with the streams that it reads from and writes to.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
 	e := &environment{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
@@ -29,7 +29,7 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 		SilenceErrors: true,
 	}
 	e.flags.AddFlags(root.PersistentFlags())
-	// Hide the command completion: its scripts complete the command kubectl-train, which nobody types. The script
+	// Hide the subcommand "completion": its scripts complete the command kubectl-train, which nobody types. The script
 	// kubectl_complete-train completes kubectl train.
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(streams.In)
@@ -46,22 +46,22 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 	return root
 }
 
-// environment is where a command runs: its streams, and the cluster that the flags of kubectl select.
+// environment has the streams of a command, and the flags of kubectl that select the cluster and the user.
 type environment struct {
 	genericiooptions.IOStreams
 
 	flags *genericclioptions.ConfigFlags
 }
 
-// cluster is the cluster that a command works on, with the rights of the user.
+// cluster is a client of the cluster that a command works on. It has the rights of the user.
 type cluster struct {
 	client.WithWatch
 
 	config *rest.Config
 	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
 	namespace string
-	// flags are the flags that select the cluster and the namespace, as the user has typed them. clusterFlags are only
-	// the flags that select the cluster.
+	// The field flags has the flags by which the user has selected the cluster and the namespace. The field clusterFlags
+	// has only the flags for the cluster.
 	flags, clusterFlags string
 }
 

@@ -85,7 +85,7 @@ the command.`,
 	return cmd
 }
 
-// run runs the command.
+// run carries out kubectl train run with the code in the folder dir.
 func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program []string) error {
 	options, err := f.options(cmd)
 	if err != nil {

@@ -30,7 +30,7 @@ func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jo
 	if err != nil {
 		return err
 	}
-	reader.whole = true // otherwise, the status line would follow a part of a line
+	reader.whole = true // otherwise, the status line could follow an incomplete line
 	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -77,14 +77,14 @@ type runFollower struct {
 	reader *logReader
 	job    jobs.Job
 
-	// last is the last message about the state of the job.
+	// last is the latest message that has been printed about the state of the job.
 	last string
-	// logged is the UID of the leader's latest pod whose log is printed. logs is closed at the end of the log of this
-	// pod. After that, isLogged reports whether this log could be read and had lines.
+	// The field logged is the UID of the leader's latest pod whose log is printed. The channel logs is closed at the end
+	// of this log. After that, isLogged reports whether this log could be read and had lines.
 	logged   types.UID
 	logs     chan struct{}
 	isLogged bool
-	// failures are the failures whose output is shown.
+	// failures are the failures whose output has been shown.
 	failures []batchv1beta1.ReplicaFailure
 }
 
@@ -171,7 +171,7 @@ func (f *runFollower) hasShown(failure batchv1beta1.ReplicaFailure) bool {
 func (f *runFollower) see(ctx context.Context, job jobs.Job) {
 	status := job.JobStatus()
 	if status.ObservedGeneration < job.GetGeneration() {
-		return // the controller has not read the latest spec yet, which starts the job
+		return // the status does not show the latest change of the spec yet, such as the start of the job
 	}
 	if message := stateOf(job); message != f.last {
 		f.last = message

@@ -25,8 +25,8 @@ const (
 	goOn   choice = "continue"
 )
 
-// choose asks the user what to do with a job. It returns detach and an error if the command has no terminal, if a
-// program has sent the signal, or if another signal arrives before the answer.
+// choose asks the user what to do with a job. It returns the choice detach and an error if the command has no
+// terminal, if a program has sent the signal, or if another signal arrives before the answer.
 func (e *environment) choose(s *console, job jobs.Job, byPerson bool, signals <-chan os.Signal) (choice, error) {
 	if in := ttyOf(e.In); in != nil && s.terminal != nil && byPerson {
 		return s.ask(in, job, signals)

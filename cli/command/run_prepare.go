@@ -24,9 +24,9 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// preparation creates the objects of a training. The job is created first, paused, and owns all other objects. When
-// the code is in the cluster, the job is started. So a command that is killed leaves nothing, a paused job, or a job
-// that runs. If a user deletes the paused job, Kubernetes deletes the other objects with it.
+// preparation creates the objects of a training. It creates the job first. The job is paused, and owns all other
+// objects. When the code is in the cluster, preparation starts the job. So a command that is killed leaves nothing, a
+// paused job, or a job that runs. If a user deletes the paused job, Kubernetes deletes the other objects with it.
 type preparation struct {
 	*cluster
 
@@ -38,7 +38,7 @@ type preparation struct {
 
 	// id is the value of the annotation AnnotationPreparing. It identifies the job that this command has created.
 	id string
-	// uploaded reports whether the upload has begun, so that the claim can have a folder with the code.
+	// uploaded reports whether the upload has begun. If so, the claim can have a folder with the code.
 	uploaded bool
 }
 
@@ -142,8 +142,8 @@ func (p *preparation) provideCode(ctx context.Context) error {
 	return p.upload(ctx)
 }
 
-// createOrAdapt creates one of the objects. If the API server forbids the pod of the upload, for example because of a
-// LimitRange, createOrAdapt tries again with the CPU and memory of the training.
+// createOrAdapt creates an object with the function create. If the API server forbids the pod of the upload, for
+// example because of a LimitRange, createOrAdapt tries again with the CPU and memory of the training.
 func createOrAdapt(objects *run.Objects, object client.Object, create func() error) error {
 	err := create()
 	if object != client.Object(objects.Upload) {
@@ -234,8 +234,8 @@ func (p *preparation) start(ctx context.Context) error {
 }
 
 // undo deletes the job after an error or an interrupt. It returns an error that reports the cause and everything that
-// is left. After an interrupt, undo reports the interrupt as the cause: the given cause is then nil, or usually a
-// consequence of the interrupt.
+// is left. After an interrupt, the error reports the interrupt instead of the parameter cause, which is then nil or
+// usually a consequence of the interrupt.
 func (p *preparation) undo(ctx context.Context, cause error) error {
 	interrupted := ctx.Err() != nil
 	if interrupted {

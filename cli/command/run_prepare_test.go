@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/cli/run"
 )
 
-// interrupted returns a preparation for a cluster that has the given objects and fails the first read.
+// interrupted returns a preparation for a cluster with these objects. The first read from this cluster fails.
 func interrupted(objects ...client.Object) *preparation {
 	failed := false
 	api := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{

@@ -113,7 +113,7 @@ func usage(objects *run.Objects, folder *code.Folder) string {
 			folder.Path, report.Count(len(folder.Files), "file"), code.Bytes(folder.Size()))
 		line("After kubectl apply -f FILE, upload the code and start the job:")
 		line("  kubectl wait --for=condition=Ready pod/%s --timeout=10m", objects.Upload.Name)
-		var files strings.Builder // names each file: tar on the folder would also send files that are left out
+		var files strings.Builder // lists each file: tar on the folder would also send files that are left out
 		for _, file := range folder.Files {
 			files.WriteString(" " + shell.Quote("./"+file.Path))
 		}

@@ -171,7 +171,7 @@ func TestRunLeavesCredentialsOut(t *testing.T) {
 	}
 }
 
-// train runs kubectl train and returns what it prints to stdout and to stderr.
+// train runs kubectl train. It returns the output to stdout and the output to stderr.
 func train(args ...string) (out, errOut string, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr})

@@ -67,8 +67,8 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// waitsFor returns the reason why a pod does not run yet, with the message about it. It returns "" if there is no
-// message.
+// waitsFor returns the reason why a pod does not run yet, and the message that explains this reason. Without a
+// message, it returns "".
 func waitsFor(pod *corev1.Pod) string {
 	reason, message := jobs.WhyPending(pod)
 	if message == "" {

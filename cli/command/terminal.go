@@ -23,7 +23,8 @@ func terminalOf(in io.Reader, out io.Writer) *terminal {
 	return &terminal{in: int(input.Fd()), out: int(output.Fd())}
 }
 
-// raw calls act while the terminal is in raw mode: the terminal passes every key, such as Ctrl-C, to the command.
+// raw puts the terminal into raw mode while it calls the function act. In raw mode, the terminal passes every key,
+// such as Ctrl-C, to the command.
 func (t *terminal) raw(act func() error) error {
 	before, err := term.MakeRaw(t.in)
 	if err != nil {

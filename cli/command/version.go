@@ -152,7 +152,7 @@ func compareMinor(a, b string) int {
 	return cmp.Or(cmp.Compare(first.Major(), second.Major()), cmp.Compare(first.Minor(), second.Minor()))
 }
 
-// firstOf returns the first texts of a list, separated by commas, and the number of the other texts.
+// firstOf returns a text with the first items of a list, separated by commas, and the number of the other items.
 func firstOf(texts []string) string {
 	const shown = 5
 	if len(texts) > shown {

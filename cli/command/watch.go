@@ -214,8 +214,8 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 	}.run(ctx, e, o)
 }
 
-// printChanges prints how the jobs differ from the snapshots in known, which the previous call returned. It returns
-// the new snapshots for the next call. The keys of both maps are the names of the jobs.
+// printChanges prints the changes of the jobs since the snapshots in the parameter known, which the previous call has
+// returned. It returns the new snapshots for the next call. The keys of both maps are the names of the jobs.
 func (e *environment) printChanges(
 	known map[string]screen.Snapshot, all screen.Jobs, printer printers.ResourcePrinter,
 ) (map[string]screen.Snapshot, error) {
@@ -261,7 +261,7 @@ func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err err
 	status := job.JobStatus()
 	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
 	hasFailed := status.Phase == batchv1beta1.JobPhaseFailed
-	if isDeleted { // with ttlSecondsAfterFinished, the last status can remain unread: earlier conditions show the result
+	if isDeleted { // ttlSecondsAfterFinished can delete a job before its last status is read: use earlier conditions
 		hasSucceeded = hasSucceeded || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
 		hasFailed = hasFailed || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionFailureTarget)
 	}
@@ -302,7 +302,7 @@ func outcomeOfAll(all screen.Jobs, until string) (isDone bool, err error) {
 	return isDone, errors.Join(errs...)
 }
 
-// printerOf returns the printer of an output format of kubectl. For screen and lines, the printer is nil.
+// printerOf returns the printer of an output format of kubectl. For the formats screen and lines, the printer is nil.
 func printerOf(output string) (printers.ResourcePrinter, error) {
 	if output == outputScreen || output == outputLines {
 		return nil, nil //nolint:nilnil // lines and screens need no printer
