@@ -47,8 +47,9 @@ type Object struct {
 	nodes []*yaml.Node
 }
 
-// Manifest converts the objects of a manifest, which has any number of documents. It replaces a list by its items. It
-// returns objects that are no jobs of Kubeflow unchanged. An error means that the manifest itself cannot be read.
+// Manifest converts the objects of a manifest, which has any number of documents. It replaces a list by its items. If
+// an object is no job of Kubeflow, Manifest returns it unchanged. An error means that the manifest itself cannot be
+// read.
 func Manifest(content []byte, options Options) ([]Object, error) {
 	var objects []Object
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -188,7 +189,7 @@ const kubeflowGroup = "kubeflow.org"
 // converter converts the text of an object. The first result is the job.
 type converter func([]byte, Options) ([]result, error)
 
-// converters are the functions that convert each kind.
+// converters maps each kind of Kubeflow that can be converted to the function that converts it.
 var converters = map[schema.GroupVersionKind]converter{
 	{Group: kubeflowGroup, Version: "v1", Kind: "PyTorchJob"}:  convertPyTorchJob,
 	{Group: kubeflowGroup, Version: "v1", Kind: "TFJob"}:       convertTFJob,
@@ -234,7 +235,7 @@ func (r result) document(manifest *yaml.Node) (*yaml.Node, error) {
 	root.Content = append([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "apiVersion"}, version}, root.Content...)
 	graft{manifest: manifest.Content[0], moved: r.moved}.onto(root, nil, "")
 	if _, spec := pair(root, "spec"); spec != nil {
-		spec.Style = 0 // block style, since a flow style cannot have comments
+		spec.Style = 0 // use the block style, since a flow style cannot have comments
 	}
 	for _, remark := range r.remarks {
 		comment(root, remark.near, wrapped(remark.String()))

@@ -41,7 +41,7 @@ func (c *conversion) metadataOf(from metav1.ObjectMeta, status any) metav1.Objec
 	}
 }
 
-// bookkeeping remarks on the fields that only the API server and the controllers write. The result lacks them.
+// bookkeeping adds a remark on the fields that only the API server and the controllers write. The result lacks them.
 func (c *conversion) bookkeeping(from metav1.ObjectMeta, status any) {
 	isSet := map[string]bool{
 		"metadata.uid":                        from.UID != "",

@@ -194,7 +194,7 @@ func fieldsOf(value any) map[string]any {
 	return fields
 }
 
-// asMap returns a value as a map, or nil.
+// asMap returns a value as a map, or nil if the value is no map.
 func asMap(value any) map[string]any {
 	fields, _ := value.(map[string]any)
 	return fields

@@ -68,7 +68,7 @@ func (m *mpi) setConfig(isDeepSpeed bool) error {
 // mpiGuide refers the user to the section that explains how to convert an MPIJob. It is a part of messages.
 const mpiGuide = guide + ", section MPIJob"
 
-// mpiLaunchers matches the programs that launch MPI programs.
+// mpiLaunchers matches the names of the programs that launch MPI programs.
 var mpiLaunchers = regexp.MustCompile(`^(mpirun|mpiexec(\.hydra)?|orterun)$`)
 
 // commandField returns the path of the field that has the program: args of the launcher, or command if args is empty.
@@ -112,7 +112,8 @@ func (m *mpi) setScript(words []string, script string) error {
 // otherLaunchers matches the names of launchers that need MPI, within a script.
 var otherLaunchers = regexp.MustCompile(`\b(mpirun|mpiexec|orterun|horovodrun)\b`)
 
-// setCustomCommand sets a command that worker 0 runs.
+// setCustomCommand sets the custom command of the job, which worker 0 runs. The parameter text explains the change to
+// the user.
 func (m *mpi) setCustomCommand(command, text string) {
 	m.config = &deepspeedv1beta1.Config{CustomCommand: hostfiles.ReplaceAllString(command, customHostfile)}
 	m.changed(m.commandField(), "", "spec.config.customCommand", text+
@@ -120,8 +121,8 @@ func (m *mpi) setCustomCommand(command, text string) {
 	m.addVariables(nil, func(string) bool { return true })
 }
 
-// setDeepSpeed sets the program that the launcher deepspeed runs, and the flags of deepspeed. If it cannot parse the
-// flags, the whole command becomes the custom command of the job.
+// setDeepSpeed sets the program that the launcher deepspeed runs, and the flags of deepspeed. If the flags cannot be
+// parsed, the whole command becomes the custom command of the job.
 func (m *mpi) setDeepSpeed(words, rest []string) {
 	config, superseded, err := parseDeepSpeed(rest)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *mpi) setDeepSpeed(words, rest []string) {
 // exportedByDeepSpeed matches the variables that the launcher deepspeed passes to all processes.
 var exportedByDeepSpeed = regexp.MustCompile(`^(MLFLOW|NCCL|PYTHON|MV2|UCX)`)
 
-// setMPIRun sets the program that mpirun runs.
+// setMPIRun sets the config of the job from a command line of mpirun.
 func (m *mpi) setMPIRun(run *mpirun) {
 	m.config = &deepspeedv1beta1.Config{Run: runOf(run.program), LocalRank: new(bool)}
 	m.changed(m.commandField(), "mpirun", "spec.config", "deepspeed launches the program, with pdsh. "+
@@ -165,8 +166,9 @@ func (m *mpi) setMPIRun(run *mpirun) {
 	m.addVariables(run.variables, func(name string) bool { return run.exportsAll || slices.Contains(run.exported, name) })
 }
 
-// runOf returns the program as the field run of the config. A Python interpreter with a path, or with flags other
-// than -u and -m, counts as an executable.
+// runOf returns the field run of the config for a command line. If the command line is python with a script, or with
+// -m and a module, the field has the script or the module. Otherwise, for example if python has other flags than -u
+// or is named by a path, the field has the whole command line as an executable.
 func runOf(program []string) *deepspeedv1beta1.RunType {
 	if !python.MatchString(program[0]) {
 		return &deepspeedv1beta1.RunType{Exec: program}

@@ -11,11 +11,11 @@ import (
 
 // mpirun is a command line of mpirun or mpiexec.
 type mpirun struct {
-	// processes is the number of all processes, and perNode the number on each worker. They are empty if no flag sets
-	// them.
+	// processes is the number of all processes. perNode is the number of processes on each worker. A number that no flag
+	// sets is empty.
 	processes, perNode string
-	// variables are set for all processes. exported are names of variables whose values the processes get from the
-	// environment of the launcher. With exportsAll, the processes get all variables of this environment.
+	// variables are set for all processes. The field exported lists the variables that the processes get from the
+	// environment of the launcher. If exportsAll is true, the processes get all variables of this environment.
 	variables  []corev1.EnvVar
 	exported   []string
 	exportsAll bool

@@ -137,8 +137,8 @@ func orDefault(value, unset string) string {
 	return value
 }
 
-// procs returns the number of processes in each replica, which the spec sets for torchrun. The number can be a word,
-// such as gpu. If the spec sets none, procs returns auto.
+// procs returns the number of processes in each replica, which the spec sets for torchrun. The result can also be a
+// word, such as gpu. If the spec sets nothing, the result is "auto".
 func (p *pyTorch) procs() string {
 	if policy := p.spec.ElasticPolicy; policy != nil && policy.NProcPerNode != nil {
 		return strconv.Itoa(int(*policy.NProcPerNode))
@@ -157,7 +157,7 @@ func (p *pyTorch) limits() (least, most int32) {
 		ptr.Deref(policy.MaxReplicas, ptr.Deref(policy.MinReplicas, unset))
 }
 
-// endpoint returns the endpoint of the rendezvous. If the spec sets none, it is at the leader.
+// endpoint returns the endpoint of the rendezvous. If the spec sets no host, the endpoint is at the leader.
 func (p *pyTorch) endpoint() string {
 	policy := p.spec.ElasticPolicy
 	if policy == nil || policy.RDZVHost == "" {

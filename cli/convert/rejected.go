@@ -19,14 +19,14 @@ import (
 	tensorflowconfig "tensorstack.dev/jobs/tensorflow/config"
 )
 
-// definitions are the CustomResourceDefinitions of the job kinds.
+// definitions maps each job kind to a function that returns its CustomResourceDefinition.
 var definitions = map[string]func() (*crd.Definition, error){
 	pytorchv1beta1.Kind:    definition(pytorchconfig.CRD),
 	tensorflowv1beta1.Kind: definition(tensorflowconfig.CRD),
 	deepspeedv1beta1.Kind:  definition(deepspeedconfig.CRD),
 }
 
-// definition returns a function that parses a CustomResourceDefinition once.
+// definition returns a function that parses a CustomResourceDefinition at its first call and returns the result.
 func definition(manifest []byte) func() (*crd.Definition, error) {
 	return sync.OnceValues(func() (*crd.Definition, error) { return crd.Parse(manifest) })
 }
@@ -56,7 +56,7 @@ func (r *result) remarkOnRejected() error {
 		switch {
 		case field == "<nil>": // this cause only reports that some rules were not checked
 			continue
-		case field != "metadata": // only the rules on the name have the path metadata
+		case field != "metadata": // rules on the name report only the path metadata
 		case job.GetName() == "":
 			field = "metadata.generateName"
 		default:

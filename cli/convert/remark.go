@@ -38,8 +38,8 @@ type Remark struct {
 	// Text explains the effect, in sentences.
 	Text string
 
-	// near is the path of the field in the result that has the remark as a comment above it. If the result has no such
-	// field, the closest field around it has the comment.
+	// near is the path of a field in the result. The remark becomes a comment above this field. If the result has no
+	// such field, the comment is above the closest field around the path.
 	near string
 }
 

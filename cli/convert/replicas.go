@@ -23,19 +23,19 @@ type replicas struct {
 
 	// role is the name of the type in the result, such as worker.
 	role string
-	// field is the path in the manifest, and result the path in the result.
+	// These are the paths of the type in the manifest and in the result.
 	field, result string
 	// main is the index of the main container.
 	main int
 }
 
-// role is a type of replicas of Kubeflow, and its name in the result.
+// role is the name of a type of replicas in Kubeflow, and the name of the type in the result.
 type role struct{ from, to string }
 
 // mainContainer returns the main container.
 func (r *replicas) mainContainer() *corev1.Container { return &r.Template.Spec.Containers[r.main] }
 
-// mainField returns the path of the main container in the manifest, and mainResult the one in the result.
+// mainField returns the path of the main container in the manifest. mainResult returns its path in the result.
 func (r *replicas) mainField() string { return r.field + r.mainSuffix() }
 
 func (r *replicas) mainResult() string { return r.result + r.mainSuffix() }
@@ -91,8 +91,8 @@ func (r *replicas) count(unset int32) int32 {
 	return *r.Replicas
 }
 
-// restartPolicy converts a restart policy. The parameter unset is the default of Kubeflow's kind. The parameter here
-// is the default of the job kind of the result.
+// restartPolicy converts a restart policy. The parameter "unset" is the default of Kubeflow's kind. The parameter
+// "here" is the default of the job kind of the result.
 func (c *conversion) restartPolicy(
 	from commonv1.RestartPolicy, field, result string, unset, here batchv1beta1.RestartPolicy,
 ) batchv1beta1.RestartPolicy {
@@ -150,7 +150,7 @@ var groupAnnotations = sets.New("scheduling.k8s.io/group-name", "scheduling.volc
 // kubeflowLabels are the labels that training-operator and mpi-operator give to pods.
 var kubeflowLabels = regexp.MustCompile(`\btraining\.kubeflow\.org/[-a-z]+`)
 
-// remarkOnTemplate remarks on the texts of a template that refer to something that the controllers of Kubeflow provide.
+// remarkOnTemplate remarks on the texts of a template that depend on the controllers of Kubeflow.
 func (c *conversion) remarkOnTemplate(job string, r *replicas, more ...hint) {
 	c.remarkOnTexts(r.Template, r.result+".template", append(hintsFor(job), more...), func(path string) string {
 		if words := commandWord.FindStringIndex(path); words != nil { // words can have moved, so name only the container
@@ -167,7 +167,7 @@ func (c *conversion) remarkOnTemplate(job string, r *replicas, more ...hint) {
 	}
 }
 
-// hintsFor returns the remarks that apply to texts of all kinds of jobs.
+// hintsFor returns the hints that apply to the texts in jobs of all kinds.
 func hintsFor(job string) []hint {
 	return []hint{
 		{pattern: kubeflowLabels, text: "Pods do not get the labels of Kubeflow. " + ourLabels},
@@ -204,7 +204,7 @@ func (c *conversion) remarkOnTexts(value any, result string, hints []hint, field
 	}
 }
 
-// commandWord matches the last part of the path of a word in a command line.
+// commandWord matches the end of a path, if the path leads to a word of a command or of args.
 var commandWord = regexp.MustCompile(`\.(command|args)\[\d+\]$`)
 
 // hint is a remark on texts that match a pattern.

@@ -27,7 +27,7 @@ type policies struct {
 // noLimit is a backoff limit that is never reached.
 const noLimit = math.MaxInt32
 
-// policyField returns the path in the manifest of a field of the run policy.
+// policyField returns the path that a field of the run policy has in the manifest.
 func (c *conversion) policyField(name string) string {
 	if c.inSpec.Has(name) {
 		return "spec." + name

@@ -148,7 +148,8 @@ func (l *launch) set(name, value string, original []string) {
 // reference matches a reference to a variable of a container.
 var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
-// expand replaces references to variables by the given values, in nodes, procs, backend and maxRestarts.
+// expand replaces the references to variables in the fields nodes, procs, backend and maxRestarts. The parameter
+// values maps the names of the variables to their values.
 func (l *launch) expand(values map[string]string) {
 	for _, flag := range []*string{&l.nodes, &l.procs, &l.backend, &l.maxRestarts} {
 		*flag = reference.ReplaceAllStringFunc(*flag, func(found string) string {

@@ -13,7 +13,8 @@ import (
 // unknownField is a field of an object that Kubeflow's types do not have.
 type unknownField struct {
 	path string
-	// closest is the closest path at which the types have a field of this name. Empty if they have none.
+	// closest is the closest path at which the types have a field of this name. An empty path means that they have no
+	// such field.
 	closest string
 }
 
@@ -63,9 +64,9 @@ func newUnknownField(object any, path string) unknownField {
 	})}
 }
 
-// placesOf returns the paths of all fields with the given name within a value. The parameter path is the path of the
-// value. isSet reports whether the value is set in the object. A user can set the fields of an unset struct, so
-// placesOf also searches unset structs within a set value. It does not search unset structs within an unset struct.
+// placesOf returns the paths of all fields of this name within a value. The parameter path is the path of the value.
+// The parameter isSet reports whether the object sets the value. placesOf also searches an unset struct within a set
+// value, since a user can set the fields of this struct. It does not search an unset struct within an unset struct.
 func placesOf(name string, value reflect.Value, path string, isSet bool) []string {
 	var places []string
 	switch value.Kind() {

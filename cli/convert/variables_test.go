@@ -19,8 +19,8 @@ func TestVariablesInFlagsOfTorchrun(t *testing.T) {
 		spec, command, env string
 		// want are the fields of the torchrunConfig. Nil means that only procPerNode is set, to the default of Kubeflow.
 		want map[string]any
-		// remarks maps the value of each remark about a flag to the text of the remark. It has no remarks about the
-		// rendezvous.
+		// remarks maps the value of each remark about a flag to the text of the remark. Remarks about the rendezvous are
+		// left out.
 		remarks map[string]string
 	}{
 		"the world size is the number of replicas": {

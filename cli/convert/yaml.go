@@ -41,7 +41,7 @@ func readNode(decoder *json.Decoder) (*yaml.Node, error) {
 			}
 			node.Content = append(node.Content, child)
 		}
-		_, err := decoder.Token() // the closing delimiter
+		_, err := decoder.Token() // reads the closing delimiter
 		return node, err
 	case json.Number:
 		node.Kind, node.Value = yaml.ScalarNode, token.String()
@@ -70,14 +70,14 @@ func dereferenced(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// pair returns the key with the given name in a mapping, and the value of the key, or nil. It also searches the
-// mappings that are merged into the mapping.
+// pair returns the key of this name in a mapping, and the value of the key. Both are nil if there is no such key.
+// pair also searches the mappings that are merged into the mapping.
 func pair(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return pairIn(mapping, name, map[*yaml.Node]bool{})
 }
 
-// pairIn is like pair, but skips the mappings in searched. Otherwise, the search in a mapping that is merged into
-// itself would not end.
+// pairIn is like pair, but skips the mappings that the parameter searched has. Otherwise, the search in a mapping
+// that is merged into itself would not end.
 func pairIn(mapping *yaml.Node, name string, searched map[*yaml.Node]bool) (key, value *yaml.Node) {
 	mapping = dereferenced(mapping)
 	if mapping == nil || mapping.Kind != yaml.MappingNode || searched[mapping] {

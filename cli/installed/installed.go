@@ -94,8 +94,9 @@ func ofJobs() []types {
 	return all
 }
 
-// Controllers returns all controllers. For each of their kinds, the result has the API versions and the missing
-// fields in the cluster. Controllers reads the published schemas, which every user may read.
+// Controllers returns all controllers. For each kind of a controller, the result has the API versions that the
+// cluster serves, and the fields that the cluster lacks. Controllers reads the published schemas, which every user
+// may read.
 func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Controller, error) {
 	served, err := servedKinds(ctx, schemas)
 	if err != nil {
@@ -128,8 +129,8 @@ func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Cont
 	return controllers, nil
 }
 
-// requiredVersion returns the version of a module that a program was built with. It is empty if the program does not
-// contain the module, or was built in a working copy, in which the module has no version.
+// requiredVersion returns the version of the module with which a program was built. It is empty if the program does
+// not contain the module, or was built in a working copy, in which the module has no version.
 func requiredVersion(info *debug.BuildInfo, module string) string {
 	for _, d := range info.Deps {
 		if d.Path == "tensorstack.dev/jobs/"+module && d.Version != "(devel)" {
@@ -154,7 +155,7 @@ func servedKinds(
 		return nil, err
 	}
 	served := map[schema.GroupVersionKind]*spec.Schema{}
-	for path, document := range paths { // such as apis/batch.tensorstack.dev/v1beta1
+	for path, document := range paths { // a path is, for example, apis/batch.tensorstack.dev/v1beta1
 		group, _, _ := strings.Cut(strings.TrimPrefix(path, "apis/"), "/")
 		if !groups[group] || strings.Count(path, "/") != 2 {
 			continue
@@ -185,7 +186,7 @@ func servedKinds(
 // pageSize is the number of Deployments that are read with one request.
 const pageSize = 500
 
-// AddDeployments adds to each controller its Deployments. A Deployment in the namespace of the released manifests
+// AddDeployments adds its Deployments to each controller. A Deployment in the namespace of the released manifests
 // comes first. If the user may not list the Deployments of all namespaces, AddDeployments adds only the Deployments
 // in the given namespace, and returns the error of the API server.
 func AddDeployments(ctx context.Context, reader client.Reader, namespace string, controllers []Controller) error {

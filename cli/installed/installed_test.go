@@ -125,7 +125,7 @@ type policy struct {
 	Limit int32 `json:"limit,omitempty"`
 }
 
-// of returns the schema of an object with the given properties.
+// of returns the schema of an object with these properties.
 func of(properties map[string]spec.Schema) spec.Schema {
 	return spec.Schema{SchemaProps: spec.SchemaProps{Properties: properties}}
 }

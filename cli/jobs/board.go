@@ -56,8 +56,8 @@ func ReadTensorBoard(ctx context.Context, from client.Reader, job Job) (*tensorb
 	return &board, nil
 }
 
-// IsBoardReady reports whether a TensorBoard is ready. If it is not, waitsFor describes what it waits for, or err
-// explains why it cannot become ready by itself.
+// IsBoardReady reports whether a TensorBoard is ready. If not, waitsFor describes the reason for the wait, or err
+// explains why the TensorBoard cannot become ready by itself.
 func IsBoardReady(board *tensorboardv1beta1.TensorBoard) (isReady bool, waitsFor string, err error) {
 	i := slices.IndexFunc(board.Status.Conditions, func(c tensorboardv1beta1.TensorBoardCondition) bool {
 		return c.Type == tensorboardv1beta1.ConditionReady

@@ -21,7 +21,8 @@ import (
 // Kind is a job kind.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is the plural name of the resource. ShortName is its short name, or its singular name if it has none.
+	// Resource is the plural name of the resource. ShortName is the short name of the resource or, without a short name,
+	// the singular name.
 	Resource, ShortName string
 	// Controller is the name of the controller of this kind, such as pytorch-controller.
 	Controller string
@@ -33,7 +34,7 @@ type Kind struct {
 	MainContainers []string
 	// CRD is the manifest of the CustomResourceDefinition. Manifests are the manifests of the controller.
 	CRD, Manifests []byte
-	// Trainings makes jobs from Python programs. Nil means that the kind does not support that.
+	// Trainings makes jobs from Python programs. Nil means that the kind has no such jobs.
 	Trainings *Trainings
 	// NewList returns an empty list of jobs.
 	NewList func() client.ObjectList
@@ -106,8 +107,8 @@ type names struct {
 	ShortNames                 []string
 }
 
-// namesOf returns the names in the manifest of a CRD. The manifests of controller-gen begin with the names, so the
-// schema, which is long, need not be parsed.
+// namesOf returns the names in the manifest of a CRD. In a manifest of controller-gen, the names come before the
+// schema, so namesOf does not parse the long schema.
 func namesOf(crd []byte) (names, error) {
 	begin, _, _ := bytes.Cut(crd, []byte("\n  scope:"))
 	var definition struct{ Spec struct{ Names names } }

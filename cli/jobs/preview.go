@@ -19,7 +19,7 @@ import (
 // Installation has the settings with which a job controller is installed. The objects that the controller creates
 // depend on them.
 type Installation struct {
-	// Image is the image of the controller. The containers that it adds to pods run the same image.
+	// Image is the image of the controller. The containers that the controller adds to pods run the same image.
 	Image string
 	// Namespace is the namespace of the controller.
 	Namespace string
@@ -66,8 +66,8 @@ func (j Job) Preview(installed Installation) (controller.Preview, error) {
 	return j.Kind.preview(j.Job, options, installed.Namespace)
 }
 
-// previewer returns the objects that the controller of a kind creates for a job of this kind. The controller is
-// installed in the given namespace.
+// previewer returns the objects that the controller of a kind creates for a job of this kind. The parameter namespace
+// is the namespace of the controller.
 type previewer func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error)
 
 // previewerOf returns the previewer of the jobs that a controller runs.

@@ -139,7 +139,8 @@ func HasReplicas(n int32) Goal {
 	}
 }
 
-// unobserved explains that the controller has not seen the latest spec. It is empty if the controller has seen it.
+// unobserved explains that the controller has not seen the latest spec. If the controller has seen this spec, the
+// result is empty.
 func (j Job) unobserved() string {
 	if j.JobStatus().ObservedGeneration >= j.GetGeneration() {
 		return ""

@@ -106,8 +106,8 @@ func (j Job) ReplicaNamed(name string) (Replica, error) {
 		j.Ref(), name, len(replicas), j.ShortName(replicas[0].Name), j.ShortName(replicas[len(replicas)-1].Name))
 }
 
-// RankNote explains how the ranks of processes relate to the replicas of the job. It is empty if each replica is one
-// process with the rank of the replica, or if the framework does not number processes.
+// RankNote explains how the ranks of processes relate to the replicas of the job. The note is empty if each replica
+// is one process with the rank of the replica, or if the framework does not number processes.
 func (j Job) RankNote() string {
 	if j.Spec().HasLauncher {
 		return "Worker 0 launches the processes of all ranks, and its log has the output of all of them."
@@ -142,8 +142,8 @@ func (j Job) RunsTorchrun() bool {
 	return ok && job.RunsTorchrun()
 }
 
-// LastFailure returns the last failure that the status records, and false if there is none. It is the root cause of
-// the end or of the last restart of the job.
+// LastFailure returns the last failure that the status records, and false if there is none. This failure is the root
+// cause of the end or of the last restart of the job.
 func (j Job) LastFailure() (batchv1beta1.ReplicaFailure, bool) {
 	if failures := j.JobStatus().Failures; len(failures) > 0 {
 		return failures[0], true

@@ -21,9 +21,9 @@ type Operation struct {
 }
 
 // ResumeWithArgs returns the JSON patch that resumes a paused job with other args, and the types whose args change.
-// If types is empty, the args change for the type of the leader and for all types with the same command line. The API
-// server rejects the patch if another job has the name now, or if the types or main containers are at other positions
-// in the spec now.
+// If the parameter types is empty, the args change for the type of the leader and for all types with the same command
+// line. The API server rejects the patch if another job has the name now, or if the types or main containers are at
+// other positions in the spec now.
 //
 // The patch changes the templates or, in a DeepSpeedJob, spec.config.run. It cannot use
 // spec.runMode.pause.resumeSpecs, since the API server rejects changes of this field.
@@ -95,7 +95,8 @@ func checkProgram(roleType string, program, args []string) error {
 		roleType, strings.Join(slices.Concat(program, args), " "))
 }
 
-// templateArgs returns the operations that replace the args of the main containers in the templates.
+// templateArgs returns the operations that replace the args of the main containers in the templates, and the types
+// whose args change.
 func templateArgs(job Job, types, args []string) (operations []Operation, changed []string, err error) {
 	roles := job.Spec().Roles
 	if len(types) == 0 && len(roles) > 0 {

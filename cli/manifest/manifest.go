@@ -13,9 +13,10 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// Each calls visit with the name and the content of each manifest at the paths. The path "-" is the standard input.
-// In a folder, the manifests are the files with an extension for YAML or JSON. The folders below it are read only if
-// recursive is true. Each goes on after an error, and returns all errors.
+// Each calls the function visit with the name and the content of each manifest at the paths. The path "-" is the
+// standard input. In a folder, the manifests are the files with an extension for YAML or JSON. The folders below it
+// are read only if the parameter recursive is true. After an error, Each continues with the next manifest. It returns
+// all errors.
 func Each(paths []string, recursive bool, stdin io.Reader, visit func(name string, content []byte) error) error {
 	var errs []error
 	read := func(name string, content []byte, err error) {
