@@ -115,7 +115,7 @@ func (e *environment) await(
 // errTimeout means that a wait has taken longer than its timeout.
 var errTimeout = errors.New("timed out")
 
-// withTimeout calls act with a context that ends after the timeout. A timeout of 0 means none.
+// withTimeout calls the function act with a context that ends after the timeout. A timeout of 0 means none.
 func withTimeout(ctx context.Context, timeout time.Duration, act func(context.Context) error) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc

@@ -58,7 +58,7 @@ func (s *console) message(format string, args ...any) {
 	s.above(func() { fmt.Fprintln(s.errOut, text) })
 }
 
-// above calls write, and keeps the status line below the text that write prints.
+// above calls the function write, and keeps the status line below the text that this function prints.
 func (s *console) above(write func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

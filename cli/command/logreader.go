@@ -186,7 +186,7 @@ type lineWriter struct {
 	held []byte
 }
 
-// end writes the held beginning of a line, if there is one, after the last stream.
+// end writes w.held after the last stream, unless this field is nil.
 func (w *lineWriter) end() error {
 	if w.held == nil {
 		return nil
@@ -236,8 +236,8 @@ func (w *lineWriter) copy(stream io.Reader) (printed bool, err error) {
 }
 
 // begin returns the text to write for the beginning of a line. If the time of the line is later than w.last, begin
-// updates w.last. The parameter isBroken reports whether the stream has ended within the line. isMessage reports
-// whether the line does not begin with a complete time. Such a line is usually a message of the kubelet.
+// updates w.last. The parameter isBroken reports whether the stream has ended within the line. The result isMessage
+// reports whether the line lacks a complete time at its beginning. Such a line is usually a message of the kubelet.
 func (w *lineWriter) begin(line []byte, isBroken bool) (text []byte, isMessage bool) {
 	at, length := timeOf(line)
 	switch {

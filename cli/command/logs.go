@@ -221,8 +221,8 @@ func (o logOptions) writeTo(out *lockedWriter, job jobs.Job, replica jobs.Replic
 	return out.piece
 }
 
-// printFailure prints the end of the output of a failed replica, which the status of the job has kept. With --failed,
-// it prints the output of the last recorded failure. If the status has no such failure, printFailure returns an error
+// printFailure prints the output of a failed replica, as far as the status of the job has kept it. With --failed, it
+// prints the output of the last recorded failure. If the status has no such failure, printFailure returns an error
 // or, with --all, prints a message.
 func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOptions) error {
 	failure, ok := job.FailureOf(replica.Name)
@@ -414,8 +414,7 @@ func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
 	}
 }
 
-// cleaned returns a line in a form that can be printed. It keeps the time at the beginning of a line that rewrites
-// itself.
+// cleaned returns the printable form of a line. If the line rewrites itself, cleaned keeps the time at its beginning.
 func (w *lockedWriter) cleaned(line string) string {
 	if stamp, rest, ok := strings.Cut(line, " "); ok && w.isStamped {
 		return printable.Text(stamp) + " " + printable.Text(rest)

@@ -24,7 +24,7 @@ type launch struct {
 	hasConf bool
 	// passesLocalRank is whether the launcher passes --local-rank to the script.
 	passesLocalRank bool
-	// program is the script and its arguments. If options has --module, it is a module and its arguments.
+	// program is the script and its arguments. If the field options has --module, program is a module and its arguments.
 	program []string
 }
 
