@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection stores a part of each object that a list request returned. A watch updates the collection.
+// collection stores a part of each object of a list, and a watch keeps the collection up to date.
 type collection[T any] struct {
 	// keep returns the part of an object that the collection stores. It returns false if the collection must ignore the
 	// object.
@@ -33,7 +33,7 @@ type collection[T any] struct {
 	err      error
 }
 
-// newCollection returns an empty collection, which calls changed after each change.
+// newCollection returns an empty collection, which calls the function changed after each change.
 func newCollection[T any](keep func(client.Object) (T, bool), changed func()) *collection[T] {
 	return &collection[T]{keep: keep, changed: changed, items: map[types.UID]T{}}
 }

@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// maxEvents is how many events of a job are in a snapshot.
+// maxEvents is the maximum number of events in the snapshot of a job.
 const maxEvents = 20
 
 // Job follows a job. It watches the job, its pods and its events, and reads its queue and its TensorBoard at
@@ -31,8 +31,8 @@ type Job struct {
 	job  jobs.Job
 
 	changes chan struct{}
-	// stale receives a value when the phase or the reason of the job has changed. The queue and the TensorBoard are then
-	// read before sideInterval is over.
+	// stale receives a value when the phase or the reason of the job has changed. followSides then reads the queue and
+	// the TensorBoard immediately, and does not wait for the end of the interval.
 	stale  chan struct{}
 	jobs   *collection[framework.Job]
 	pods   *collection[namedPod]
@@ -140,7 +140,7 @@ func (j *Job) Snapshot() (screen.Snapshot, bool, error) {
 	return s, isReady, nil
 }
 
-// missing returns the remark about objects that the user may not read.
+// missing returns a remark about objects that the user may not read.
 func missing(what string) string { return what + " (no permission to read them)" }
 
 // podOf returns the part of a pod that a screen shows.

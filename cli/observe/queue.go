@@ -28,8 +28,8 @@ import (
 // visibility is the group and version of Kueue's API for the positions of Workloads in their queues.
 var visibility = schema.GroupVersion{Group: "visibility.kueue.x-k8s.io", Version: "v1beta2"}
 
-// readSides reads the queue and the TensorBoard of a job. After an error, the result lacks the part that could not be
-// read. If the user may not read a part, the result names it.
+// readSides reads the queue and the TensorBoard of a job. The result lacks the facts that could not be read. Its
+// field missing names the objects that the user may not read.
 func readSides(ctx context.Context, from client.Client, job jobs.Job) sides {
 	read := sides{isRead: true, state: stateOf(job)}
 	board, err := jobs.ReadTensorBoard(ctx, from, job)
@@ -133,8 +133,8 @@ func requests(job jobs.Job, name corev1.ResourceName) bool {
 }
 
 // localQueueOf returns the LocalQueue of Kueue that a job is in. The position of the job comes from Kueue's
-// visibility API. If that API does not have it, the result has the number of waiting jobs instead, from the status of
-// the LocalQueue.
+// visibility API. If that API returns no position, the result has the number of waiting jobs instead, from the status
+// of the LocalQueue.
 func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name string) (*screen.Queue, error) {
 	q := &screen.Queue{Name: name}
 	workload := kueuev1beta2.Workload{}

@@ -20,8 +20,8 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// TestPlaceInKueue runs against an HTTP server with the responses of Kueue 0.19, since the tests with the real Kueue
-// have no visibility API.
+// TestPlaceInKueue runs against an HTTP server with the responses of Kueue 0.19, since the real Kueue in the other
+// tests does not serve the visibility API.
 func TestPlaceInKueue(t *testing.T) {
 	t.Parallel()
 	const (

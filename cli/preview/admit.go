@@ -13,7 +13,8 @@ import (
 
 // Admitter admits jobs like an API server.
 type Admitter struct {
-	// Namespace is the namespace of jobs that name none. If IsForced is true, jobs cannot name another namespace.
+	// Namespace is the namespace of jobs whose manifests name none. If IsForced is true, Admit rejects a job whose
+	// manifest names another namespace.
 	Namespace string
 	IsForced  bool
 

@@ -34,9 +34,9 @@ type Plan struct {
 type Replica struct {
 	Pod  *corev1.Pod
 	Rank int
-	// Template is the template of the job from which the pod is built.
+	// Template is the template of the pod in the spec of the job.
 	Template *corev1.PodTemplateSpec
-	// mains are the names by which the main container is found, such as pytorch.
+	// mains are the possible names of the main container, such as pytorch.
 	mains []string
 }
 

@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// spec returns the spec of a PyTorchTrainingJob with the given number of replicas. others is the text of its other
-// fields.
+// spec returns the spec of a PyTorchTrainingJob with the given number of replicas. The parameter others has the other
+// fields of the spec.
 func spec(replicas int, others string) string {
 	return fmt.Sprintf("spec: {%sreplicaSpecs: [{type: worker, replicas: %d, template: {spec: {containers: ["+
 		"{name: pytorch, image: training, command: [python3, train.py]}]}}}]}\n", others, replicas)

@@ -29,8 +29,9 @@ type Document struct {
 	Content []byte
 }
 
-// Read returns the documents in files and in the manifests of folders. The path "-" is the standard input. Subfolders
-// are read only if recursive is true. If some documents have errors, it returns the other documents and the errors.
+// Read returns the documents in files and folders. The path "-" is the standard input. In a folder, Read reads the
+// manifests, and enters subfolders only if recursive is true. If a document has an error, Read returns the error and
+// the documents that it could read.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	err := manifest.Each(paths, recursive, stdin, func(name string, content []byte) error {
@@ -42,7 +43,7 @@ func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 }
 
 // split returns the documents in a text. It leaves out documents without content, and returns the items of a List as
-// separate documents. If some documents have errors, it returns the other documents and the errors.
+// separate documents. If a document has an error, split returns the error and the documents that it could read.
 func split(source string, text []byte) ([]Document, error) {
 	contents, err := contentsOf(text)
 	var documents []Document
@@ -62,7 +63,8 @@ func split(source string, text []byte) ([]Document, error) {
 	return documents, errors.Join(errs...)
 }
 
-// documentsIn returns the document with the given content, or a document for each item if it is a List.
+// documentsIn returns the document with the given content. If the content is a List, it returns a document for each
+// item.
 func documentsIn(source string, content []byte) ([]Document, error) {
 	var object unstructured.Unstructured
 	if err := yaml.Unmarshal(content, &object.Object); err != nil {

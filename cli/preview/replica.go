@@ -29,7 +29,7 @@ func (r Replica) lines(s style) []line {
 	main := framework.MainContainer(r.mains, r.Pod.Spec.Containers)
 	before := framework.MainContainer(r.mains, r.Template.Spec.Containers)
 	if main == nil || before == nil {
-		return nil // the controller creates no such pod
+		return nil // the controller creates no pod without a main container
 	}
 	lines := []line{{label: "Image", text: shown(main.Image)}}
 	lines = append(lines, s.commandLines(*before, *main)...)
@@ -63,7 +63,8 @@ func (s style) commandLines(before, after corev1.Container) []line {
 	}
 }
 
-// environmentLines returns the environment of a container. The variables of the controller are first.
+// environmentLines returns the environment of a container. The variables that the controller has added or changed
+// come first.
 func (s style) environmentLines(before, after corev1.Container) []line {
 	var added, others []line
 	for _, variable := range after.Env {
@@ -215,9 +216,9 @@ func (r Replica) schedulingLines() []line {
 }
 
 // isLike reports whether two replicas have the same type and the same summary. Numbers in the summaries, such as
-// indices and ports, can differ by the difference of the ranks. If each replica waits for the host names of all
-// others, its command line has the host name of the other replica, but not its own. So isLike leaves these two host
-// names out of both command lines.
+// indices and ports, can differ by the difference of the ranks. The command line of a replica can wait for the host
+// names of all other replicas, but not for its own. So isLike ignores the host names of both replicas in the command
+// lines.
 func (r Replica) isLike(other Replica) bool {
 	a, b := r.lines(style{without: other.Pod.Name}), other.lines(style{without: r.Pod.Name})
 	if r.Pod.Labels[batchv1beta1.LabelReplicaType] != other.Pod.Labels[batchv1beta1.LabelReplicaType] || len(a) != len(b) {

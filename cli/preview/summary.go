@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// WriteSummary writes a summary of a plan. Of consecutive replicas that are alike, it describes only the first one.
+// WriteSummary writes a summary of a plan. If consecutive replicas are alike, it describes only the first one.
 func (p Plan) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s in namespace %s\n", p.Job.Kind.Kind, p.Job.GetName(), p.Job.GetNamespace())
@@ -97,7 +97,7 @@ func typeOf(object client.Object) string {
 	return object.GetLabels()[batchv1beta1.LabelReplicaType]
 }
 
-// writeReplicas writes the summary of the first of several replicas that are alike.
+// writeReplicas writes the names of replicas that are alike, and the summary of the first one.
 func writeReplicas(b *strings.Builder, list []Replica, s style) {
 	first, last := list[0], list[len(list)-1]
 	roleType := first.Pod.Labels[batchv1beta1.LabelReplicaType]

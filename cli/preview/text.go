@@ -9,14 +9,14 @@ import (
 	"tensorstack.dev/jobs/common/shell"
 )
 
-// style is how the summary of a pod is written. A length of 0 means no limit.
+// style describes how the summary of a pod is written. A number of 0 means no limit.
 type style struct {
 	// width is the width at which command lines are broken, in characters.
 	width int
 	// word is the maximum number of characters of a word. The summary leaves out the middle of a longer word. line is
 	// the maximum number of bytes of a command line. The summary leaves out the end of a longer command line.
 	word, line int
-	// without is the name of a pod. Its host name is left out of command lines.
+	// without is the name of a pod. Command lines leave out the host name of this pod.
 	without string
 }
 
@@ -71,7 +71,8 @@ func (s style) shortened(word string) string {
 	return string(runes[:s.word-end]) + cut + string(runes[len(runes)-end:])
 }
 
-// countsUp reports whether two texts are equal, except for numbers that are greater in b by the given difference.
+// countsUp reports whether the texts a and b are equal, except that numbers in b can be greater by the given
+// difference.
 func countsUp(a, b string, difference int) bool {
 	for a != b {
 		same := 0

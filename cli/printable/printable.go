@@ -19,8 +19,8 @@ func Line(s string) string { return strings.Join(strings.Fields(strings.Join(Lin
 func Text(s string) string { return strings.Join(Lines(s), "\n") }
 
 // Lines returns the lines of a text in a form that can be printed: without escape sequences, control characters and
-// invisible format characters, and with four spaces for each tab. Of a line that rewrites itself, such as a progress
-// bar, it returns the last state.
+// invisible format characters, and with four spaces for each tab. If a line rewrites itself, such as a progress bar,
+// Lines returns its last state.
 func Lines(s string) []string {
 	lines := strings.Split(ansi.Strip(strings.ToValidUTF8(s, string(unicode.ReplacementChar))), "\n")
 	for i, line := range lines {
@@ -31,8 +31,8 @@ func Lines(s string) []string {
 	return lines
 }
 
-// visible returns a character, or -1 if the character can change a terminal, or the direction or position of text in
-// a terminal.
+// visible returns the given character. It returns -1 if the character can change a terminal, or the direction or
+// position of text in a terminal.
 func visible(r rune) rune {
 	if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp) {
 		return -1

@@ -125,7 +125,8 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// FuzzTexts checks that no text can control a terminal once it is printable, and that a line stays one line.
+// FuzzTexts checks that no text can control a terminal after this package has made the text printable, and that a
+// line stays one line. A Stream must also return the same text if the output arrives byte by byte.
 func FuzzTexts(f *testing.F) {
 	f.Add("a\x1b]0;title\x07b\r\n\x1b\x1b[2J\u202e\u2028\xff'")
 	f.Fuzz(func(t *testing.T, original string) {

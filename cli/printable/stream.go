@@ -22,7 +22,7 @@ type Stream struct {
 
 // streamLine is the state of the last line of a stream.
 type streamLine struct {
-	// sequence is the state of the parser in an escape sequence that has begun.
+	// sequence is the state of the parser of escape sequences.
 	sequence parser.State
 	// isShown reports whether the terminal shows text of the line. If isOver is true, the next text replaces the line.
 	isShown, isOver bool
@@ -74,7 +74,8 @@ func (s *Stream) Printable(piece []byte) []byte {
 	return out
 }
 
-// isText reports whether the next character of the line can be printed, and is no part of an escape sequence.
+// isText reports whether the next character of the line is text: a tab or a character that can be printed, outside
+// escape sequences.
 func (l *streamLine) isText(r rune) bool {
 	state, action := parser.Table.Transition(l.sequence, string(r)[0])
 	if state == parser.Utf8State {

@@ -18,8 +18,8 @@ import (
 const codeVolume = "code"
 
 // Limits of the code in a ConfigMap. The API server accepts 1 MiB of data in a ConfigMap. The number of files is
-// limited because the template of the job lists all files, unless each of them is at the top of the folder and not
-// executable. A list with more than maxItems files is split into several lists.
+// limited because the volume in the template of the job lists them. The volume needs no list if all files are at the
+// top of the folder and not executable. A list with more than maxItems files is split into several lists.
 const (
 	maxConfigMap      = 900 << 10
 	maxConfigMapFiles = 1000
@@ -104,7 +104,8 @@ func put[V any](values map[string]V, key string, value V) map[string]V {
 // ConfigMap accepts keys of up to 253 characters.
 const maxKey = 253 - 5
 
-// keyFor returns the key of a file in a ConfigMap. A file at the top of the folder usually has its name as the key.
+// keyFor returns the key of a file in a ConfigMap. The key of a file at the top of the folder is usually the name of
+// the file.
 func keyFor(name string, taken map[string]bool) string {
 	key := strings.Map(func(r rune) rune {
 		switch {
@@ -156,8 +157,8 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 const (
 	// uploadMount is where the pod of the upload mounts the claim.
 	uploadMount = "/claim"
-	// uploadSeconds limits the lifetime of the pod of the upload, since a killed kubectl train run does not delete the
-	// pod.
+	// uploadSeconds limits the lifetime of the pod of the upload. If kubectl train run is killed, it does not delete
+	// that pod.
 	uploadSeconds = 3600
 )
 

@@ -25,7 +25,8 @@ type Options struct {
 	Name, Namespace string
 	// Kind of the job.
 	Kind *jobs.Kind
-	// Program is the command line: a Python program of the code or -m and a module, and its arguments.
+	// Program is the command line of the training: a Python file of the code, or -m and the name of a module, and then
+	// the arguments.
 	Program []string
 	// Image of the main container.
 	Image string
@@ -45,7 +46,7 @@ type Options struct {
 	Elastic *Range
 	// TensorBoard is a folder of event files in the container, on one of the Claims.
 	TensorBoard string
-	// Env are the variables of the main container. EnvFrom are the Secrets whose keys become variables, too.
+	// Env are the variables of the main container. EnvFrom are the names of Secrets whose keys also become variables.
 	Env     []corev1.EnvVar
 	EnvFrom []string
 	// Claims are mounted into the main container.
@@ -56,14 +57,14 @@ type Options struct {
 	Retries int32
 	// Paused is set if the job is created paused. A job whose code must be uploaded is always created paused.
 	Paused bool
-	// Progress adds the sidecar that receives reports of the progress.
+	// Progress is set if the pods get the sidecar that receives reports of the progress.
 	Progress bool
-	// User that the containers run as. Nil means the user of the image.
+	// User is the ID of the user that the containers run as. Nil means the user of the image.
 	User *int64
 	// VolumeGroup is the group that owns the files of claims. Nil means that the pods set no group.
 	VolumeGroup *int64
-	// CodeClaim is an existing claim for code that is too large for a ConfigMap. Empty means a new claim of the class
-	// StorageClass. An empty StorageClass means the default of the cluster.
+	// CodeClaim is an existing claim for code that is too large for a ConfigMap. If CodeClaim is empty, such code is in
+	// a new claim of the class StorageClass. If StorageClass is empty, too, the cluster chooses the class.
 	CodeClaim, StorageClass string
 }
 
@@ -122,7 +123,7 @@ func ParseEnv(text string) (corev1.EnvVar, error) {
 	return corev1.EnvVar{Name: name, Value: value}, nil
 }
 
-// NameFor returns a name for a job from the name of the folder of its code and a suffix.
+// NameFor returns a name for a job: the name of the folder with its code, and a suffix.
 func NameFor(folder, suffix string) string {
 	var name strings.Builder
 	for _, r := range strings.ToLower(folder) {
@@ -137,11 +138,11 @@ func NameFor(folder, suffix string) string {
 	if base == "" || base[0] < 'a' { // the name of a Service begins with a letter
 		base = strings.TrimSuffix("train-"+base, "-")
 	}
-	const limit = 40 // the names of pods add a type and an index, and have at most 63 characters
+	const limit = 40 // the name of a pod is this name, a type and an index, and has at most 63 characters
 	return strings.TrimRight(base[:min(len(base), limit)], "-") + "-" + suffix
 }
 
-// validate returns all problems of the options that it can find without the code. Each message names the flag.
+// validate checks the options without the code. It returns all problems. Each message names the flag.
 func (o *Options) validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -217,7 +218,7 @@ func (o *Options) checkKind() []error {
 	return errs
 }
 
-// checkProgram returns an error if the code does not have the program.
+// checkProgram returns an error if the program is not valid, or if the code does not have its file.
 func (o *Options) checkProgram(has func(string) bool) error {
 	if len(o.Program) == 0 {
 		return errors.New("no program: name a file of the folder after --, as in: kubectl train run DIR -- train.py")
@@ -291,7 +292,7 @@ func (o *Options) processes() int32 {
 	return 1
 }
 
-// fileset returns the address of the folder of event files, on one of the claims.
+// fileset returns the URL of the folder of event files. It returns an error if the folder is on none of the claims.
 func (o *Options) fileset() (string, error) {
 	folder := path.Clean(o.TensorBoard)
 	for _, claim := range o.Claims {

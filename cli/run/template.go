@@ -82,7 +82,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: pod}
 }
 
-// copyVolume is the volume with the copy of the code that each pod gets. The copy is writable, since many programs
+// copyVolume is the volume in which each pod has its own copy of the code. The copy is writable, since many programs
 // write into their working directory or into the folder of their own files.
 const copyVolume = "copy"
 

@@ -157,7 +157,8 @@ func (s Snapshot) since(now time.Time) string {
 	}
 }
 
-// foot returns a line with the time and the keys, or with the trouble if the cluster cannot be read.
+// foot returns a line with the time and the keys that the user can press. If the cluster cannot be read, the line has
+// the trouble instead.
 func foot(trouble string, now time.Time) string {
 	if trouble != "" {
 		return bad.Render("▲ not up to date: ") + printable.Line(trouble)
@@ -198,7 +199,8 @@ func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 		}
 	case status.Phase == batchv1beta1.JobPhasePaused, status.Reason == batchv1beta1.ReasonReplicasRunning:
 	case s.isSucceeding():
-		// While the job ends, the condition Running has a message of its own only if pods are overdue.
+		// While the job ends, the message of the condition Running differs from the message of the job only if pods are
+		// overdue.
 		ends := s.condition(batchv1beta1.ConditionRunning)
 		if ends.Reason == batchv1beta1.ReasonFinishing && ends.Message != s.message() {
 			alert(waits, ends.Message)
@@ -212,8 +214,8 @@ func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 	return lines
 }
 
-// explains reports whether the last failure explains the reason of the job, so that the message of the condition
-// would only repeat the failure.
+// explains reports whether the last failure explains the reason of the job. If so, the message of a condition would
+// only repeat the failure.
 func (s Snapshot) explains(reason string) bool {
 	return len(s.status().Failures) > 0 &&
 		(reason == batchv1beta1.ReasonBackoffLimitExceeded || reason == batchv1beta1.ReasonPermanentFailure)
@@ -296,8 +298,8 @@ func bar(percent int32, columns int) string {
 	return b.ViewAs(float64(min(max(percent, 0), 100)) / 100)
 }
 
-// flow puts texts into lines, with two spaces between them. It returns at most the given number of lines, and omits the
-// rest of the texts.
+// flow puts texts into lines, with two spaces between two texts. It returns at most the given number of lines, and
+// omits the texts that do not fit.
 func flow(texts []string, columns, most int) []string {
 	var lines []string
 	for _, text := range texts {

@@ -15,10 +15,10 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Changes returns a line for each difference between two snapshots of a job. A line has the time in UTC, the name,
-// the topic, and the new state. The topics are failure, restarts, replicas, progress, stalled, avoids, queue,
-// tensorboard, event, trouble, phase and deleted, in this order, so that causes are above their effects. If before is
-// nil, the lines describe the whole snapshot except its events, which occurred earlier.
+// Changes returns a line for each difference between two snapshots of a job. A line has the time in UTC, the given
+// name, a topic, and the new state. The topics are failure, restarts, replicas, progress, stalled, avoids, queue,
+// tensorboard, event, trouble, phase and deleted, in this order, so that causes are above their effects. If the
+// earlier snapshot is nil, the lines describe the whole later snapshot except its events.
 func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []string {
 	c := changes{prefix: prefixOf(name, now), isFirst: before == nil}
 	if before == nil {
@@ -108,7 +108,7 @@ func (c *changes) add(topic, text string) {
 	c.lines = append(c.lines, c.prefix+topic+": "+text)
 }
 
-// addIfNew adds a line if the text after is not empty and differs from the text before.
+// addIfNew adds a line with the new text, unless this text is empty or equals the earlier one.
 func (c *changes) addIfNew(topic, before, after string) {
 	if after != before && after != "" {
 		c.add(topic, after)

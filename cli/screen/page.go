@@ -18,13 +18,13 @@ type View struct {
 // Source returns the page for a view at the time now.
 type Source func(v View, now time.Time) Page
 
-// Page is what a screen shows. The head and the foot stay in place, and the body scrolls between them.
+// Page has the lines of a screen. The head and the foot stay in place, and the body scrolls between them.
 type Page struct {
 	head, body []string
 	// rest follows the body. It repeats parts of the body in full, so Print omits it.
 	rest []string
-	// foot is the last line. next is the command to type next, which Draw puts at the right end of the last line. It is
-	// empty if there is no such command.
+	// foot is the last line. next is the command that the user should run next, or empty. Draw puts the command at the
+	// right end of the last line.
 	foot, next string
 }
 

@@ -9,10 +9,9 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Show draws pages in a terminal: always the newest page that it has received from the channel. It draws the page
-// again every second, and when the user presses a key or changes the size of the terminal. When the channel is closed
-// or the user quits, it returns the last view, with the size of the terminal, and the key that the user pressed to
-// quit.
+// Show draws the newest page from the channel in a terminal. It draws the page again every second, and when the user
+// presses a key or changes the size of the terminal. When the channel is closed or the user quits, it returns the
+// last view, with the size of the terminal, and the key that the user pressed to quit.
 func Show(ctx context.Context, in io.Reader, out io.Writer, pages <-chan Source) (View, Key, error) {
 	// No signal handler is needed here, because Main cancels the context after a signal. A low frame rate is enough,
 	// because the pages arrive at least a quarter of a second apart. Only the reaction to keys is a little later.

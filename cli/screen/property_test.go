@@ -60,7 +60,7 @@ func fits(t *rapid.T, p screen.Page, v screen.View) {
 	}
 }
 
-// strip removes the sequences that set one of the 16 colors, alone or with bold or faint.
+// strip removes the escape sequences that set one of the 16 colors, alone or together with bold or faint.
 func strip(text string) string {
 	for _, attribute := range []string{"", "1;", "2;"} {
 		for color := 30; color <= 97; color++ {

@@ -36,7 +36,7 @@ func flat(types []replicasOf) []replica {
 	return all
 }
 
-// rankOf returns the position of the phase of a replica in severity: 0 for the most severe phase.
+// rankOf returns the position of the phase of a replica in the list severity. The most severe phase has position 0.
 func rankOf(r replica) int {
 	rank := slices.Index(severity, r.Phase)
 	if rank < 0 {
