@@ -67,14 +67,14 @@ type Queue struct {
 	Name string
 	// Admitted reports whether the job is admitted. If so, it has no place in the queue.
 	Admitted bool
-	// Place is the place of the job among the jobs that wait, from 1. 0 means that it is not known.
+	// Place is the position of the job among the waiting jobs, from 1. 0 means that the position is not known.
 	Place int
-	// Waiting is how many jobs wait. 0 means that it is not known.
+	// Waiting is the number of waiting jobs. 0 means that the number is not known.
 	Waiting int
 	// Within names a part of the queue. Place and Waiting count only the jobs in this part. Empty means that they count
 	// all jobs of the queue.
 	Within string
-	// Usage is how much of the quota is used. Empty means that it is not known.
+	// Usage describes how much of the quota is used. Empty means that the usage is not known.
 	Usage string
 }
 
@@ -105,8 +105,9 @@ func (s Snapshot) isSucceeding() bool {
 		s.status().Phase == batchv1beta1.JobPhaseSucceeded
 }
 
-// message returns the message of the condition that has the reason of the phase. If no condition with this reason has
-// a message, it returns the message of the condition Running. It omits the output of a replica that failed.
+// message returns the message of the condition that has the same reason as the phase. If no condition with this
+// reason has a message, it returns the message of the condition Running. It omits the output of a replica that
+// failed.
 func (s Snapshot) message() string {
 	status := s.status()
 	message := s.condition(batchv1beta1.ConditionRunning).Message
@@ -121,7 +122,7 @@ func (s Snapshot) message() string {
 
 // replica is a replica of a job as a screen shows it.
 type replica struct {
-	// Name is the name without the name of the job, such as worker-0.
+	// Name is the name of the replica without the name of the job, such as worker-0.
 	Name string
 	// Phase is the phase in the status of the job.
 	Phase batchv1beta1.ReplicaPhase
@@ -211,7 +212,7 @@ func (s Snapshot) mainContainer(r batchv1beta1.ReplicaStatus) batchv1beta1.Conta
 	return batchv1beta1.ContainerStatus{}
 }
 
-// count returns how many replicas have each phase, and how many there are.
+// count returns how many replicas have each phase, and the number of all replicas.
 func count(types []replicasOf) (phases map[batchv1beta1.ReplicaPhase]int, all int) {
 	phases = map[batchv1beta1.ReplicaPhase]int{}
 	for _, of := range types {
@@ -241,8 +242,8 @@ func holds(r replica) bool {
 	return r.Node != "" && (r.Phase == batchv1beta1.ReplicaPhasePending || r.Phase == batchv1beta1.ReplicaPhaseRunning)
 }
 
-// failures returns the failures of the job, oldest first, except those in before, which is an earlier status. If
-// before is nil, it returns all failures.
+// failures returns the failures of the job that its earlier status does not have, oldest first. If the earlier status
+// is nil, it returns all failures.
 func (s Snapshot) failures(before *batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	var added []batchv1beta1.ReplicaFailure
 	for _, f := range s.status().Failures {

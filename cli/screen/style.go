@@ -23,7 +23,7 @@ type look struct {
 	style lipgloss.Style
 }
 
-// of returns a text with the mark before it, in the style.
+// of returns the given text after the mark, both in the style of the phase.
 func (l look) of(text string) string { return l.style.Render(l.mark + " " + text) }
 
 // lookOfJob returns how the phase of a job looks.

@@ -45,8 +45,8 @@ func deviceTainted(v view, _ condition) entry {
 	}
 }
 
-// willAvoid returns the sentence that new pods of the job will avoid the node if such a failure happens there a
-// second time. The sentence is empty if the job already avoids nodes.
+// willAvoid returns a sentence: if such a failure happens a second time on the node, new pods of the job will avoid
+// the node. The sentence is empty if the job already avoids nodes.
 func (v view) willAvoid() string {
 	if len(v.status.AvoidedNodes) > 0 {
 		return ""

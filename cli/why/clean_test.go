@@ -82,7 +82,8 @@ func hostileFacts(t *testing.T, phase batchv1beta1.JobPhase, reason, text string
 	return facts
 }
 
-// checkSafe checks that the explanation of facts is safe to print, and that it has one list of commands.
+// checkSafe checks that the explanation of facts is safe to print, and that no text in the facts adds another list of
+// commands.
 func checkSafe(t *testing.T, name string, facts Facts) {
 	t.Helper()
 	explanation := Explain(facts)

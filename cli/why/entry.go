@@ -10,20 +10,20 @@ import (
 )
 
 // entry explains a reason that a condition, an event or another part of a status has. Its texts and commands can have
-// placeholders in braces. Texts can have {message}, the message of the condition, and {when}, how long ago the
-// condition began. view.allNames has the other placeholders.
+// placeholders in braces. In texts, {message} stands for the message of the condition, and {when} for how long ago
+// the condition began. view.allNames has the other placeholders.
 type entry struct {
 	// cause has sentences that name the cause, and do has sentences about what the user can do.
 	cause, do string
 	// next are commands to type next. A command with a placeholder that has no value is left out.
 	next []step
-	// fix is the change of the template that the user must make, such as "correct the image". The command for this
+	// fix is the change that the user must make in the template, such as "correct the image". The command for this
 	// change follows the other commands.
 	fix string
 	// see is a section of the documentation.
 	see string
-	// choose returns the entry to use instead of this one, if the text depends on the facts. Nil means that this entry
-	// is used.
+	// choose returns the entry that replaces this one, if the text depends on the facts. If choose is nil, this entry is
+	// used.
 	choose func(v view, c condition) entry
 }
 

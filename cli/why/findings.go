@@ -190,9 +190,9 @@ func (v view) aboutFailures() []Finding {
 	return []Finding{found}
 }
 
-// recently is the maximum age of the failures and events that the text of the explanation mentions. It is also the
-// maximum time until a deadline that the text mentions. The text mentions some older failures and events, for example
-// a failure that the job has not recovered from.
+// recently is the maximum age of the failures and events that the text of the explanation mentions. There are
+// exceptions, such as a failure that the job has not recovered from. It is also the maximum time until a deadline
+// that the text mentions.
 const recently = time.Hour
 
 // endedByFailure reports whether the failure of a replica ended the job.

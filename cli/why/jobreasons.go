@@ -72,8 +72,8 @@ var notPermitted = entry{
 	next:  []step{describeJob, readController}, see: seePending,
 }
 
-// running has the reasons of the condition Running. The condition can also have the reasons in paused, podGroups and
-// initialized.
+// running has the reasons of the condition Running. The condition can also have the reasons in the tables paused,
+// podGroups and initialized.
 var running = map[string]entry{
 	batchv1beta1.ReasonReplicasRunning:  {choose: replicasRunning},
 	batchv1beta1.ReasonPartiallyRunning: {choose: partiallyRunning},

@@ -15,8 +15,8 @@ var proxies = map[string]string{
 	"linkerd-proxy": "annotation linkerd.io/inject: disabled",
 }
 
-// doAboutMesh returns the advice about a replica in a service mesh that failed because a connection was reset. It is
-// empty for all other failures.
+// doAboutMesh returns the advice about a failed replica in a service mesh if the replica failed because a connection
+// was reset. For all other failures, the advice is empty.
 func (v view) doAboutMesh(failure batchv1beta1.ReplicaFailure) string {
 	pod := v.pod(failure.Replica)
 	if pod == nil || !strings.Contains(strings.ToLower(failure.Message), "connection reset by peer") {

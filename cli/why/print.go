@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// width is the maximum number of characters of a line of a paragraph. Commands and output are not wrapped.
+// width is the maximum length, in characters, of a line of a paragraph. Commands and output are not wrapped.
 const width = 80
 
 // String returns the explanation as text for a terminal: the paragraph in e.Text, the last output of the replica that

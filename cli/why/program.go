@@ -6,8 +6,8 @@ import "regexp"
 var notFound = regexp.MustCompile(`exec: "([^"]+)": executable file not found in \$PATH`)
 
 // doAboutProgram returns the advice about a program that cannot run. The parameter do is the usual advice. If the
-// message reports that the program is not in the PATH of the container, a sentence about the PATH follows do. If the
-// program is torchrun and the controller runs it, the advice leaves out do, because the template does not name
+// message reports that the program is not in the PATH of the container, a sentence about the PATH follows. If the
+// program is torchrun and the controller runs it, the usual advice is left out, because the template does not name
 // torchrun.
 func (v view) doAboutProgram(message, do string) string {
 	const entrypoint = "The entrypoint of the image does not run, so a PATH that only it sets has no effect."

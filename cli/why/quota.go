@@ -50,7 +50,7 @@ func quotaExceeded(v view, c condition) entry {
 // and if the pods cannot be previewed.
 func (v view) needs(name corev1.ResourceName) resource.Quantity {
 	var sum resource.Quantity
-	if v.spec.Elastic != nil { // the job can start with only some of its replicas
+	if v.spec.Elastic != nil { // an elastic job can start with only some of its replicas
 		return sum
 	}
 	installed, err := v.Job.Kind.Released()

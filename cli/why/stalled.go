@@ -50,7 +50,8 @@ func noProgress(v view, c condition) entry {
 	return e
 }
 
-// reporter returns the sentence about the replica that reports the progress. It is empty if none has reported.
+// reporter returns the sentence about the replica that reports the progress. The sentence is empty if no replica has
+// reported progress.
 func (v view) reporter(replicas []jobs.Replica) string {
 	p := v.status.Progress
 	if p == nil || p.Replica == "" {

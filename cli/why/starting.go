@@ -111,8 +111,8 @@ var (
 	steps = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulAttachVolume"}
 )
 
-// startingMessage matches a message about a pod that is starting. Its group is not empty if the message also reports
-// that the volumes or the network of the pod are not ready.
+// startingMessage matches a message about a pod that is starting. The group of the regular expression is not empty if
+// the message also reports that the volumes or the network of the pod are not ready.
 var startingMessage = regexp.MustCompile(` is starting(?:, (but .+?)(?:: see the events of the pod)?)?$`)
 
 // starting returns the entry for a job whose pods have nodes and are starting.

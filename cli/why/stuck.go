@@ -16,8 +16,8 @@ type stuck struct {
 	// reason is the reason that the controller reports for a job with such a pod, such as ImagePull. word is the reason
 	// that the kubelet or the scheduler reports, such as ImagePullBackOff.
 	reason, word string
-	// container is the name of the container that waits with the reason word, and image is its image. Both are empty if
-	// there is no such container, for example if the pod has no node.
+	// container is the name of the waiting container that has the reason in word, and image is its image. Both are empty
+	// if there is no such container, for example if the pod has no node.
 	container, image string
 	// message is the message of the scheduler or the kubelet.
 	message string
@@ -73,9 +73,9 @@ func stuckOf(pod *corev1.Pod) *stuck {
 	return s
 }
 
-// isCauseOf reports whether a waiting container explains the reason of its job. word is the reason that the kubelet
-// reports for the container, such as ImagePullBackOff. reason is the reason that the controller reports for the job,
-// such as ImagePull.
+// isCauseOf reports whether a waiting container explains the reason of its job. The parameter word is the reason that
+// the kubelet reports for the container, such as ImagePullBackOff. The parameter reason is the reason that the
+// controller reports for the job, such as ImagePull.
 func isCauseOf(reason, word string) bool {
 	probe := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: word}},

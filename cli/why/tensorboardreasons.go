@@ -92,8 +92,8 @@ func boardWaits(how string) entry {
 	}
 }
 
-// boardNotPermitted returns the entry for a TensorBoard that the job controller lacks a permission to read, change or
-// delete.
+// boardNotPermitted returns the entry for a TensorBoard if the job controller has no permission to read, change or
+// delete the TensorBoard.
 func boardNotPermitted(verb string) entry {
 	return entry{
 		cause: "The controller cannot " + verb + " the TensorBoard of the job: {message}.",

@@ -80,7 +80,8 @@ func (v view) othersUnschedulable() string {
 	return v.sameFor()
 }
 
-// asks returns a sentence with the resources that the waiting pod requests, or the leader if no pod waits.
+// asks returns a sentence with the resources that the waiting pod requests. If no pod waits, the sentence has the
+// requests of the leader.
 func (v view) asks() string {
 	words := resourceWords(v.requests())
 	if words == "" {
@@ -89,9 +90,9 @@ func (v view) asks() string {
 	return " The pod requests " + words + "."
 }
 
-// asksTooMuch returns a sentence if the waiting pod, or the leader if no pod waits, requests more of a resource than
-// any node has in total. If this is true of several resources, the sentence is about the first by name. The result is
-// empty if there is no such resource, or if the nodes are not known.
+// asksTooMuch returns a sentence if the waiting pod requests more of a resource than any node has in total. If no pod
+// waits, it compares the requests of the leader. If several resources exceed every node, the sentence is about the
+// first by name. The result is empty if there is no such resource, or if the nodes are not known.
 func (v view) asksTooMuch() string {
 	if len(v.Nodes) == 0 {
 		return ""
@@ -154,7 +155,7 @@ func resourceWords(list corev1.ResourceList) string {
 	return listed(words)
 }
 
-// taint matches the scheduler's words about a taint, with the key of the taint.
+// taint matches the part of a scheduler's message that is about a taint. Its group is the key of the taint.
 var taint = regexp.MustCompile(`^node\(s\) had untolerated taint(?:\(s\))?(?: \{([^:}]*)[^}]*\})?`)
 
 // schedulerWords returns the message of a scheduler about a pod in plain words. If the message does not have the
@@ -215,8 +216,8 @@ func singular(words string) string {
 	return cmp.Or(one, verb) + " " + rest
 }
 
-// rankOf returns the number by which schedulerWords sorts the predicates of nodeWords. Predicates about too few
-// resources come first, because the user can request less.
+// rankOf returns the sort key of a predicate that nodeWords has returned. Predicates about too few resources come
+// first, because the user can request less.
 func rankOf(words string) int {
 	if strings.Contains(words, "too little") {
 		return 0

@@ -154,7 +154,7 @@ func (v view) waitingReplicas() []string {
 	return names
 }
 
-// counts returns how many replicas run or have succeeded, and how many there are.
+// counts returns how many replicas run or have succeeded, and the number of all replicas.
 func (v view) counts() (running, all int32) {
 	if a := v.status.Aggregate; a != nil {
 		running = a.Running + a.Succeeded
@@ -208,7 +208,7 @@ func (v view) at(t time.Time) string {
 	return t.Format("2006-01-02 15:04 UTC")
 }
 
-// eventOf returns the newest event of an object with one of the reasons, or nil.
+// eventOf returns the newest event that is about the object and has one of the reasons, or nil.
 func (v view) eventOf(object string, reasons ...string) *corev1.Event {
 	var newest *corev1.Event
 	for i := range v.Events {

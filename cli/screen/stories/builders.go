@@ -99,7 +99,7 @@ func all(phase batchv1beta1.ReplicaPhase) func(int) batchv1beta1.ReplicaPhase {
 	return func(int) batchv1beta1.ReplicaPhase { return phase }
 }
 
-// reports sets the progress that a job reported last.
+// reports adds progress to the status of a job, as the training reported it last.
 func reports(s *screen.Snapshot, percent int32, step, steps int64, since time.Duration) {
 	s.Job.JobStatus().Progress = &batchv1beta1.ProgressStatus{
 		Summary: fmt.Sprintf("%d%% (%d/%d)", percent, step, steps), Percent: &percent, Step: &step, TotalSteps: &steps,
