@@ -56,7 +56,7 @@ type options struct {
 	withoutEnv  []string
 	secretEnv   []string
 	need        []string
-	program     int // number of words at the end of the launcher's command that are the program and its arguments
+	program     int // how many words at the end of the launcher's command are the program and its arguments
 	trust       bool
 	grace       time.Duration
 	killAfter   time.Duration
@@ -75,10 +75,10 @@ type timing struct {
 	dial      time.Duration // timeout for a connection, including key exchange and authentication
 	retry     time.Duration // interval of attempts to reach missing workers
 	remind    time.Duration // interval of log lines about missing workers
-	kill      time.Duration // time for the launcher to end after SIGTERM, and after that for its commands on the hosts
+	kill      time.Duration // maximum time for the launcher to end after SIGTERM, and then for its node commands
 	settle    time.Duration // how long the workers must be the same before an elastic training starts
 	probe     time.Duration // interval of checks for changed workers during an elastic training
-	blame     time.Duration // how long after a failure a change of the workers counts as its cause
+	blame     time.Duration // a change of the workers within this time after a failure counts as the cause
 }
 
 func defaults() options {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// barInterval is the minimum time between two line feeds that bar adds. So bar adds at most six lines per minute to
-// each output stream of a host.
+// barInterval is the minimum time between two line feeds that a bar inserts. So a bar adds at most six lines per
+// minute to each output stream of a host.
 const barInterval = 10 * time.Second
 
 // bar is a writer for output that can have progress bars. A progress bar rewrites its line after each carriage

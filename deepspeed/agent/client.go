@@ -23,8 +23,8 @@ type call struct {
 }
 
 // sshFlags are the options of OpenSSH's client without an argument, and sshOptions are its options with an argument.
-// pdsh and DeepSpeed pass the same options as to OpenSSH. Only -n and -p have an effect. The others are ignored,
-// since the settings of the connection to a worker are fixed.
+// pdsh and DeepSpeed pass such options. Only -n and -p have an effect. The others are ignored, since the settings of
+// the connection to a worker are fixed.
 const (
 	sshFlags   = "1246AaCfGgKkMNnqsTtVvXxYy"
 	sshOptions = "BbcDEeFIiJLlmOoPpQRSWw"
@@ -86,7 +86,8 @@ func (c *call) parseOptions(letters string, following []string) (int, error) {
 	return 0, nil
 }
 
-// sink is an output stream to pdsh. When pdsh has ended, the sink calls broken, and passes the output to late.
+// sink is an output stream to pdsh. When pdsh has ended, the sink calls the function broken, and writes the output to
+// the writer late.
 type sink struct {
 	file   *os.File
 	broken func()
@@ -131,12 +132,12 @@ func sshMain(args []string) int {
 	return exitLost
 }
 
-// report runs the command. If the command is a node command, report sends reports of its start and its end to launch,
-// the subcommand of worker 0.
+// report runs the command. If the command is a node command, the client reports its start and its end to the
+// subcommand launch on worker 0.
 func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	socket := os.Getenv(envSocket)
 	if isEndCommand(c.command) && socket != "" {
-		return 0, nil // launch ends the ranks on all hosts, and each rank must get SIGTERM only once
+		return 0, nil // the subcommand launch ends the ranks on all hosts, and each rank must get SIGTERM only once
 	}
 	if isNodeCommand(c.command) {
 		c.command = showWords(c.command, os.Getenv)
@@ -153,9 +154,10 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	return code, err
 }
 
-// run runs the command on the host. It ends the command early on a signal, when launch wants it to end, or when the
-// output of the command can no longer be written. In these cases, run asks the server to end the command and waits for
-// the result, so that all processes on the host have ended when run returns. printed receives a copy of the output.
+// run runs the command on the host. It ends the command early on a signal, when the subcommand launch requests the
+// end, or when the output can no longer be written. In these cases, it asks the server to end the command and waits
+// for the result, so that all processes on the host have ended at its return. The writer printed receives a copy of
+// the output.
 func (c call) run(o *options, signals <-chan os.Signal, r *reporter, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key

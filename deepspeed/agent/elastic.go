@@ -82,7 +82,7 @@ func (l *launching) settle(ctx context.Context) []int {
 	}
 }
 
-// changed returns true when two consecutive checks find the same workers, and these differ from the given workers. It
+// changed waits until two consecutive checks find the same workers, and these differ from the given workers. It
 // returns false if the context is canceled first.
 func (l *launching) changed(ctx context.Context, workers []int) bool {
 	for before := workers; pause(ctx, l.timing.probe); {

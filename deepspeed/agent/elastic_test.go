@@ -69,8 +69,8 @@ func TestElasticLaunchRestartsWhenTheWorkersChange(t *testing.T) {
 	j.wantStarts(reports, 2)
 }
 
-// reportsStarts makes launch report starts to a file, as in a pod with a receiver of progress. It returns the path of
-// the file.
+// reportsStarts makes the agent write its reports about starts to a file, as in a pod with a receiver of progress. It
+// returns the path of the file.
 func (j *job) reportsStarts() string {
 	j.t.Helper()
 	file := filepath.Join(j.folder, "reports")
@@ -96,7 +96,7 @@ func (j *job) wantStarts(file string, want int) {
 
 func TestElasticLaunchContinuesWithoutALostWorker(t *testing.T) {
 	j := newElasticJob(t, 2)
-	j.timing.probe, j.grace = time.Hour, 0 // launch notices the failure before the change of the workers
+	j.timing.probe, j.grace = time.Hour, 0 // the agent notices the failure before the change of the workers
 	launched := j.launchInBackground(training)
 	j.wantStarted("2")
 	j.lines[1].cut()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Environment variables by which launch passes its settings to the ssh client.
+// Environment variables by which the subcommand launch passes its settings to the ssh client.
 const (
 	envKey    = "T9K_SSH_KEY"
 	envPort   = "T9K_SSH_PORT"
@@ -22,7 +22,7 @@ var printedByLauncher = []string{
 	"AML_RUN_ID", "AZUREML", "DLTS_", "FC_TASK", "LOCAL_HOST", "MASTER_HOST", "NEBULA",
 }
 
-// without returns the environment without the variables for whose names drop returns true.
+// without returns the environment except the variables whose names the function drop accepts.
 func without(environment []string, drop func(name string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

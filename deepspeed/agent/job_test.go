@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// job is a job whose workers have loopback addresses. Worker 0 is started by launch.
+// job is a job whose workers have loopback addresses. The subcommand launch starts the ssh server of worker 0.
 type job struct {
 	*options
 	t       *testing.T
@@ -184,7 +184,7 @@ func (j *job) fifo(name string) *os.File {
 	return f
 }
 
-// start starts a worker. Its sessions have its index in $WORKER.
+// start starts a worker. Each session of the worker has the index of the worker in $WORKER.
 func (j *job) start(worker int) *server {
 	j.t.Helper()
 	o := *j.options

@@ -71,7 +71,8 @@ func run(o *options, command []string) error {
 	}
 }
 
-// findNeeded returns an error if the image lacks a needed program. launch calls it before it waits for the workers.
+// findNeeded returns an error if the image lacks a needed program. The subcommand launch calls findNeeded before the
+// wait for the workers.
 func (o *options) findNeeded() error {
 	var missing []string
 	for _, name := range o.need {
@@ -158,9 +159,9 @@ func (o *options) startsAgain() {
 	}
 }
 
-// run runs the launcher once. A node command of the launcher starts the ranks of a host. run returns when the
-// launcher and its node commands have ended. After the end of the launcher, it waits at most timing.kill for the node
-// commands.
+// run runs the launcher once, and returns the exit code of the training. A node command of the launcher starts the
+// ranks of a host. The function waits until the launcher and its node commands have ended. After the end of the
+// launcher, it waits at most timing.kill for the node commands.
 func (l *launching) run(ctx context.Context) (int, error) {
 	r, err := openReports(l.startsAgain, l.stdout)
 	if err != nil {
@@ -203,7 +204,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 		failed = nil
 	}
 	var timer <-chan time.Time
-	var nodes *nodes // the state of the node commands before watch terminates the launcher
+	var nodes *nodes // the state of the node commands when the launcher got SIGTERM
 	end := func() {
 		n := r.now()
 		nodes = &n
@@ -251,7 +252,7 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 // ending is the information that determines the exit code.
 type ending struct {
 	launcher   int   // exit code of the launcher
-	nodes      nodes // the state of the node commands before watch terminated the launcher
+	nodes      nodes // the state of the node commands when the launcher got SIGTERM or ended
 	terminated bool  // whether the agent was told to end
 	trust      bool  // whether only the exit code of the launcher counts
 }
@@ -273,8 +274,8 @@ func (e ending) exitCode() (int, string) {
 }
 
 // cause returns the root cause among the failures. Its code is 0 if there are no failures. A rank that loses its
-// peers ends with an exception or aborts. So cause prefers a failure with any other exit code, then a failure whose
-// output is not only about lost peers, and then the first failure.
+// peers ends with an exception or aborts. So failures with other exit codes come first, then failures whose output is
+// not only about lost peers. Among equals, the first failure is the root cause.
 func (n nodes) cause() nodeReport {
 	if len(n.failures) == 0 {
 		return nodeReport{}

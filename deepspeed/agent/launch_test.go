@@ -184,7 +184,7 @@ func TestRanksOfTheLauncherHaveTheTimeOfThePodToEnd(t *testing.T) {
 	j := newJob(t, 1)
 	j.killAfter = time.Millisecond
 	ctx, terminate := context.WithCancel(t.Context())
-	const steps = 200 // the rank needs much longer for them than killAfter
+	const steps = 200 // the rank needs much longer than killAfter for these steps
 	saves := fmt.Sprintf(`trap "for step in \$(seq %d); do echo saves >$STARTED; read go <$RELEASE; done; echo saved; `+
 		`exit 0" TERM; echo runs >$STARTED; while true; do sleep 0.01; done`, steps)
 	ended := make(chan error)

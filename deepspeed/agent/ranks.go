@@ -25,17 +25,17 @@ const (
 )
 
 // ranks finds out which of the training processes of a session fails first. The output of DeepSpeed's launcher on the
-// worker does not show it: the launcher prints the command line of its last process, whichever process failed.
+// worker does not show this: the launcher prints the command line of its last process, whichever process failed.
 type ranks struct {
 	group int         // process group of the session
 	slots int         // number of ranks
-	found map[int]int // rank by process ID
+	found map[int]int // maps the process ID of each rank to the rank
 	first string      // report about the rank that failed first
 	// running are the pidfds of ranks that run. It is empty on a kernel without pidfds.
 	running []unix.PollFd
 }
 
-// watch checks the ranks until one has failed or done is closed.
+// watch checks the ranks until one has failed or the channel done is closed.
 func (r *ranks) watch(done <-chan struct{}) {
 	defer r.close()
 	for n := 0; r.first == ""; n++ {
@@ -110,15 +110,15 @@ func processesOf(group int) map[int]process {
 }
 
 // isNodeLauncher reports whether the process is DeepSpeed's launcher on the host, which starts the ranks. With
-// --elastic_training, it reports false, so that terminate does not kill the launcher: the ranks are then in sessions
-// of their own, and only the launcher can end them.
+// --elastic_training, the result is false, so that the server does not kill the launcher: the ranks are then in
+// sessions of their own, and only the launcher can end them.
 func isNodeLauncher(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.Contains(line, []byte("\x00-m\x00deepspeed.launcher.launch\x00")) &&
 		!bytes.Contains(line, []byte("\x00--enable_elastic_training"))
 }
 
-// look looks for a rank that has failed, and sets the report about it.
+// look searches for a rank that has failed. If there is one, look sets the report about it.
 func (r *ranks) look() {
 	for pid, rank := range r.found {
 		p, ok := readProcess(pid)

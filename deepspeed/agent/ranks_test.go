@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/trainlog"
 )
 
-// rank starts a process with the given rank. The process waits for a line of input and then runs the script. It is in
-// the given group, or in a new group if group is 0.
+// rank starts a process with the given rank. The process waits for a line of input and then runs the script. The
+// process is in the given process group, or in a new one if the parameter group is 0.
 func rank(t *testing.T, group, rank int, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "read line; "+script)

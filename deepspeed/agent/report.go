@@ -41,8 +41,8 @@ type nodes struct {
 }
 
 // openReports listens on a socket in a folder that only this user can access. The parameter again is a function to
-// call when the launcher starts another round of node commands. The parameter output gets the output of hosts that
-// pdsh no longer prints, because pdsh has ended.
+// call when the launcher starts another round of node commands. The parameter output gets the output of hosts after
+// the end of pdsh, which prints their output before.
 func openReports(again func(), output io.Writer) (*reports, error) {
 	folder, err := os.MkdirTemp("", "launch-")
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *reports) close(limit time.Duration) bool {
 	}
 }
 
-// reporter sends the reports of a client to launch.
+// reporter sends the reports of a client to the subcommand launch.
 type reporter struct {
 	conn     net.Conn
 	host     string
@@ -213,8 +213,8 @@ type reporter struct {
 	outputs  []*lateOutput
 }
 
-// openReporter returns a reporter, and reports the start of a node command to launch. Without a socket, the reporter
-// sends nothing.
+// openReporter returns a reporter, and reports the start of a node command to the subcommand launch. Without a
+// socket, the reporter sends nothing.
 func openReporter(socket, host string) (*reporter, error) {
 	r := &reporter{host: host, answered: make(chan struct{}, 2), over: make(chan struct{})}
 	if socket == "" {
@@ -235,7 +235,7 @@ func openReporter(socket, host string) (*reporter, error) {
 	return r, nil
 }
 
-// say sends a report. It returns when launch has replied or no longer replies.
+// say sends a report, and waits until the subcommand launch has replied or no longer replies.
 func (r *reporter) say(report string) {
 	if _, err := io.WriteString(r.conn, report); err != nil {
 		return
@@ -246,7 +246,7 @@ func (r *reporter) say(report string) {
 	}
 }
 
-// late returns a writer for the output of the host that pdsh can no longer print, because pdsh has ended.
+// late returns a writer for output that pdsh can no longer print, because pdsh has ended.
 func (r *reporter) late() io.Writer {
 	if r.conn == nil {
 		return io.Discard
@@ -260,7 +260,8 @@ func (r *reporter) late() io.Writer {
 // a Scanner can read.
 const lateLimit = 8 << 10
 
-// lateOutput reports lines to launch, which prints them. A line that is longer than the limit becomes several lines.
+// lateOutput reports lines to the subcommand launch, which prints them. A line that is longer than the limit becomes
+// several lines.
 type lateOutput struct {
 	*reporter
 	rest []byte // the output that is not reported yet
@@ -286,7 +287,7 @@ func (l *lateOutput) report(n int) {
 	l.rest = bytes.Clone(l.rest[n:])
 }
 
-// end reports to launch how the node command ended, and the last output of the command.
+// end reports to the subcommand launch how the node command ended, and the last output of the command.
 func (r *reporter) end(code int, tail string) {
 	if r.conn == nil {
 		return

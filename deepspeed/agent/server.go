@@ -40,7 +40,7 @@ type session struct {
 	killedLauncher atomic.Bool
 }
 
-// startServer starts a server. The server runs until stop is called.
+// startServer starts a server. The server runs until the method stop is called.
 func startServer(o *options, key ssh.Signer, listener net.Listener) *server {
 	s := &server{options: o, listener: listener, sessions: map[*session]bool{}}
 	s.config = &ssh.ServerConfig{
@@ -209,7 +209,7 @@ func (c *session) carry(channel ssh.Channel) {
 }
 
 // wait waits until all processes of the group have ended, and returns the exit code of the first process. When the
-// first process ends, wait ends the others, since they are ranks that have lost their launcher.
+// first process ends, the function ends the others, since they are ranks that have lost their launcher.
 func (c *session) wait() int {
 	state, err := c.cmd.Process.Wait() // Cmd.Wait would close the streams before all output is read
 	c.end()
@@ -228,7 +228,7 @@ func (c *session) wait() int {
 		panic(fmt.Sprintf("exit status of type %T", state.Sys()))
 	}
 	if c.killedLauncher.Load() && status.Signal() == syscall.SIGKILL {
-		return exitTerminated // terminate killed the launcher, which had replaced the shell of the session
+		return exitTerminated // the method terminate killed the launcher, which had replaced the shell of the session
 	}
 	return helper.ExitCode(status)
 }

@@ -210,9 +210,10 @@ to /data"; printf "the end"; echo a warning >&2`)
 	}
 }
 
-// A terminated launcher of DeepSpeed runs a command on each host to end the ranks there. Under launch, this command
-// must have no effect: launch itself ends the ranks, and each rank must get SIGTERM only once. The command would also
-// fail if the pod of the host ends, because the ssh server no longer runs there.
+// A terminated launcher of DeepSpeed runs a command on each host to end the ranks there. If the subcommand launch
+// runs the launcher, this command must have no effect: the subcommand itself ends the ranks, and each rank must get
+// SIGTERM only once. The command would also fail if the pod of the host ends, because the ssh server no longer runs
+// there.
 func TestACommandThatEndsTheRanksIsNotRunUnderLaunch(t *testing.T) {
 	j := newJob(t, 1)
 	cmd := j.ssh("127.0.9.1", `pkill -f  /usr/bin/python3\ -u\ -m\ deepspeed.launcher.launc`)
