@@ -186,16 +186,17 @@ func launcher(job *v1beta1.DeepSpeedJob, peers framework.Peers) []string {
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
 }
 
-// canLeaveOut reports whether arguments of the launcher can leave out a host, by --include or --exclude. If they
-// leave out worker 0, rank 0 runs on another worker, and DeepSpeed itself finds the address of this worker.
+// canLeaveOut reports whether the options --include or --exclude of the launcher can leave out a host. If they leave
+// out worker 0, rank 0 runs on another worker, and DeepSpeed itself finds the address of this worker.
 func canLeaveOut(args []string, host string) bool {
 	for i, arg := range args {
 		name, value, isOneWord := strings.Cut(arg, "=")
 		if !isOneWord && i+1 < len(args) {
 			value = args[i+1]
 		}
-		// A value of these options is like host-1@host-2:0,2, where the numbers are slots of host-2. has reports whether
-		// the value names the host. If slots is false, a host with numbers of slots does not count.
+		// A value of these options is like host-1@host-2:0,2, where the numbers are slots of host-2. The function has
+		// reports whether the value names the host. If the parameter slots is false, a host with numbers of slots does not
+		// count.
 		has := func(slots bool) bool {
 			return slices.ContainsFunc(strings.Split(value, "@"), func(chosen string) bool {
 				name, _, hasSlots := strings.Cut(chosen, ":")
@@ -217,7 +218,7 @@ func canLeaveOut(args []string, host string) bool {
 }
 
 // programOf returns the training program and its arguments. It returns nil in debug mode, in which the user launches
-// the training, and if the training is launched by a command from customCommand or resumeSpecs.
+// the training. It also returns nil if a command from customCommand or resumeSpecs launches the training.
 func programOf(job *v1beta1.DeepSpeedJob) []string {
 	config, resume := ptr.Deref(job.Spec.Config, v1beta1.Config{}), resumeSpecOf(job)
 	if job.Spec.RunMode.Debugging() || len(resume.Command) > 0 || config.CustomCommand != "" {

@@ -36,9 +36,9 @@ func TestRealJobsAreFarFromTheLimits(t *testing.T) {
 	hostile.CheckRealJobs(t, v1beta1.Kind, crdFile, "testdata/examples.yaml", "testdata/large.yaml")
 }
 
-// checkCommand checks that every worker runs the agent with valid flags and has the mounts that the agent needs.
-// Worker 0 must have a command to launch, and the other workers must have none. Jobs with a custom command for debug
-// mode are skipped.
+// checkCommand checks that every worker runs the agent with valid flags and has the mounts that the agent needs. The
+// agent of worker 0 must launch a command, and the other agents must not. Jobs with a custom command for debug mode
+// are skipped.
 func checkCommand(begun hostile.Begun[*v1beta1.DeepSpeedJob]) error {
 	mode := begun.Job.Spec.RunMode
 	hasCommand := func(spec batchv1beta1.ReplicaDebugSet) bool { return len(spec.Command) > 0 }

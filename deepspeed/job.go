@@ -53,7 +53,7 @@ func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
 	return ptr.Deref(job.Spec.Config.SlotsPerWorker, 1)
 }
 
-// resumeSpecOf returns the resumeSpec of the workers. It is empty unless the job was paused after it had first run.
+// resumeSpecOf returns the resumeSpec of the workers. It is empty unless the job was paused after its first start.
 func resumeSpecOf(job *v1beta1.DeepSpeedJob) batchv1beta1.ResumeSpec {
 	if mode := job.Spec.RunMode; mode != nil && mode.Pause != nil && job.Status.Pauses > 0 {
 		for _, spec := range mode.Pause.ResumeSpecs {

@@ -10,8 +10,8 @@ import (
 const (
 	// maxArgument is the maximum size of an argument of a program in Linux, in bytes.
 	maxArgument = 128<<10 - 1
-	// otherWords is an estimate, in bytes, of the words in the launcher's command for a host that belong neither to the
-	// list of workers nor to the program.
+	// otherWords is the estimated length, in bytes, of the other words in the launcher's command for a host. These words
+	// belong neither to the list of workers nor to the program.
 	otherWords = 8 << 10
 )
 

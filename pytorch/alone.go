@@ -12,7 +12,7 @@ import (
 )
 
 // starter is a program that starts the processes of a replica, such as torchrun. If its command line does not match
-// options, the program starts a training in which the other replicas do not take part.
+// the pattern in options, the program starts a training in which the other replicas do not take part.
 type starter struct {
 	name    string
 	command *regexp.Regexp
@@ -45,7 +45,7 @@ var starters = []starter{
 var variableWord = regexp.MustCompile(`[ "']\$`)
 
 // maxCommand is the maximum size, in bytes, of a command line in which noticeAlone looks for a starter. The limit
-// matters because each reconcile of a job does this with all of its command lines.
+// matters because each reconcile of a job searches all of its command lines.
 const maxCommand = 4 << 10
 
 // noticeAlone returns a notice about a job without torchrunConfig if a command shows that each replica trains alone.
@@ -74,7 +74,8 @@ func noticeAlone(roles []framework.Role) string {
 	return ""
 }
 
-// commandLine returns the command and the arguments of a container. It is empty if they are too long to be searched.
+// commandLine returns the command and the arguments of a container. The result is empty if they are too long to be
+// searched.
 func commandLine(main corev1.Container) string {
 	words := slices.Concat(main.Command, main.Args)
 	size := 0

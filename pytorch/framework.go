@@ -74,8 +74,8 @@ func (p pytorch) Wire(
 		{Name: envUnbuffered, Value: "1"},
 	}
 	if member.HasHostNetwork() {
-		// The default is the host name, which is the name of the node in a pod with hostNetwork. Other pods might not be
-		// able to resolve it, and torchrun could not tell apart replicas on the same node.
+		// By default, torchrun uses the host name, which is the name of the node in a pod with hostNetwork. Other pods
+		// might not be able to resolve this name, and torchrun could not tell apart replicas on the same node.
 		env = append(env, corev1.EnvVar{Name: envLocalAddr, Value: peers.FQDN(member)})
 	}
 	if job.RunsTorchrun() {
@@ -127,8 +127,8 @@ func leaderPort(peers framework.Peers) int32 {
 //
 // The endpoint of the rendezvous refers to MASTER_ADDR and MASTER_PORT, so values that the user sets for these
 // variables also apply to the endpoint. The c10d backend must know which member hosts its store. By default, torch
-// compares names to find out, which does not work with every name service, so the command line sets is_host. The id
-// of the rendezvous contains the attempt, so that members of an earlier attempt cannot join.
+// compares names to find out, but this does not work with every name service. So the command line sets is_host. The
+// id of the rendezvous contains the attempt, so that members of an earlier attempt cannot join.
 func torchrun(
 	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, peers framework.Peers, member framework.Member,
 ) []string {

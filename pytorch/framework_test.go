@@ -38,7 +38,8 @@ func jobOf(torchrun *v1beta1.TorchrunConfig, specs ...v1beta1.ReplicaSpec) *v1be
 	return job
 }
 
-// wire returns the member with the given rank, and its template after Wire has changed it for the given attempt.
+// wire returns the member with the given rank and the template of its pod, after Wire has changed the template for
+// the given attempt.
 func wire(
 	t *testing.T, job *v1beta1.PyTorchTrainingJob, rank int, attempt int32,
 ) (framework.Member, *corev1.PodTemplateSpec) {

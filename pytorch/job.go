@@ -58,8 +58,8 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 	case spec.Elastic != nil:
 		roles = policy.Scale(leaderType, roles, spec.Elastic.Expected())
 		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
-		// The leader hosts the rendezvous, and a torchrun agent that gives up closes it for all later agents. So both
-		// kinds of failures must restart all replicas: a failure of the leader, and the failure of such an agent.
+		// The leader hosts the rendezvous, and a torchrun agent that gives up closes the rendezvous for all later agents.
+		// So all replicas must restart after a failure of the leader, and after the failure of such an agent.
 		spec.Rendezvous = true
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"

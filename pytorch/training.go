@@ -11,7 +11,7 @@ import (
 // elasticRestarts is the limit of restarts by torchrun in an elastic job, as in examples/pytorch/elastic.yaml.
 const elasticRestarts = 20
 
-// maxProcesses is the limit of processes of a replica. No node has as many GPUs.
+// maxProcesses is the maximum number of processes of a replica. No node has so many GPUs.
 const maxProcesses = 1024
 
 var _ framework.TrainingFramework[*v1beta1.PyTorchTrainingJob] = pytorch{}

@@ -55,7 +55,7 @@ func jobOf(specs ...v1beta1.ReplicaSpec) *v1beta1.TensorFlowTrainingJob {
 	return job
 }
 
-// wire returns the member with the given rank, and its template after Wire has changed it.
+// wire returns the member with the given rank and the template of its pod, after Wire has changed the template.
 func wire(job *v1beta1.TensorFlowTrainingJob, rank int) (framework.Member, *corev1.PodTemplateSpec, error) {
 	peers := framework.NewPeers(job.Namespace, job.Name, job.UID, "cluster.local", 0, tensorflow{}.JobSpec(job).Roles)
 	member := peers.Members[rank]

@@ -42,8 +42,8 @@ func (tensorflow) JobSpec(job *v1beta1.TensorFlowTrainingJob) framework.JobSpec 
 	return spec
 }
 
-// peerGrace is how long replicas of a type can continue after the leader has succeeded, unless the job sets this
-// time. In this time, an evaluator evaluates the last checkpoint.
+// peerGrace is how long replicas of a type can continue by default after the leader has succeeded. In this time, an
+// evaluator evaluates the last checkpoint.
 var peerGrace = map[v1beta1.ReplicaType]time.Duration{v1beta1.ReplicaTypeEvaluator: 10 * time.Minute}
 
 // inCluster reports whether the replicas of the type are in the cluster map of TF_CONFIG, which other replicas use to

@@ -137,7 +137,8 @@ func (p Plan) notesOnPods(spec framework.JobSpec) []string {
 	return notes
 }
 
-// notesOnUID returns notes about values that depend on the UID of a job that does not exist yet.
+// Problem returns the reason why the job cannot start before somebody changes it, or nil. For a job without replicas,
+// Problem returns nil, and Notes explains why the job has no pods.
 func (p Plan) notesOnUID() []string {
 	notes := []string{fmt.Sprintf("%s stands for the UID, which the API server chooses.", controller.UnknownUID)}
 	for _, r := range p.Replicas {

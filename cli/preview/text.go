@@ -58,7 +58,7 @@ func (s style) shellLine(words []string) string {
 // shown returns a text of a manifest as a summary shows it: characters that cannot be printed are escaped.
 func shown(text string) string { return printable.EscapedLines(text) }
 
-// cut stands for a part of a text that is too long.
+// cut stands for the part of a long text that is left out.
 const cut = "[...]"
 
 // shortened returns a word without its middle if it is too long.

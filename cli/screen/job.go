@@ -131,7 +131,7 @@ func (s Snapshot) state() string {
 	}
 }
 
-// since returns how long the job has been in its state, and its age.
+// since returns a text with the time that the job has been in its state, and with its age.
 func (s Snapshot) since(now time.Time) string {
 	status, running := s.status(), s.condition(batchv1beta1.ConditionRunning)
 	age := "age " + ago(s.Job.GetCreationTimestamp().Time, now)

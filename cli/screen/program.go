@@ -59,7 +59,7 @@ type model struct {
 	view   View
 	now    time.Time
 	key    Key
-	// page is the page that source returns for the view. It is empty until the first source arrives.
+	// page is the page that the function source returns for the view. It is empty until the first source arrives.
 	page Page
 }
 

@@ -42,7 +42,7 @@ func read[T any](t *testing.T, text string, into T) T {
 	return into
 }
 
-// waiting returns the status of a job whose condition Running is False with a reason, as YAML.
+// waiting returns the status, as YAML, of a job whose condition Running is False with the given reason and message.
 func waiting(reason, message string) string {
 	return `phase: Pending, reason: ` + reason + `, aggregate: {pending: 2}, conditions: [` +
 		conditionOf("Initialized", "True", "Accepted", "") + `,` + conditionOf("Running", "False", reason, message) + `]`
@@ -64,7 +64,7 @@ func conditionOf(conditionType, status, reason, message string) string {
 	return string(text)
 }
 
-// pod returns a pod of the job with the status in YAML.
+// pod returns a pod of the job. The parameter status is the status of the pod, in YAML.
 func pod(t *testing.T, name, status string) corev1.Pod {
 	t.Helper()
 	p := read(t, template, &corev1.Pod{})
@@ -97,7 +97,7 @@ func failed(reason, failure string) string {
 		conditionOf("Failed", "True", reason, "a replica failed") + `], failures: [` + failure + `]`
 }
 
-// inKueue puts the job into a LocalQueue of Kueue, with a Workload that has the status in YAML.
+// inKueue puts the job into a LocalQueue of Kueue. The parameter status is the status of its Workload, in YAML.
 func inKueue(t *testing.T, facts *Facts, status string) {
 	t.Helper()
 	facts.Job.SetLabels(map[string]string{kueuev1beta2.LabelQueueName: "team"})

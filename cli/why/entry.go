@@ -13,7 +13,7 @@ import (
 // placeholders in braces. In texts, {message} stands for the message of the condition, and {when} for how long ago
 // the condition began. view.allNames has the other placeholders.
 type entry struct {
-	// cause has sentences that name the cause, and do has sentences about what the user can do.
+	// cause has sentences that name the cause. The field do has sentences about what the user can do.
 	cause, do string
 	// next are commands to type next. A command with a placeholder that has no value is left out.
 	next []step

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// who returns the replica that failed last, with its rank and its node, as the subject of a sentence.
+// who returns the subject of a sentence about the last failure: the replica, with its rank and its node.
 func (v view) who() string {
 	failure := v.lastFailure()
 	return "Replica " + described(failure.Replica, failure.Rank, failure.Node)

@@ -102,8 +102,8 @@ func isName(word string) bool {
 	return word != "" && len(validation.IsDNS1123Subdomain(word)) == 0
 }
 
-// Reasons of the events of a pod. Only the newest event with one of these reasons counts. If its reason is in
-// troubles, the pod cannot start. If its reason is in steps, the pod is starting.
+// Reasons of the events of a pod. Only the newest event with one of these reasons counts. If its reason is in the
+// list troubles, the pod cannot start. If its reason is in the list steps, the pod is starting.
 var (
 	troubles = []string{
 		"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedPrepareDynamicResources", "NetworkNotReady",

@@ -13,8 +13,8 @@ import (
 // stuck is a pod that does not run.
 type stuck struct {
 	pod *corev1.Pod
-	// reason is the reason that the controller reports for a job with such a pod, such as ImagePull. word is the reason
-	// that the kubelet or the scheduler reports, such as ImagePullBackOff.
+	// reason is the reason that the controller reports for a job with such a pod, such as ImagePull. The field word is
+	// the reason that the kubelet or the scheduler reports, such as ImagePullBackOff.
 	reason, word string
 	// container is the name of the waiting container that has the reason in word, and image is its image. Both are empty
 	// if there is no such container, for example if the pod has no node.

@@ -20,8 +20,8 @@ func IsPlain(word string) bool {
 	return shell.Quote(word) == word && !strings.Contains(word, "%") && !strings.Contains(word, wordPrefix)
 }
 
-// hideWords replaces the words that are not plain among the last n words of a command by names of variables. It also
-// returns these variables, whose values are the words.
+// hideWords changes the last n words of a command. It replaces each word that is not plain by the name of a variable.
+// It also returns these variables, whose values are the words.
 func hideWords(command []string, n int) (hidden, environment []string) {
 	hidden = append(hidden, command...)
 	for i := max(0, len(hidden)-n); i < len(hidden); i++ {
@@ -36,8 +36,8 @@ func hideWords(command []string, n int) (hidden, environment []string) {
 // hiddenWord matches a word that hideWords has replaced. DeepSpeed can have quoted it.
 var hiddenWord = regexp.MustCompile(`["']?\b(` + wordPrefix + `\d+)\b["']?`)
 
-// showWords replaces the names of variables that hideWords has put into a command by the words, quoted for a shell.
-// get returns the value of an environment variable.
+// showWords replaces each name that hideWords has put into a command by the word, quoted for a shell. The function
+// get returns the value of the variable with the name.
 func showWords(line string, get func(name string) string) string {
 	return hiddenWord.ReplaceAllStringFunc(line, func(name string) string {
 		return shell.Quote(get(strings.Trim(name, `"'`)))

@@ -6,12 +6,12 @@ import "slices"
 // Between two rounds, and at the end of the training, torchrun waits for other replicas, and there are no training
 // processes.
 type rounds struct {
-	// processes are the IDs that the last call of startAgain got. A call without IDs does not change processes.
+	// processes are the IDs that the last call of startAgain with at least one ID got.
 	processes []int
 }
 
-// startAgain reports whether another round has begun since the last call. now are the IDs of the training processes
-// that run now.
+// startAgain reports whether another round has begun since the last call. The parameter now has the IDs of the
+// training processes that run now.
 func (r *rounds) startAgain(now []int) bool {
 	if len(now) == 0 {
 		return false

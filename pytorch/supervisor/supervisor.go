@@ -44,8 +44,8 @@ const (
 	name = "supervise"
 )
 
-// Program is the path of the supervisor in the pods of replicas. Its arguments are the command that it runs, after
-// PassSignals if needed.
+// Program is the path of the supervisor in the pods of replicas. Its arguments are PassSignals, if needed, and the
+// command that the supervisor runs.
 var Program = path.Join(Folder, name)
 
 // Main runs the supervisor and ends the process, if the program was called as the supervisor. Otherwise, it returns.
@@ -74,9 +74,10 @@ func InstallCommand() *cobra.Command {
 // pollInterval is the interval between two checks of the processes of torchrun.
 const pollInterval = time.Second
 
-// supervise runs the command and returns its exit code. If the first argument is PassSignals, supervise passes the
-// signals that end torchrun to the command. Otherwise, the first such signal makes supervise kill the command, pass
-// the signal to the training processes, wait for their end, and return 128 plus the number of the signal.
+// supervise runs the command and returns its exit code. If the first argument is PassSignals, the supervisor passes
+// the signals that end torchrun to the command. Otherwise, after the first such signal, it kills the command, passes
+// the signal to the training processes, and waits for their end. The result is then 128 plus the number of the
+// signal.
 func supervise(command []string) int {
 	passesSignals := len(command) > 0 && command[0] == PassSignals
 	if passesSignals {

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	// wholeCluster is a patch with every type. The type of the leader is the last one. wholeNames are the names of the
-	// pods, in the order of their ranks.
+	// wholeCluster is a patch with every type. The type of the leader comes last. wholeNames are the names of the pods,
+	// in the order of their ranks.
 	wholeCluster = integration.ReplicaSpecs("type: ps, restartPolicy: OnFailure",
 		"type: worker, replicas: 2, restartPolicy: OnFailure",
 		"type: evaluator, restartPolicy: OnFailure", "type: chief, restartPolicy: OnFailure")

@@ -38,7 +38,7 @@ var (
 )
 
 // During the check, the controller writes only the Lease for leader election, which is in another namespace. It
-// reconciles every job, since the test changes the pod of the job in a way that does not matter.
+// reconciles every job, since the test changes the pod of each job in a way that does not matter.
 func TestRunningJobsCostNoWrite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test takes most of a minute")
@@ -160,7 +160,7 @@ func runningJobs(ctx context.Context, c client.Client) (int, error) {
 	return running, nil
 }
 
-// inParallel calls do for every job, with limited concurrency.
+// inParallel calls the function do for every job, with limited concurrency.
 func inParallel(t *testing.T, do func(i int) error) {
 	t.Helper()
 	var group errgroup.Group
@@ -173,7 +173,7 @@ func inParallel(t *testing.T, do func(i int) error) {
 	}
 }
 
-// eventually waits until count returns the number of jobs.
+// eventually waits until the function count returns the number of all jobs.
 func eventually(t *testing.T, what string, count func() (int, error)) {
 	t.Helper()
 	counted := 0

@@ -33,8 +33,8 @@ const (
 	held  = batchv1beta1.FinalizerLeader
 	other = "example.org/backup"
 
-	// onFinalizers is a part of the message with which the policy rejects a change of the finalizers, and onOthers a
-	// part of the message with which it rejects another change.
+	// onFinalizers is a part of the policy's message about a change of the finalizers. onOthers is a part of its message
+	// about any other change.
 	onFinalizers = "metadata.finalizers:"
 	onOthers     = "can change only the finalizers of a pod"
 )

@@ -31,7 +31,7 @@ func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
 	if os.Getenv("CLOCK_OFFSET") == "" {
-		// Without an offset, this is the init container of a replica, which only waits for the leader.
+		// Without an offset, this program is the init container of a replica, which only waits for the leader.
 		manager.Main(manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()))
 		return
 	}
