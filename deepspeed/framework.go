@@ -194,9 +194,9 @@ func canLeaveOut(args []string, host string) bool {
 		if !isOneWord && i+1 < len(args) {
 			value = args[i+1]
 		}
-		// A value of these options is like host-1@host-2:0,2, where the numbers are slots of host-2. The function has
-		// reports whether the value names the host. If the parameter slots is false, a host with numbers of slots does not
-		// count.
+		// A value of these options is like host-1@host-2:0,2, where the numbers are slots of host-2. The function
+		// "has" reports whether the value names the host. If the parameter slots is false, a host with numbers of slots
+		// does not count.
 		has := func(slots bool) bool {
 			return slices.ContainsFunc(strings.Split(value, "@"), func(chosen string) bool {
 				name, _, hasSlots := strings.Cut(chosen, ":")

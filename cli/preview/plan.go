@@ -67,8 +67,8 @@ func (p Plan) All() []client.Object {
 	return slices.Concat(p.Objects, p.Admitted)
 }
 
-// Problem returns why the job cannot start until somebody changes it, or nil. A job without replicas has no problem:
-// Notes explains why it has no pods.
+// Problem returns the reason why the job cannot start before somebody changes it, or nil. For a job without replicas,
+// Problem returns nil, and Notes explains why the job has no pods.
 func (p Plan) Problem() error {
 	c := meta.FindStatusCondition(p.Status.Conditions, batchv1beta1.ConditionInitialized)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == batchv1beta1.ReasonNoReplicas {
@@ -137,8 +137,7 @@ func (p Plan) notesOnPods(spec framework.JobSpec) []string {
 	return notes
 }
 
-// Problem returns the reason why the job cannot start before somebody changes it, or nil. For a job without replicas,
-// Problem returns nil, and Notes explains why the job has no pods.
+// notesOnUID returns notes about values that depend on the UID of a job that does not exist yet.
 func (p Plan) notesOnUID() []string {
 	notes := []string{fmt.Sprintf("%s stands for the UID, which the API server chooses.", controller.UnknownUID)}
 	for _, r := range p.Replicas {

@@ -19,7 +19,7 @@ func Line(s string) string { return strings.Join(strings.Fields(strings.Join(Lin
 func Text(s string) string { return strings.Join(Lines(s), "\n") }
 
 // Lines returns the lines of a text in a form that can be printed: without escape sequences, control characters and
-// invisible format characters, and with four spaces for each tab. If a line rewrites itself, such as a progress bar,
+// invisible format characters, and with four spaces for each tab. If a line rewrites itself, as a progress bar does,
 // Lines returns its last state.
 func Lines(s string) []string {
 	lines := strings.Split(ansi.Strip(strings.ToValidUTF8(s, string(unicode.ReplacementChar))), "\n")

@@ -53,7 +53,7 @@ var words = map[string]string{
 	schedulerv1beta1.ReasonPriorityClassMismatch: "a pod has another PriorityClass than its gang",
 }
 
-// HasWords reports whether the map words describes a reason.
+// HasWords reports whether the map words has a description of the reason.
 func HasWords(reason string) bool { return words[reason] != "" }
 
 // inWords describes a reason in a few words. A newer controller can have reasons that are not in the map words. For

@@ -91,7 +91,7 @@ func event(kind, name, reason, message string) corev1.Event {
 	}
 }
 
-// failed returns the status of a job that failed because a replica failed, as YAML.
+// failed returns the status, as YAML, of a job that failed because a replica failed.
 func failed(reason, failure string) string {
 	return `phase: Failed, reason: ` + reason + `, startTime: "2026-11-26T13:51:00Z", completionTime: "2026-11-26T13:58:00Z", conditions: [` +
 		conditionOf("Failed", "True", reason, "a replica failed") + `], failures: [` + failure + `]`

@@ -191,8 +191,8 @@ func (v view) aboutFailures() []Finding {
 }
 
 // recently is the maximum age of the failures and events that the text of the explanation mentions. There are
-// exceptions, such as a failure that the job has not recovered from. It is also the maximum time until a deadline
-// that the text mentions.
+// exceptions, such as a failure that the job has not recovered from. The same duration is the maximum time until a
+// deadline that the text mentions.
 const recently = time.Hour
 
 // endedByFailure reports whether the failure of a replica ended the job.

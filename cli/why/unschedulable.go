@@ -91,8 +91,8 @@ func (v view) asks() string {
 }
 
 // asksTooMuch returns a sentence if the waiting pod requests more of a resource than any node has in total. If no pod
-// waits, it compares the requests of the leader. If several resources exceed every node, the sentence is about the
-// first by name. The result is empty if there is no such resource, or if the nodes are not known.
+// waits, it compares the requests of the leader. If the pod requests too much of several resources, the sentence is
+// about the first by name. The result is empty if there is no such resource, or if the nodes are not known.
 func (v view) asksTooMuch() string {
 	if len(v.Nodes) == 0 {
 		return ""

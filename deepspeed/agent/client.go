@@ -156,8 +156,8 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 
 // run runs the command on the host. It ends the command early on a signal, when the subcommand launch requests the
 // end, or when the output can no longer be written. In these cases, it asks the server to end the command and waits
-// for the result, so that all processes on the host have ended at its return. The writer printed receives a copy of
-// the output.
+// for the result, so that all processes on the host have ended when the function returns. The writer printed receives
+// a copy of the output.
 func (c call) run(o *options, signals <-chan os.Signal, r *reporter, printed io.Writer) (int, error) {
 	if key, ok := os.LookupEnv(envKey); ok {
 		o.key = key

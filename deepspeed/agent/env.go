@@ -22,7 +22,8 @@ var printedByLauncher = []string{
 	"AML_RUN_ID", "AZUREML", "DLTS_", "FC_TASK", "LOCAL_HOST", "MASTER_HOST", "NEBULA",
 }
 
-// without returns the environment except the variables whose names the function drop accepts.
+// without returns a copy of the environment. It leaves out each variable if the function drop returns true for the
+// name of the variable.
 func without(environment []string, drop func(name string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

@@ -6,7 +6,7 @@ import "slices"
 // Between two rounds, and at the end of the training, torchrun waits for other replicas, and there are no training
 // processes.
 type rounds struct {
-	// processes are the IDs that the last call of startAgain with at least one ID got.
+	// processes are the IDs from the last call of startAgain. A call without IDs does not count.
 	processes []int
 }
 
