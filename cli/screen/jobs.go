@@ -25,7 +25,8 @@ type Jobs struct {
 	Trouble string
 }
 
-// notesFrom is the minimum width at which the table of jobs has a column with ages and includes messages in its notes.
+// notesFrom is the minimum width at which the table of jobs has a column with ages, and at which its notes include
+// messages.
 const notesFrom = 110
 
 // Table returns the page of jobs for a view: a row for each job. Jobs that have finished are below the others.
@@ -130,8 +131,8 @@ func (s Snapshot) shortNote(now time.Time) string {
 	}
 }
 
-// note returns the result of shortNote. If a message or the last failure explains this result, the text continues with
-// the explanation.
+// note returns the result of shortNote. If a message or the last failure explains this result, the text continues
+// with the explanation.
 func (s Snapshot) note(now time.Time) string {
 	text, status := printable.Line(s.shortNote(now)), s.status()
 	switch {
