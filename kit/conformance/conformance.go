@@ -1,6 +1,6 @@
-// Package conformance checks that the job controller with a framework fulfills the contract of a job kind. Restarts are
-// counted exactly and every job ends as specified, regardless of crashes, lost responses and stale caches. A framework
-// needs about twelve lines to run the suite. See Run.
+// Package conformance checks that the job controller, together with a framework, fulfills the contract of a job kind.
+// By this contract, restarts are counted exactly and every job ends as specified, regardless of crashes, lost
+// responses and stale caches. A framework needs about twelve lines to run the suite. See Run.
 package conformance
 
 import (
@@ -69,8 +69,8 @@ func runHoldingLeaders[J framework.Job](t *testing.T, controller framework.Contr
 	t.Run("restarts are as documented", func(t *testing.T) { testRestarts(t, k) })
 }
 
-// prepare returns the kind of a controller and the coverage of its tests. The coverage is the given one, unless
-// -short or -conformance.full selects another one.
+// prepare returns the kind of a controller and the coverage of its tests. The coverage is c, unless -short or
+// -conformance.full selects another one.
 func prepare[J framework.Job](
 	t *testing.T, controller framework.Controller[J], newJob func(Shape) J, c model.Coverage,
 ) (model.Kind, model.Coverage) {

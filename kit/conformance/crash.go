@@ -17,14 +17,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// staleEvery is the interval, in writes, at which testCrashes restarts the controller with stale caches. With full
-// coverage, it does so after every write. These restarts take most of the time of the tests.
+// staleEvery is the number of writes between two restarts with stale caches in testCrashes. With full coverage, such
+// a restart follows every write. These restarts take most of the time of the tests.
 const staleEvery = 8
 
 // testCrashes runs every scenario once without a fault. Then it runs the scenario again for each write of the
-// controller and each fault that the coverage selects for the write. No fault must change the objects that are left
-// at the end, such as the counts in the status of the job. If the coverage is less than thorough, the only fault is
-// that the controller stops.
+// controller and each fault that the coverage selects for the write. With every fault, the same objects must be left
+// at the end, with the same counts in the status of the job. If the coverage is less than thorough, the only fault is
+// a stop of the controller.
 func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for i, s := range scenarios {
@@ -60,11 +60,11 @@ func testCrashes(t *testing.T, k model.Kind, c model.Coverage) {
 				if diff := gocmp.Diff(calm.remains(), w.remains(), sameTime(max(s.late, tolerance))); diff != "" {
 					t.Errorf("the fault changes the end (-without the fault +with the fault):\n%s", diff)
 				}
-				// A process that stops, or that does not learn that its write took effect, can lose an event or a metric. In any
-				// case, no event or metric may occur more often than without the fault.
+				// If a process stops, or does not learn that its write took effect, an event or a metric can be missing. A fault
+				// must never add one.
 				lossy := f.effect == model.Stop || f.effect == model.Lose || f.effect == model.Postpone
 				more := slices.DeleteFunc(slices.Clone(w.events), occursIn(calm.events))
-				if f.effect == model.Postpone { // if a delayed write creates a pod in a pause, EventPaused occurs again
+				if f.effect == model.Postpone { // EventPaused occurs again if a delayed write creates a pod during a pause
 					more = slices.DeleteFunc(more, func(event string) bool { return event == batchv1beta1.EventPaused })
 				}
 				if len(more) > 0 ||
@@ -145,7 +145,8 @@ func mayBeLate(call model.Call) bool {
 	return call.Verb != "create" || call.Resource&(model.TensorBoards|model.NetworkPolicies|model.Secrets) == 0
 }
 
-// tolerance is the longest delay that a fault can cause, unless a scenario sets a longer one in its field late.
+// tolerance is the most by which a fault may shift a time in the remaining objects. A scenario can allow more in its
+// field late.
 const tolerance = 5 * time.Second
 
 // sameTime returns options that compare times with a tolerance.
@@ -216,8 +217,9 @@ type result struct {
 	Workloads []string
 }
 
-// podsInMesh returns the pods that must remain in a mesh. They are all Running, because sidecars keep running after
-// the main container has ended. Unless the cleanUpPolicy keeps all pods, none remain.
+// podsInMesh returns the pods that must be left at the end of the scenario in a mesh. If the cleanUpPolicy keeps all
+// pods, they are Running, because sidecars keep running after the main container has ended. Otherwise, no pod is
+// left.
 func (s scenario) podsInMesh() []string {
 	if s.shape.RunPolicy.CleanUpPolicy != batchv1beta1.CleanUpPolicyNone {
 		return nil

@@ -15,8 +15,8 @@ func TestAJobThatKueueAdmitsCostsFewMoreWrites(t *testing.T) {
 		"a restart": {
 			writes(queued, run, exits(1, 1), run) - admitted - (writes(plain, run, exits(1, 1), run) - writes(plain, run)), 2,
 		},
-		// Like an eviction, a pause deletes all pods, and the job later creates them again. So the eviction is compared
-		// with a pause and a resume.
+		// An eviction deletes all pods, and the controller later creates them again. A pause and a resume do the same, so
+		// the eviction is compared with them.
 		"an eviction": {
 			writes(queued, run, evicts, run) - admitted - (writes(plain, run, paused, resumed, run) - writes(plain, run)), 3,
 		},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain runs 10 instead of 100 random walks of each kind, unless the whole suite runs or -rapid.checks is given. The
-// seeds differ in each run. With -short, rapid itself runs a fifth of the walks.
+// TestMain makes each test of random walks run 10 walks instead of 100, unless the whole suite runs or -rapid.checks
+// is given. The seeds differ in each run. With -short, rapid itself runs a fifth of the walks.
 func TestMain(m *testing.M) {
 	isSet := map[string]bool{}
 	flag.Parse()

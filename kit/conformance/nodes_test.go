@@ -24,8 +24,9 @@ func TestAJobThatAvoidsNodesCostsFewMoreWrites(t *testing.T) {
 		"a node that is allowed again after an hour": {
 			writes(avoiding, append(slices.Clone(twice), passes(2*time.Hour))...) - writes(avoiding, twice...), 1,
 		},
-		// The controller first brings forward the time until which the job avoids the node, and later allows the node
-		// again. It also deletes two pods, creates them again, and reports both in the status.
+		// The controller makes the avoidance of the node end earlier, and later allows the node again: two writes. It
+		// deletes two pods and creates them again: four writes. It reports the deletions and the creations in the status:
+		// two writes.
 		"two pods that run on their only node again": {
 			writes(avoiding, append(twiceLost(1), findsNoNode(0), findsNoNode(1), passes(6*time.Minute), run)...) -
 				writes(avoiding, append(twiceLost(1), run)...), 8,

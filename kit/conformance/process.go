@@ -8,14 +8,14 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// fault is a single fault.
+// fault is a fault that one write of the controller meets.
 type fault struct {
 	// effect is the effect on the write.
 	effect model.Effect
 	// write is the number of the write that meets the fault. The first write has the number 1.
 	write int
-	// steps is the number of steps of the scenario by which the API server delays the write. If the write is still
-	// delayed after the last step, the API server makes it then.
+	// steps is how many steps of the scenario begin before the API server makes a delayed write. If fewer steps are
+	// left, the API server makes the write after the last one.
 	steps int
 }
 

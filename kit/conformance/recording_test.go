@@ -102,8 +102,8 @@ type recording struct {
 	objects map[string]string
 }
 
-// format returns the text of the recording: the actions of each scenario below its name, and then the objects. It
-// numbers the objects, so that a change of an object changes one line.
+// format returns the text of the recording: the actions of each scenario below its name, and then the objects. The
+// actions refer to the objects by number and not by digest, so that a change of an object changes only one line.
 func (r recording) format() string {
 	var scenarios, objects strings.Builder
 	numbers := map[string]string{}
@@ -159,8 +159,8 @@ type observer struct {
 	actions []string
 	// objects are the objects that the controller creates, by their digests.
 	objects map[string]string
-	// names are the names that replace UIDs in the recording, by UID. A UID depends on the order of writes that happen in
-	// parallel.
+	// names maps each UID to the name that replaces it in the recording. The UIDs of objects that are created in
+	// parallel differ from run to run.
 	names map[string]string
 	// created is the number of objects that were created so far, by key.
 	created map[string]int
@@ -241,7 +241,7 @@ func podOf(action string) string {
 	return name
 }
 
-// uid matches a UID of the model. token matches the annotation of a pod with the random token for reading its
+// uid matches a UID of the model. token matches the pod annotation that contains the random token for reading the
 // progress.
 var (
 	uid   = regexp.MustCompile(`uid-\d+`)
@@ -257,7 +257,7 @@ func (o *observer) encode(object client.Object) []byte {
 	object.SetCreationTimestamp(metav1.Time{})
 	content, err := json.Marshal(object)
 	if err != nil {
-		panic(err) // the API server could not encode the object either
+		panic(err) // an object that the API server stores can be encoded
 	}
 	content = token.ReplaceAll(content, []byte(`$1"random"`))
 	return uid.ReplaceAllFunc(content, func(uid []byte) []byte { return []byte(o.names[string(uid)]) })
@@ -284,7 +284,7 @@ func byType(object []byte) []byte {
 	}
 	encoded, err := json.Marshal(decoded)
 	if err != nil {
-		panic(err) // it was JSON
+		panic(err) // it comes from a JSON object
 	}
 	return encoded
 }

@@ -20,8 +20,8 @@ import (
 //go:embed restarts.md
 var restartsTable string
 
-// causes maps each row of the tables, such as "exit 1", to a function. The function returns the step in which this
-// happens to the replica of an index.
+// causes maps each row of the tables, such as "exit 1", to a function. The function returns a step in which that
+// cause happens to the replica of an index.
 var causes = map[string]func(index int) step{
 	"exit 0":                            func(i int) step { return exits(i, 0) },
 	"exit 1":                            func(i int) step { return exits(i, 1) },
@@ -157,7 +157,7 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 			t.Fatalf("the counts are not as expected %s (-want +got):\n%s", when, diff)
 		}
 	}
-	// ends waits until the pods are gone, so that the job finishes.
+	// The function ends waits until the pods are gone, and checks that the job has finished with the given phase.
 	ends := func(phase batchv1beta1.JobPhase, when string) {
 		t.Helper()
 		w.do(passes(2 * time.Minute))
@@ -169,8 +169,9 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		w.do(exits(0, 0))
 		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
 	}
-	// replaced waits until the restart delay is over and a pod on a lost node has been deleted by force. Then it starts
-	// the new pod of the replica, unless the cause of the failure happens only to pods that have not started.
+	// The function replaced waits until the restart delay is over. By then, a pod on a lost node has been deleted by
+	// force. Then replaced starts the new pods, unless the cause of the failure happens only to pods that have not
+	// started.
 	replaced := func() {
 		t.Helper()
 		w.do(passes(2 * time.Minute))

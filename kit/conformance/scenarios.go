@@ -15,7 +15,8 @@ type scenario struct {
 	before []step
 	// steps happen one after the other after the job is created.
 	steps []step
-	// late is the longest delay that a fault can cause. Zero means the default, which is the constant tolerance.
+	// late is the most by which a fault may shift a time in the remaining objects. The constant tolerance is the
+	// minimum.
 	late time.Duration
 	// peersEnd is set if the peers end by themselves after the leader has succeeded.
 	peersEnd bool

@@ -18,7 +18,7 @@ var admissionScenarios = []scenario{
 	{
 		name:     "a job reports that admission always removes the job-kind label from its pods",
 		shape:    two(onFailure, scopeReplica),
-		holdsNot: true, // without its label, a held pod is not in the cache, and stays if a fault delays its release
+		holdsNot: true, // a held pod without this label is not in the cache, so it stays if a fault delays its release
 		before:   []step{admissionTakesOff(batchv1beta1.LabelJobKind)},
 		steps:    []step{triesAtMost(9, 3*time.Minute), waitsFor("AdmissionChangedPod"), jobDeleted},
 	},
@@ -68,9 +68,9 @@ func waitsFor(reason string) step {
 	}
 }
 
-// triesAtMost returns a step in which time passes. It checks that the controller creates a pod and deletes it again at
-// most the given number of times. Each try takes two writes, or three if the controller must first remove the
-// finalizer of a held pod.
+// triesAtMost returns a step in which time passes. The step checks that the controller makes at most the given number
+// of tries. In a try, the controller creates a pod and deletes it again. This takes two writes, or three if the
+// controller must first remove the finalizer of a held pod.
 func triesAtMost(tries int, d time.Duration) step {
 	return func(w *world) {
 		w.t.Helper()

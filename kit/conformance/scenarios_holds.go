@@ -127,8 +127,8 @@ var holdScenarios = slices.Concat(
 // controller does not take the deletion for the cause of the end.
 const drainDelay = 3 * time.Second
 
-// holding returns the scenarios with a controller that holds the pods of leaders. At the end of each scenario, no pod
-// must be held.
+// holding makes the scenarios run with a controller that holds the pods of leaders, and returns them. It also adds a
+// last step, which checks that no pod is held.
 func holding(scenarios ...scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].holds = true

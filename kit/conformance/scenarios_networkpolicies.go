@@ -59,7 +59,8 @@ var networkPolicyScenarios = []scenario{
 	},
 }
 
-// lettingIn returns settings that allow traffic from the pods of one namespace, in addition to the replicas.
+// lettingIn returns settings for NetworkPolicies that allow traffic from the pods of one namespace, in addition to
+// traffic between the replicas.
 func lettingIn(namespace string) network.Policies {
 	return network.Policies{Enabled: true, AllowedNamespaces: &metav1.LabelSelector{
 		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},

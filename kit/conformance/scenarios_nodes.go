@@ -384,8 +384,8 @@ func hasDevices(index string) step {
 	}
 }
 
-// nodesOf returns the nodes on which the replicas of some indices start first. A replica starts on another node only
-// if its pod avoids this node. See model.Runs.
+// nodesOf returns the nodes on which the replicas of some indices start for the first time. Later, a replica starts
+// on another node only if its pod avoids this node. See model.Runs.
 func (w *world) nodesOf(indices []int) []string {
 	var nodes []string
 	for _, index := range indices {
@@ -394,8 +394,8 @@ func (w *world) nodesOf(indices []int) []string {
 	return nodes
 }
 
-// avoidsNodesOf returns a step that checks that the job avoids exactly the nodes on which the replicas of some
-// indices ran first. It reads the avoided nodes from the status.
+// avoidsNodesOf returns a step that checks the avoided nodes in the status. They must be exactly the nodes on which
+// the replicas of some indices started for the first time.
 func avoidsNodesOf(indices ...int) step {
 	return func(w *world) {
 		w.t.Helper()
@@ -417,8 +417,8 @@ func avoidsNodes(want ...string) step {
 	}
 }
 
-// podAvoids returns a step that checks which nodes the pod of an index avoids. They must be exactly the nodes on
-// which the replicas of the indices in the parameter named of ran first.
+// podAvoids returns a step that checks which nodes the pod of an index avoids. The variadic parameter has indices of
+// replicas. The pod must avoid exactly the nodes on which these replicas started for the first time.
 func podAvoids(index int, of ...int) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -11,8 +11,8 @@ import (
 )
 
 // ownerScenarios are scenarios in which an object with another owner has a name that the job needs. In all of them,
-// model.CheckLaws checks that the controller never changes such an object. No scenario needs a Secret: the name of
-// the job's Secret contains the UID of the job, so no other object has this name.
+// model.CheckLaws checks that the controller never changes such an object. There is no scenario with a Secret,
+// because the name of the job's Secret contains the UID of the job, so no other object has this name.
 var ownerScenarios = []scenario{
 	{
 		name:   "a job starts once a pod with another owner no longer has its name",

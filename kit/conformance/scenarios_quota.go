@@ -13,7 +13,7 @@ var quotaScenarios = []scenario{
 		name:   "a job gives back the pod that it cannot use of a ResourceQuota, and starts when both fit",
 		before: []step{limited(2), othersUse(1)},
 		shape:  two(onFailure, scopeJob),
-		late:   2 * time.Minute, // longer than policy.QuotaPatience and the longest backoff of pod creation together
+		late:   2 * time.Minute, // longer than the sum of policy.QuotaPatience and the longest backoff of pod creation
 		steps: []step{
 			passes(2 * time.Minute), reportsQuota, hasNoPods, othersUse(0), passes(2 * time.Minute), hasPod(0), hasPod(1), run,
 			exits(1, 0), exits(0, 0),

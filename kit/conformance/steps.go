@@ -84,8 +84,8 @@ func waits(d time.Duration) step {
 }
 
 // together returns a step that runs several steps before the controller sees any of them. The first of these steps
-// happens at a full second. An event half a second later, as in the function soon, then has the same time in the
-// status of a pod, because these times are in whole seconds.
+// happens at a full second. Times in the status of a pod are in whole seconds, so an event that the function soon
+// adds half a second later has the same time there.
 func together(steps ...step) step {
 	return func(w *world) {
 		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
@@ -285,8 +285,8 @@ func evicts(w *world) {
 	}
 }
 
-// gaveBack is a step that gives back the quota of a replica that can still run again. Earlier versions of the
-// controller did so.
+// gaveBack is a step that gives the quota of a replica back to Kueue, although the replica can still run again.
+// Earlier versions of the controller did so.
 func gaveBack(w *world) {
 	w.t.Helper()
 	if !w.cluster.ReclaimTooMuch() {
@@ -294,7 +294,7 @@ func gaveBack(w *world) {
 	}
 }
 
-// hasWorkload returns a step that checks whether there is a Workload.
+// hasWorkload returns a step that checks that there is a Workload, or that there is none if want is false.
 func hasWorkload(want bool) step {
 	return func(w *world) {
 		w.t.Helper()

@@ -60,12 +60,12 @@ type walk struct {
 	*world
 	// pauses is set if the user pauses and resumes the job. scales is set if the user scales the job.
 	pauses, scales bool
-	// failed is the number of pods that failed in a way that counts. withdrawn is how often the admission of the job was
-	// withdrawn.
+	// failed is the number of failures of pods that count. withdrawn is the number of times that the admission of the
+	// job was withdrawn.
 	failed, withdrawn int
 	// hasBadNodes is set if nodes and devices fail.
 	hasBadNodes bool
-	// spoiled are the UIDs of pods to which no more failures happen, because these failures would not count.
+	// spoiled has the UIDs of pods whose failures no longer count. The walk makes no more failures happen to these pods.
 	spoiled map[types.UID]bool
 }
 
@@ -206,8 +206,8 @@ func (w *walk) someResource(t *rapid.T) model.Resources {
 	return rapid.SampledFrom(w.resources()).Draw(t, "resource")
 }
 
-// some draws a pod that is in one of the phases and is not being deleted. The main container of the pod has not
-// ended, and a failure of the pod would count. some returns nil if there is no such pod.
+// some draws a pod whose failure would count. The pod is in one of the phases and is not being deleted, and its main
+// container has not ended. The result is nil if there is no such pod.
 func (w *walk) some(t *rapid.T, phases ...corev1.PodPhase) *corev1.Pod {
 	return w.oneOf(t, func(pod *corev1.Pod) bool {
 		return slices.Contains(phases, pod.Status.Phase) && pod.DeletionTimestamp == nil && !kubelet.HasEnded(pod) &&

@@ -51,7 +51,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			}
 		},
 	}
-	if !w.scales { // without the label, the controller finds a pod only while a replica needs its name
+	if !w.scales { // after scaling down, the controller does not find a surplus pod without its label
 		actions["a user removes a label from a pod"] = func(t *rapid.T) {
 			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
@@ -92,7 +92,7 @@ func (w *walk) spoil(pod types.UID) {
 	}
 }
 
-// namesAreFree deletes the pods of another owner that have names of the job.
+// namesAreFree deletes the pods with another owner whose names the job needs.
 func (w *walk) namesAreFree() {
 	for _, object := range w.cluster.Live().Foreign(model.Pods) {
 		w.remove(object)

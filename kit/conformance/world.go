@@ -129,7 +129,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 	return w
 }
 
-// start starts a controller process whose cache lags by the given lag. A nil lag means that the cache is not stale.
+// start starts a controller process. The parameter behind describes how stale its cache is. Nil means not stale.
 func (w *world) start(behind lag) {
 	registry := prometheus.NewRegistry()
 	w.registries = append(w.registries, registry)
@@ -163,8 +163,7 @@ func (w *world) do(steps ...step) {
 	}
 }
 
-// carryOutLate makes the API server make its delayed write. It does nothing if there is no such write or if the
-// parameter due is false.
+// carryOutLate makes the API server carry out its delayed write, if there is one and the parameter due is true.
 func (w *world) carryOutLate(due bool) {
 	w.t.Helper()
 	if w.late == nil || !due {
@@ -177,11 +176,10 @@ func (w *world) carryOutLate(due bool) {
 }
 
 const (
-	// retry is the longest requeue delay that settle takes for a retry. Retries happen before the steps in the field
-	// soon.
+	// retry is the longest requeue delay that settle regards as a retry. Retries happen before the steps in w.soon.
 	retry = 200 * time.Millisecond
-	// patience is the longest requeue delay with which the controller waits for the kubelets of the other replicas to
-	// report their failures.
+	// patience is the longest time for which the controller waits until the kubelets of the other replicas report their
+	// failures. Such a wait ends after the steps in w.soon.
 	patience = 2 * time.Second
 )
 

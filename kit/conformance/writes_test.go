@@ -6,8 +6,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// countWrites returns a function that runs a job through the given steps and then through the steps in end. That
-// function returns the number of writes that the controller makes.
+// countWrites returns a function that runs a job through the given steps and then through the steps of the parameter
+// end. That function returns the number of writes that the controller makes.
 func countWrites(t *testing.T, end ...step) func(shape Shape, steps ...step) int {
 	t.Helper()
 	kind, err := model.KindOf(plainController(), newPlainJob)
@@ -20,7 +20,7 @@ func countWrites(t *testing.T, end ...step) func(shape Shape, steps ...step) int
 	}
 }
 
-// moreWrites is the number of additional writes that a case costs, and its limit.
+// moreWrites has the number of additional writes that a case costs, and the limit on that number.
 type moreWrites struct{ got, most int }
 
 // checkWrites checks that no case costs more additional writes than its limit.

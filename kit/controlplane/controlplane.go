@@ -104,8 +104,9 @@ const (
 	TensorBoard = "tensorboard"
 )
 
-// The timeout for the creation and the deletion of CRDs, and the interval between two checks. The timeout is long
-// because the API server retries the deletion of a CRD only after a minute if objects block it.
+// The timeout for the creation and the deletion of CRDs, and the interval at which functions check whether they are
+// complete. The timeout is long because the API server retries the deletion of a CRD only after a minute if objects
+// block the deletion.
 const (
 	patience     = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
@@ -125,7 +126,7 @@ func (c *ControlPlane) InstallCRDs(controller string) error {
 
 // UninstallCRDs deletes the CRDs of a controller on which others depend. It returns only when the API server has
 // deleted the CRDs and all their objects, so that the caller can create the CRDs again. It returns an error if ctx
-// ends first.
+// ends or the timeout passes first.
 func (c *ControlPlane) UninstallCRDs(ctx context.Context, controller string) error {
 	objects, err := crdsOf(controller)
 	if err != nil {

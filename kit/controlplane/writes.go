@@ -25,7 +25,8 @@ type Writes struct {
 	distinct map[string]bool
 }
 
-// recordContent makes later calls of add also record the content of the different requests.
+// recordContent makes later calls of add record the content of each different request, in addition to its method and
+// path.
 func (w *Writes) recordContent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +69,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// In returns the method and path of each write in a namespace. It skips writes if their path does not contain the
+// In returns a line with the method and path of each write in a namespace. It skips lines that do not contain the
 // text.
 func (w *Writes) In(namespace, text string) []string {
 	w.mu.Lock()

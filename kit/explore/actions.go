@@ -145,7 +145,8 @@ func (x options) unseen(s *state, of model.Resources, actions []action) []action
 	return actions
 }
 
-// left reports whether another fault can happen. spent is how often the fault has happened, and budget its limit.
+// left reports whether a fault can happen once more. The parameter spent is how often the fault has happened, and the
+// parameter budget is the limit on this number.
 func (x options) left(s *state, spent, budget int) bool {
 	return spent < budget && s.spent.total() < x.most
 }

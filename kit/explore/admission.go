@@ -37,8 +37,8 @@ func admissionExplorations() []exploration {
 }
 
 // admissionActions returns the ways in which admission can remove a label from the pod that a reconcile creates next.
-// This is a fault with a budget. If admission removed the label from every pod, the job would retry forever and never
-// come to rest. The scenarios of package conformance cover that case.
+// This fault has a budget: if admission removed the label from every pod, the job would retry forever and never come
+// to rest. The scenarios of package conformance cover that case.
 func (x options) admissionActions(s *state, next model.Call) []action {
 	if next.Verb != "create" || next.Resource != model.Pods || !x.left(s, s.spent.changes, x.budget.changes) {
 		return nil
@@ -55,7 +55,7 @@ func (x options) admissionActions(s *state, next model.Call) []action {
 	return actions
 }
 
-// checkPace checks that the controller waits after admission has removed a label from a pod, before it creates the
+// checkPace checks that after admission has removed a label from a pod, the controller waits before it creates the
 // next pod. Otherwise the controller could create and delete pods in a tight loop.
 func (m *machine) checkPace(call model.Call) {
 	if call.Verb == "create" && call.Resource == model.Pods && m.state.changed.Equal(m.state.now) {

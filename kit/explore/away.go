@@ -20,8 +20,8 @@ func awayExplorations() []exploration {
 	}
 }
 
-// awayActions returns the actions by which the controller stops, is away for a long time, and starts again. Only in
-// these actions can deadlines, grace periods and delays end before the controller starts. A restart in another action
+// awayActions returns the actions by which the controller stops, is away for a long time, and starts again.
+// Deadlines, grace periods and delays can end without a controller only in these actions: a restart in another action
 // takes no time, and slow components let only a short time pass.
 func (x options) awayActions(s *state) []action {
 	if s.away {

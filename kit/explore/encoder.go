@@ -44,14 +44,14 @@ type encoder struct {
 	encoded []byte
 }
 
-// token is a part of an encoding: a text, a name, or a time. A name is a UID, a version, or the time of a report. Of
-// names, it only matters which ones are equal.
+// token is a part of an encoding: a text, a name, or a time. A name is a UID, a version, or the time of a report. It
+// only matters which names are equal, and not what they are.
 type token struct {
 	text, name string
 	// at is a time in seconds. past is the number of seconds after which the time no longer matters.
 	at, past int64
-	// fault is the time of the fault of a node, and created the time at which a pod was created. Only the order of
-	// these times matters.
+	// fault is the time of a node fault, and created is the time at which a pod was created. Only the order of these
+	// times matters.
 	fault, created int64
 }
 
@@ -172,8 +172,8 @@ func shortened(text string) string {
 	return string(hash[:])
 }
 
-// sum returns the digest of the tokens. Names are numbered in the order in which they first occur. Of the times, only
-// the order and the intervals between neighboring times count. An interval that is longer than the constant horizon
+// sum returns the digest of the tokens. Names are numbered in the order in which they first occur. Only the order of
+// the times and the intervals between neighboring times count. An interval that is longer than the constant horizon
 // counts as the horizon.
 func (e *encoder) sum(now int64) digest {
 	e.times, e.names = append(e.times[:0], now), e.names[:0]
@@ -234,7 +234,7 @@ func (e *encoder) encode(object client.Object) string {
 		spec := e.specOf(object)
 		spec.Roles = slices.Clone(spec.Roles)
 		for i := range spec.Roles {
-			spec.Roles[i].Template = nil // no edit changes it
+			spec.Roles[i].Template = nil // no edit changes the template
 		}
 		write(&b, spec)
 		b.WriteString(shown(object.JobStatus().Progress))
@@ -266,7 +266,7 @@ func (e *encoder) encode(object client.Object) string {
 				c.LastTransitionTime = metav1.Time{}
 			}
 		}
-		status.InitContainerStatuses = nil // only their last report matters, and b already contains it
+		status.InitContainerStatuses = nil // only the last report of the sidecar matters, and b already contains it
 		write(&b, status)
 	case *kueuev1beta2.Workload:
 		fmt.Fprintf(&b, "admitted %t ", object.Status.Admission != nil)
@@ -290,7 +290,7 @@ func (e *encoder) encode(object client.Object) string {
 func write(b *strings.Builder, v any) {
 	encoded, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // API types always encode
+		panic(err) // API types can always be encoded
 	}
 	b.Write(encoded)
 }
@@ -327,7 +327,7 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 			c.LastTransitionTime = metav1.Time{}
 		}
 		if succeeds || runs {
-			c.ObservedGeneration = 0 // 0 is not encoded, so that the encoding matches a text in the variable matters
+			c.ObservedGeneration = 0 // JSON leaves out 0, so that the encoding matches an entry of the variable matters
 		}
 		// The message can contain the time of day at which a replica restarts. This time gets the format of the other
 		// times.
