@@ -182,7 +182,8 @@ func elasticExplorations() []exploration {
 	}
 }
 
-// staleExplorations returns the small jobs whose controller can start with older caches than the previous process had.
+// staleExplorations returns the small jobs whose controller can start with caches that are older than those of the
+// previous process.
 func staleExplorations() []exploration {
 	return []exploration{
 		{

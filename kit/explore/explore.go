@@ -13,15 +13,15 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// exploration is a small job whose executions are all checked. In an execution any event can happen in any order, up to
-// a budget of faults. A fault is any event that the budget counts, including changes by the user. No step must violate
-// a law. From every state, once no more faults happen, the job must reach its correct end state and stay there without
-// another write. The real reconciler runs on the model of the API server. Between any two calls of the reconciler,
-// other components can act.
+// exploration is a small job whose executions are all checked. In an execution, events can happen in any order, up to
+// a budget of faults. A fault is any event that the budget counts, including changes by the user. No step may violate
+// a law. From every state, once no more faults happen, the job must reach its correct end state and stay there
+// without another write. The real reconciler runs on the model of the API server. Between any two calls of the
+// reconciler, other components can act.
 //
-// Two states count as one unless their futures can differ. This keeps the number of states small. See encoder. Between
-// two calls of a reconcile, events that do not affect the next call are left out, because they can happen later with
-// the same effect.
+// Two states count as one unless their futures can differ. This keeps the number of states small. See encoder.
+// Between two calls of a reconcile, events that do not affect the next call are left out, because they can happen
+// later with the same effect.
 type exploration struct {
 	name  string
 	shape model.Shape
@@ -42,9 +42,9 @@ type exploration struct {
 	queueEdits []edit
 	// kueueEdits are the changes to the Workload of the job and to its queue.
 	kueueEdits []edit
-	// budget is how often each fault can happen in one execution. The total number of faults is limited to most with
-	// -explore.everything, to briefly with full coverage, and otherwise to 1. If most is 0, the limit is the whole
-	// budget. If briefly is 0, the limit is 1.
+	// budget is how often each fault can happen in one execution. The total number of faults also has a limit: with
+	// -explore.everything the field most, with full coverage the field briefly, and otherwise 1. If the field most is 0,
+	// this limit is the whole budget. If the field briefly is 0, it is 1.
 	budget        spent
 	briefly, most int
 	// inTurn is set if thorough coverage skips the job because its exploration takes long. Full coverage explores it.

@@ -36,9 +36,9 @@ func heldExplorations() []exploration {
 	}
 }
 
-// believed is the limit on the time between the end of a container and the deletion of its pod. Up to the limit, the
-// deletion may have caused the end. After a longer time, the controller must believe that the container ended by
-// itself.
+// believed is a limit on the time between the end of a container and a later deletion of its pod. Up to the limit,
+// the controller may regard the deletion as the cause of the end. Beyond the limit, it must believe that the
+// container ended by itself.
 const believed = 2 * time.Second
 
 // succeeds records that the leader has succeeded, if this success must end the job regardless of later events. That
@@ -54,9 +54,9 @@ func (m *machine) succeeds(pod *corev1.Pod) {
 	s.succeededAt = s.now
 }
 
-// goesSoon is called after a failure of a pod. After a success, the failure can only be a deletion of the pod. If the
-// pod is deleted soon after the success, the deletion may have caused the end of the container. Then the job need not
-// succeed, so goesSoon removes the record of the success. See the constant believed.
+// goesSoon is called after each fault of a pod. If the pod has succeeded before, the fault can only be a deletion of
+// the pod. A deletion soon after the success may have caused the end of the container. Then the job need not succeed,
+// so goesSoon removes the record of the success. See the constant believed.
 func (m *machine) goesSoon(pod *corev1.Pod) {
 	if s := m.state; pod.DeletionTimestamp == nil && s.now.Sub(s.succeededAt) <= believed {
 		s.succeededAt = time.Time{}

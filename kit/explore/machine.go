@@ -224,7 +224,7 @@ func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer 
 
 var _ model.Server = &machine{}
 
-// ReadCache implements model.Server. Reads from the cache are free calls, before which no event needs to happen: an
+// ReadCache implements model.Server. A read from the cache is a free call: no event is tried before it, because an
 // event between two of these reads could also happen before or after both.
 func (m *machine) ReadCache(call model.Call, from func(model.Objects) model.Answer) model.Answer {
 	return m.request(call, true, func() model.Answer { return from(m.state.cache.Shown()) })
@@ -237,8 +237,8 @@ func (m *machine) ReadLive(call model.Call, from func(model.Objects) model.Answe
 
 var _ model.SidecarServer = &machine{}
 
-// ReadSidecars implements model.SidecarServer. The read is a free call, before which no event needs to happen: an
-// event between this read and the previous one could also happen before or after both.
+// ReadSidecars implements model.SidecarServer. The read is a free call: no event is tried before it, because an event
+// between this read and the previous one could also happen before or after both.
 func (m *machine) ReadSidecars(call model.Call, from func(model.Snapshot, time.Time) model.Answer) model.Answer {
 	return m.request(call, true, func() model.Answer { return from(m.state.live, m.state.now) })
 }

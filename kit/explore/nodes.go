@@ -217,8 +217,8 @@ func (m *machine) countDeviceFailures(change model.Change) {
 	}
 }
 
-// The texts before the times of faults and of creations. Only the order of these times matters, and not the intervals
-// between them.
+// In an encoding, these texts precede the time of a node fault and the time at which a pod was created. Only the
+// order of these times matters, and not the intervals between them.
 const (
 	faultText   = "@fault-"
 	createdText = "@created-"

@@ -73,7 +73,7 @@ func (x options) podActions(s *state, pod *corev1.Pod) []action {
 		happens("stops because it is being deleted", clusterWorks, ends)
 	case ends != nil:
 		happens("is removed by its kubelet", clusterWorks, ends)
-	case pod.DeletionTimestamp != nil: // its node is unreachable, or only finalizers keep it
+	case pod.DeletionTimestamp != nil: // the node of the pod is unreachable, or only finalizers keep the pod
 	case pod.Status.Phase == corev1.PodPending:
 		if name, starts := x.starts(pod); starts != nil {
 			happens(name, clusterWorks, starts)

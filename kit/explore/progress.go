@@ -162,8 +162,7 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 }
 
 // countStall counts a stall that a status records as a failure. It also resets isAnnounced, unless the condition
-// Stalled was True and stays True. After a reset, the next event about a stall is the first one about another
-// stall.
+// Stalled was True and stays True. After a reset, the next event about a stall is about another stall.
 func (m *machine) countStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
@@ -187,8 +186,9 @@ func (m *machine) announceStall() {
 	m.state.isAnnounced = true
 }
 
-// checkProgressPace checks that there is at least one interval between a write of new progress and a later status
-// write that changes nothing but the progress. Each process of the controller must keep this interval.
+// checkProgressPace checks that the controller waits for view.ProgressInterval after a write of new progress, before
+// it makes a status write that changes nothing but the progress. Each process of the controller must wait in this
+// way.
 func (m *machine) checkProgressPace(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
@@ -244,9 +244,9 @@ func (e *encoder) progress(s *state) {
 	}
 }
 
-// unread adds to the encoding of a state how long a training could not be read while the job ran. The controller
-// reports this in the status only after a delay that is longer than the horizon. The encoded times are not enough to
-// know whether the delay is over, because the horizon limits the intervals between them.
+// unread adds a duration to the encoding of a state: how long a training could not be read while the job ran. The
+// controller reports such a training in the status only after a delay that is longer than the horizon. The encoded
+// times are not enough to know whether the delay is over, because the horizon limits the intervals between them.
 func (e *encoder) unread(s *state, training model.Training) {
 	job := s.live.Objects.Job()
 	if training.Unreadable.IsZero() || job == nil {
@@ -312,8 +312,8 @@ func shown(p *batchv1beta1.ProgressStatus) string {
 		ptr.Deref(p.Step, 0), ptr.Deref(p.Percent, 0), p.Replica, reportAt(p.LastReportTime.Time))
 }
 
-// lastReport returns the encoding of the state with which the sidecar of a pod has ended. It is empty if no sidecar
-// has ended.
+// lastReport returns the encoding of the last state of a pod's sidecar, which its termination message contains. The
+// encoding is empty if no sidecar has ended.
 func lastReport(statuses []corev1.ContainerStatus) string {
 	var b strings.Builder
 	for _, s := range statuses {

@@ -87,8 +87,8 @@ func (s *state) checkQuota(spec framework.JobSpec) []string {
 	return wrong
 }
 
-// quota adds the creation times of pods to the encoding of a state, because a job that cannot use its pods deletes
-// them some time after their creation.
+// quota adds the creation times of pods to the encoding of a state, because the controller deletes pods that the job
+// cannot use some time after their creation.
 func (e *encoder) quota(s *state) {
 	if s.shape.Quota == 0 {
 		return

@@ -168,8 +168,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	return append(wrong, x.staysAtRest(m, s)...)
 }
 
-// staysAtRest returns a violation if the controller acts when it reconciles a job at rest a long time later, either in
-// the same process or in a new one.
+// staysAtRest reconciles a job at rest a long time later, once in the same process of the controller and once in a
+// new one. It returns a violation for each reconcile that writes, requeues the job, or violates a law.
 func (x *exploration) staysAtRest(m *machine, s *state) []string {
 	var wrong []string
 	for _, begin := range []func(*machine){func(*machine) {}, func(m *machine) { m.startAgain(nil, 0) }} {

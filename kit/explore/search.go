@@ -18,7 +18,7 @@ type found struct {
 	wrong string
 }
 
-// search is an exploration that runs. It has the states that the exploration has reached so far.
+// search is a running exploration, with the states that it has reached so far.
 type search struct {
 	x    *exploration
 	most int
@@ -68,7 +68,7 @@ type numbered struct {
 	state *state
 }
 
-// explore checks every execution of the job that has at most the given number of faults. It returns an error if the
+// explore checks every execution of the job with at most the given number of faults. It returns an error if the
 // controller cannot be set up.
 func (x *exploration) explore(k model.Kind, most int) (found, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // collections free little, because most memory stays in use
@@ -179,7 +179,7 @@ func (s *search) expand(m *machine, from numbered) {
 	}
 }
 
-// add returns the number of a state. A new state is added to the frontier.
+// add returns the number of a state. If the state is new, it is added to the frontier.
 func (s *search) add(d digest, next *state, parent uint32, name string) uint32 {
 	shard := &s.shards[d[0]%uint8(len(s.shards))]
 	shard.Lock()

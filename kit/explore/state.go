@@ -52,7 +52,8 @@ type state struct {
 	reconcile *reconcileInProgress
 
 	spent spent
-	// counted is the number of failures that must count. If unclear is set, counted is only an upper limit.
+	// counted is the number of failures that must count. If the field unclear is set, this number is only an upper
+	// limit.
 	counted int
 	unclear bool
 	// stalls is the number of stalls that the status has recorded as failures.

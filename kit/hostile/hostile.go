@@ -32,12 +32,12 @@ import (
 // replicas, because so many pods do not test anything new.
 const many = 100
 
-// Fuzz tests a controller with the jobs in the manifests and with variants that the fuzzer creates. The function check
-// checks the pods of a job for the properties that the framework guarantees.
+// Fuzz tests a controller with the jobs in the manifests and with variants that the fuzzer creates. The function
+// check checks the pods of a job for the properties that the framework guarantees.
 //
-// An input is a job, and the seed and the number of changes for its distortion. A distortion follows the schema, so
-// its result is often valid. If the fuzzer changes the text of a job byte by byte instead, the result is hardly ever
-// valid.
+// An input of the fuzzer has a job, a seed, and a number of changes. Fuzz makes that many changes to the job by
+// calling Distort, which follows the schema, so that the result is often valid. If the fuzzer itself changes the text
+// of the job byte by byte, the result is hardly ever valid.
 func Fuzz[J framework.Job](
 	f *testing.F, controller framework.Controller[J], crdFile string, manifests []map[string]any,
 	check func(Begun[J]) error,
@@ -95,7 +95,7 @@ func ReadCRD(file string) (*crd.Definition, error) {
 	return definition, nil
 }
 
-// begin begins a job twice, checks that both results are the same, and returns the first.
+// begin calls Begin twice for a job, checks that both results are the same, and returns the first.
 func begin[J framework.Job](t *testing.T, controller framework.Controller[J], job J) Begun[J] {
 	t.Helper()
 	var twice [2]Begun[J]
@@ -113,8 +113,8 @@ func begin[J framework.Job](t *testing.T, controller framework.Controller[J], jo
 	return twice[0]
 }
 
-// forgetOrder removes the fields that depend on the order in which pods were created, since the controller creates
-// pods in parallel. It also removes the tokens, which are random.
+// forgetOrder removes the fields that depend on the order in which pods were created. This order varies, since the
+// controller creates pods in parallel. It also removes the tokens, which are random.
 func (b Begun[J]) forgetOrder() {
 	for i := range b.Pods {
 		b.Pods[i].UID, b.Pods[i].ResourceVersion = "", ""

@@ -9,8 +9,9 @@ import (
 )
 
 // checkHostNetwork checks the DNS policy and the ports of a pod with hostNetwork, and that a pod without hostNetwork
-// has the DNS policy and the ports of its template. It returns the violations. The map used maps each port that the
-// controller has chosen to the name of the pod. checkHostNetwork adds the ports of this pod.
+// has the DNS policy and the ports of its template. It returns the violations. The keys of the parameter used are the
+// ports that the controller has chosen, and the values are the names of their pods. checkHostNetwork adds the ports
+// of this pod.
 func checkHostNetwork(pod *corev1.Pod, template corev1.PodSpec, used map[int32]string) []string {
 	var problems []string
 	breaks := func(law string, args ...any) { problems = append(problems, fmt.Sprintf(law, args...)) }

@@ -116,9 +116,9 @@ func Broken[J framework.Job](ctx context.Context, definition *crd.Definition, be
 	return errors.Join(errs...)
 }
 
-// checkStatus checks that the API server accepts the status. It also checks that the job has all its pods, or that the
-// condition Initialized gives the reason. A job that another controller manages must have no pods and no such
-// condition.
+// checkStatus checks that the API server accepts the status. It also checks that the job has all its pods, or that
+// the condition Initialized gives the reason why some are missing. A job that another controller manages must have no
+// pods and no such condition.
 func checkStatus[J framework.Job](ctx context.Context, definition *crd.Definition, begun Begun[J]) error {
 	document, err := json.Marshal(begun.Job)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// etcdLimit is the largest request that etcd accepts, and so the largest object, in bytes.
+// etcdLimit is the maximum size of a request to etcd, and so of an object, in bytes.
 const etcdLimit = 3 << 19
 
 // The maximum memory of a spec and of one template in a controller, in bytes. Both are given as multiples of the
@@ -30,7 +30,7 @@ const (
 )
 
 // CheckSize checks how much memory a spec and a template can take in a controller if the object is small enough for
-// etcd. Many small items take the most memory, so the limits in the CRD determine the maximum.
+// etcd. Many small items take the most memory, so the limits of the CRD on numbers of items determine the maximum.
 func CheckSize[J framework.Job](t *testing.T, controller framework.Controller[J], crdFile string) {
 	t.Helper()
 	definition, err := ReadCRD(crdFile)
@@ -109,10 +109,10 @@ func nameOf(field reflect.StructField) string {
 	return name
 }
 
-// largest returns a value whose size in JSON is at most the given number of bytes, and the price at which it was
-// found. No value of the same size takes more memory. For each additional byte of JSON, a larger value takes at most
-// the price in additional bytes of memory. This is the dual of a knapsack problem: at a fixed price, each part of a
-// value can be chosen independently.
+// largest returns a price and the value that pricing selects at this price. The JSON of the value has at most the
+// given number of bytes, and no value of the same size takes more memory. For each additional byte of JSON, a larger
+// value takes at most the price in additional bytes of memory. This is the dual of a knapsack problem: at a fixed
+// price, each part of a value can be chosen independently.
 func (v typed) largest(bytes float64) (pricing, part) {
 	low, high := pricing(1), pricing(1000)
 	for high-low > 0.001 {
@@ -141,8 +141,8 @@ func heapOf(t *testing.T, document []byte, typ reflect.Type) float64 {
 	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// part is a part of an object. json is its size in JSON in bytes, and heap is its memory in bytes, not counting the
-// Go value itself. value returns the part as a value for the JSON encoder.
+// part is a part of an object. It has the size of the part in JSON, and the heap memory of the part without the Go
+// value itself, both in bytes. The function value returns the part as a value for the JSON encoder.
 type part struct {
 	json, heap float64
 	value      func() any
@@ -152,8 +152,8 @@ func literal(json, heap float64, value any) part {
 	return part{json, heap, func() any { return value }}
 }
 
-// pricing is the price of a byte of JSON in bytes of memory. It selects the parts with the highest surplus: their
-// memory minus the price of their JSON.
+// pricing is a price for JSON, as a number of bytes of memory per byte of JSON. It selects the parts with the highest
+// surplus. The surplus of a part is its memory minus the price of its JSON.
 type pricing float64
 
 func (p pricing) surplus(c part) float64 { return c.heap - float64(p)*c.json }
@@ -313,9 +313,9 @@ func allocated(bytes int) float64 {
 	return float64(cap(append([]byte(nil), make([]byte, bytes)...)))
 }
 
-// CheckRealJobs checks that the CRD admits the jobs in the manifests that match the patterns, and that no list, map or
-// string in them is longer than half of its limit. Limits below 32 are not checked, because such a limit is the number
-// of all possible items, for example of the replica types of TensorFlow.
+// CheckRealJobs checks the jobs in the manifests that match the patterns. The CRD must admit them, and no list, map
+// or string in them may be longer than half of its limit. Limits below 32 are not checked, because such a limit is
+// the number of all possible items, for example of the replica types of TensorFlow.
 func CheckRealJobs(t *testing.T, kind, crdFile string, patterns ...string) {
 	t.Helper()
 	definition, err := ReadCRD(crdFile)

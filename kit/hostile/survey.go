@@ -62,9 +62,9 @@ func (a *Answers) String() string {
 		a.Admitted.Load(), a.Untried.Load(), a.Refused.Load(), a.Pods.Load(), a.BadTemplates.Load())
 }
 
-// Ask checks that the API server rejects a job only with a message that names the field, and that the local CRD
-// admits the same jobs as the API server, with the same defaults. For the admitted jobs, Ask checks that their pods
-// are valid if the templates are valid on their own, and that their TensorBoards are always valid.
+// Ask sends all jobs and checks the answers. If the API server rejects a job, its message must name the field. The
+// local CRD must admit the same jobs as the API server, with the same defaults. The pods of an admitted job must be
+// valid if their templates are valid on their own, and its TensorBoard must always be valid.
 func (s *Survey[J]) Ask(t *testing.T) *Answers {
 	t.Helper()
 	answers := &Answers{}
@@ -160,9 +160,9 @@ const outOfBudget = "no further validation rules will be run"
 // namesField matches a complaint that names a field.
 var namesField = regexp.MustCompile(`\b(spec|metadata)\b`)
 
-// goodRefusal returns an error if the error of the API server does not help a user. Each complaint must name the
-// field. Some complaints are only that a rule cannot be evaluated, for example because a number is out of range. At
-// least one complaint must be of another kind.
+// goodRefusal checks that the error of the API server helps a user, and returns an error if not. Each complaint must
+// name the field. Some complaints are only that a rule cannot be evaluated, for example because a number is out of
+// range. At least one complaint must be of another kind.
 func goodRefusal(err error) error {
 	if err == nil {
 		return nil
@@ -259,8 +259,8 @@ func (s *Survey[J]) explain(ctx context.Context, begun Begun[J], name string, re
 	}
 }
 
-// barePod returns the pod of a replica as its template describes it, without other changes by the controller than the
-// restart policy Never. It returns nil if no replica has the name.
+// barePod returns a pod with the name and the template of a replica. Of the changes that the controller makes to the
+// template, barePod makes only one: it sets the restart policy Never. It returns nil if no replica has the name.
 func barePod[J framework.Job](begun Begun[J], name string) *corev1.Pod {
 	for _, role := range begun.Spec.Roles {
 		for index := range role.Replicas {
@@ -294,8 +294,8 @@ type dryRun struct {
 	refused map[string]error
 }
 
-// Create implements client.Writer. Of each type, it asks the real API server only about the first two replicas, and
-// creates the others without asking. The pods of a type differ only by their index.
+// Create implements client.Writer. The pods of a type differ only by their index. So for each type, Create asks the
+// real API server only about the pods of the first two replicas, and creates the others without asking.
 func (d *dryRun) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	pod, isPod := object.(*corev1.Pod)
 	if isPod {

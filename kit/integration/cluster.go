@@ -258,9 +258,9 @@ func (c *Cluster[J]) EventReasons(ctx context.Context, job J) []string {
 	return reasons
 }
 
-// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks the number of writes
-// to the API server. These are one write for each pod, one for the Service, two for the Secret if the kind has one, at
-// most four for the status, and at most four for events.
+// ExpectWriteBudget waits for the last event of a job that succeeded without a failure, and checks the number of
+// writes to the API server. It expects one write for each pod, one for the Service, two for the Secret if the kind
+// has one, at most four for the status, and at most four for events.
 func (c *Cluster[J]) ExpectWriteBudget(ctx context.Context, job J, pods int) {
 	GinkgoHelper()
 	// Events are written asynchronously. The last event reports the end of the job.

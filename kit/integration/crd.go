@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdFile is the pattern that the CRD manifest of a kind matches, relative to its folder config.
+// crdFile is a pattern for the path of the CRD manifest of a kind, relative to the folder with its configuration.
 const crdFile = "crd/*_*.yaml"
 
 // DescribeCRD defines the specs of the shipped CRD.

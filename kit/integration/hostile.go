@@ -16,11 +16,11 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// AskAboutOddJobs sends a number of odd jobs to a real API server and checks the answers. See hostile.Survey. The jobs
-// are the jobs in the manifests that match the patterns, and variants of them that are distorted according to the
-// seed. With -short, AskAboutOddJobs sends at most 500 jobs. The test uses all processors. It must be in a package of
-// its own, test/hostile in the module of the kind, so that it runs in parallel with other packages. The controller is
-// installed in the namespace.
+// AskAboutOddJobs sends a number of odd jobs to a real API server and checks the answers. See hostile.Survey. The
+// first jobs come from the manifests that match the patterns, and the others are variants of them that are distorted
+// according to the seed. With -short, AskAboutOddJobs sends at most 500 jobs. The test uses all processors. It must
+// be in a package of its own, test/hostile in the module of the kind, so that it runs in parallel with other
+// packages. The controller is installed in the namespace.
 func AskAboutOddJobs[J framework.Job](
 	t *testing.T, controller framework.Controller[J], namespace string, jobs int, seed uint64, manifests ...string,
 ) {

@@ -81,7 +81,7 @@ const MainRestarts = "the main container cannot have restartPolicy or restartPol
 const restartOn42 = "[{action: Restart, exitCodes: {operator: In, values: [42]}}]"
 
 // BadInput returns invalid input for every job kind. The function mainContainer returns a patch that adds fields to
-// the main container of the type worker. The fields are written as between the braces of a YAML flow mapping.
+// the main container of the type worker. Its parameter is a YAML flow mapping without the braces.
 func BadInput(mainContainer func(fields string) string) []TableEntry {
 	return []TableEntry{
 		Entry("activeDeadlineSeconds 0", `spec: {runPolicy: {activeDeadlineSeconds: 0}}`,

@@ -40,7 +40,8 @@ resources:
 func (c *Cluster[J]) NamespaceSpecs(patch string) {
 	BeforeAll(func(ctx context.Context) { c.restrictUsers(ctx) })
 
-	// create creates a job in a new namespace with a rule. The YAML in main is merged into the main containers.
+	// The function create creates a job in a new namespace with a rule. The YAML in the parameter main is merged into
+	// the main containers.
 	create := func(ctx context.Context, rule namespaceRule, main string, patches ...string) J {
 		GinkgoHelper()
 		manifest, job := c.Manifest(c.ruledBy(ctx, rule), append(patches, patch)...), c.Controller.Framework.NewJob()

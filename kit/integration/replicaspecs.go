@@ -11,9 +11,9 @@ import (
 const newImage = "spec:\n" +
 	"  replicaSpecs: [{type: worker, template: {spec: {containers: [{name: main, image: other}]}}}]\n"
 
-// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have the field. Each entry has the
-// fields of one item except the template, written as between the braces of a YAML flow mapping. ReplicaSpecs adds the
-// template. Further fields of the spec can be appended to the patch.
+// ReplicaSpecs returns a patch that sets spec.replicaSpecs, for the kinds that have the field. Each entry is a YAML
+// flow mapping without the braces. It has the fields of one item except the template, which ReplicaSpecs adds.
+// Further fields of the spec can be appended to the patch.
 func ReplicaSpecs(entries ...string) string {
 	var patch strings.Builder
 	patch.WriteString("spec:\n  replicaSpecs:\n")
@@ -24,7 +24,7 @@ func ReplicaSpecs(entries ...string) string {
 }
 
 // MainContainer returns a patch that sets spec.replicaSpecs to one worker with one container. In addition to its name
-// and image, the container has the given fields, which are written as between the braces of a YAML flow mapping.
+// and image, the container has the given fields, which are a YAML flow mapping without the braces.
 func MainContainer(fields string) string {
 	return Containers("{name: main, image: training, " + fields + "}")
 }

@@ -246,8 +246,8 @@ func (c *Cluster[J]) reportReady(ctx context.Context, job J, status metav1.Condi
 	Expect(c.Client.Status().Patch(ctx, reported, client.MergeFrom(base))).To(Succeed())
 }
 
-// tensorBoardSpec returns a patch that sets the fields of spec.tensorboardSpec. The fields are written as between the
-// braces of a YAML flow mapping.
+// tensorBoardSpec returns a patch that sets the fields of spec.tensorboardSpec. The parameter is a YAML flow mapping
+// without the braces.
 func tensorBoardSpec(fields string) string { return "spec: {tensorboardSpec: {" + fields + "}}" }
 
 // BadTensorBoardSpecs returns invalid values of spec.tensorboardSpec for the kinds that have the field.

@@ -10,8 +10,8 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// template is a pod template in YAML. It leaves out metadata, divisors, and the resources of the main container. Go
-// programs write these fields even if they are empty.
+// template is a pod template in YAML. It leaves out some fields that Go programs write even if they are empty:
+// metadata, divisors, and the resources of the main container.
 const template = `
 spec:
   nodeSelector: {zone: a}
