@@ -21,8 +21,8 @@ import (
 
 // Call is one request of a controller to the API server or to its cache.
 type Call struct {
-	// Verb is get, list, create, delete or patch. The dry run of a creation has the verb try, and a read of sidecars the
-	// verb "read the progress of".
+	// Verb is get, list, create, delete or patch. Two kinds of calls have other verbs: the dry run of a creation has
+	// "try", and a read of sidecars has "read the progress of".
 	Verb string
 	// Resource and Key identify the object. The key of a list is its kind. A read of sidecars has no resource, and its
 	// key has the UIDs of the pods.
@@ -41,7 +41,7 @@ type Answer struct {
 	Call Call
 	Err  error
 	// Object is the object that was read or patched, or the pod that was created. Pods are the pods that were listed.
-	// The states of the cluster share these objects, so they must not be changed.
+	// Callers must not change these objects, because the states of the cluster share them.
 	Object client.Object
 	Pods   []*corev1.Pod
 	// Readings are the readings of sidecars.

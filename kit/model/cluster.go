@@ -68,11 +68,12 @@ type Snapshot struct {
 	versions, uids int
 }
 
-// MembersAnnotation is the annotation of a pod that holds the number of replicas of the job when the pod was created.
-// CheckLaws uses it to detect pods that were created for different sizes of the job. The controller does not read it.
+// MembersAnnotation is a pod annotation. Its value is the number of replicas that the job had when the pod was
+// created. CheckLaws uses it to detect pods that were created for different sizes of the job. The controller does not
+// read it.
 const MembersAnnotation = "conformance/members"
 
-// AskedAnnotation is the annotation of a pod whose attempt label was changed by admission. It holds the attempt that
+// AskedAnnotation is the annotation of a pod whose attempt label admission has changed. Its value is the attempt that
 // the controller requested.
 const AskedAnnotation = "conformance/asked"
 
@@ -274,7 +275,7 @@ func copyOf[T client.Object](object T) T {
 	return value.Interface().(T) //nolint:forcetypeassert // it is of the same type
 }
 
-// copyInto overwrites an object with a copy of another of the same type.
+// copyInto overwrites an object with a copy of another object of the same type.
 func copyInto(to, from client.Object) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
 }

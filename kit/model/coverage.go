@@ -13,7 +13,8 @@ const (
 	// controller with caches that are all equally stale. It explores most small jobs with one fault, and runs random
 	// walks.
 	Thorough
-	// Full also hides each write of a pod from the cache. After each write, it restarts the controller with stale caches:
-	// with all caches stale, and with only one. It explores all small jobs with up to three faults.
+	// Full also hides each write of a pod from the cache. After each write, it restarts the controller with stale
+	// caches: once with all caches stale, and once for each resource with only the cache of that resource stale. It
+	// explores all small jobs with up to three faults.
 	Full
 )

@@ -9,12 +9,12 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// PriorityClassName is the priority class that the scheduler-controller of the model sets for the pods of each
-// PodGroup.
+// PriorityClassName is the name of the priority class that the scheduler-controller of the model reports for the pods
+// of each PodGroup.
 const PriorityClassName = "priority-of-the-group"
 
-// QueueClosedMessage is the message for a closed queue. The condition Admitted of a PodGroup and the condition
-// QuotaReserved of a Workload have it.
+// QueueClosedMessage is the message for a closed queue. It is in the condition Admitted of a PodGroup and in the
+// condition QuotaReserved of a Workload.
 const QueueClosedMessage = "the queue is closed"
 
 // Unconsidered returns the job's PodGroup if the scheduler-controller has not processed its current generation, and nil

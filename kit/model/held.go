@@ -87,8 +87,8 @@ func (c *Cluster) patchPod(pod *corev1.Pod, patch client.Patch) error {
 	return nil
 }
 
-// isIndexed reports whether a list by the required field and value contains a pod. The controller has two indexes:
-// pods by the UID of their owner, and held pods by the name of their job.
+// isIndexed reports whether a pod matches a field selector of a list. The fields are the two indexes of the
+// controller: pods by the UID of their owner, and held pods by the name of their job.
 func isIndexed(pod *corev1.Pod, by fields.Requirement) bool {
 	owner := metav1.GetControllerOf(pod)
 	switch {

@@ -44,8 +44,8 @@ func (w Write) Late(call Call) *LateWrite {
 	return &LateWrite{Write: w, Call: call}
 }
 
-// CarryOut makes the write unless its preconditions no longer hold. It returns the UID of the pod that the write
-// created. Empty means none.
+// CarryOut makes the write if its preconditions still hold. It returns the UID of the pod that the write created.
+// Empty means none.
 func (w *LateWrite) CarryOut(c *Cluster) types.UID {
 	if err := w.Do(c); err != nil || w.Call.Verb != "create" || w.Call.Resource != Pods {
 		return ""

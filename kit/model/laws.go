@@ -28,7 +28,7 @@ type Reporter interface {
 }
 
 // CheckLaws reports the laws that a write violates. Laws are invariants that hold for every write, whatever faults
-// came before. Some laws apply only to writes of the controller. The parameter now has the objects after the write.
+// came before. Some laws apply only to writes of the controller. The given Objects are those after the write.
 func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	t.Helper()
 	if by.IsController {
@@ -77,8 +77,8 @@ func CheckLaws(t Reporter, k Kind, now Objects, change Change, by Writer) {
 	}
 }
 
-// checkCreation checks that the creation of a pod is allowed. The check ignores the pod with the UID unseen, because
-// the controller cannot know about that pod.
+// checkCreation checks that the creation of a pod is allowed. The check ignores the pod whose UID is the parameter
+// unseen, because the controller cannot know about that pod.
 func checkCreation(t Reporter, k Kind, now Objects, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	job := now.Job()
@@ -181,8 +181,9 @@ func checkGroupCreation(t Reporter, k Kind, now Objects) {
 }
 
 // checkDeletion checks that the controller does not delete a pod of the current attempt. The exception is a pod that
-// has no node and that avoids a node which the job no longer avoids. Once the end of the job is decided, another rule
-// applies: the controller deletes only pods that the cleanUpPolicy does not keep for their logs.
+// has no node, if the job no longer avoids the node that the pod's annotation names. Once the end of the job is
+// decided, another rule applies: the controller deletes only pods that the cleanUpPolicy does not keep for their
+// logs.
 func checkDeletion(t Reporter, k Kind, now Objects, change Change) {
 	t.Helper()
 	pod, ok := change.Before.(*corev1.Pod)
@@ -241,7 +242,7 @@ func checkTensorBoardCreation(t Reporter, now Objects) {
 }
 
 // checkFinish checks that the conditions of a finished job match its phase. Unless the cleanUpPolicy is None, it also
-// checks that no pod runs that the controller could have seen.
+// checks that none of the pods that the controller could have seen still runs.
 func checkFinish(t Reporter, k Kind, now Objects, job framework.Job, isSeen func(*corev1.Pod) bool) {
 	t.Helper()
 	status := *job.JobStatus()

@@ -49,7 +49,8 @@ var (
 // nodeOf returns a node that the pod does not avoid and on which no other replica runs.
 func nodeOf(pod *corev1.Pod) string { return nodeFor(pod, "node-of-"+pod.Name) }
 
-// nodeFor returns the given name, or the name with a number if the pod avoids the node with the given name.
+// nodeFor returns the first node that the pod does not avoid. The names of the nodes are the given name, and then
+// this name with the numbers 2, 3 and so on.
 func nodeFor(pod *corev1.Pod, name string) string {
 	avoided, _ := NodesAvoidedBy(pod)
 	node := name
@@ -59,9 +60,9 @@ func nodeFor(pod *corev1.Pod, name string) string {
 	return node
 }
 
-// NodesAvoidedBy returns the nodes that a pod avoids, sorted by name. The alternative terms of the node affinity
-// should all avoid the same nodes. If they do not, the pod can run on a node that only some terms avoid: isSame is
-// then false, and the result has the nodes that the first term avoids.
+// NodesAvoidedBy returns the nodes that a pod avoids, sorted by name. All terms of the node affinity should avoid the
+// same nodes, because the pod can run on any node that matches one term. If the terms differ, isSame is false, and
+// the result has the nodes that the first term avoids.
 func NodesAvoidedBy(pod *corev1.Pod) (nodes []string, isSame bool) {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return nil, true
@@ -149,7 +150,8 @@ func isReplaced(status batchv1beta1.JobStatus, pod *corev1.Pod) bool {
 		avoidedNode(status, pod.Annotations[batchv1beta1.AnnotationAvoidsNode]) == nil
 }
 
-// NewNodeFaults returns the failures that a status change adds and whose cause is a node or one of its devices.
+// NewNodeFaults returns the node faults among the failures that a status change adds. The cause of such a failure is
+// a node or one of its devices.
 func NewNodeFaults(before, after batchv1beta1.JobStatus) []batchv1beta1.ReplicaFailure {
 	return slices.DeleteFunc(newFailures(before, after), func(f batchv1beta1.ReplicaFailure) bool { return !isFault(f) })
 }
@@ -241,7 +243,7 @@ func checkAddition(
 		node.Name, faults, before.Failures)
 }
 
-// wasThere reports whether the pod of the second failure already existed on the node at the time of the first failure.
+// wasThere reports whether the pod of the second failure was already on its node at the time of the first failure.
 func wasThere(now Objects, second, first batchv1beta1.ReplicaFailure) bool {
 	return slices.ContainsFunc(now.Pods(), func(pod *corev1.Pod) bool {
 		return pod.Name == second.Replica && pod.Spec.NodeName == second.Node && pod.CreationTimestamp.Before(&first.Time)

@@ -60,7 +60,7 @@ func (o Objects) Of(resources Resources) Objects {
 	return found
 }
 
-// with returns a copy of the objects in which a key has another object. A nil object removes the key.
+// with returns a copy of the objects in which the key has the given object. A nil object removes the key.
 func (o Objects) with(key string, object client.Object) Objects {
 	changed := maps.Clone(o)
 	if object == nil {

@@ -19,7 +19,7 @@ var somebodyElse = metav1.OwnerReference{
 // SomebodyElse is the text for somebodyElse in messages with the reason NameConflict.
 const SomebodyElse = "Deployment other (UID other)"
 
-// Foreign returns an object of the given resource and name whose owner is not the job.
+// Foreign returns an object with the given resource and name, and with another owner than the job.
 func Foreign(of Resources, name string) client.Object {
 	var object client.Object
 	switch of {

@@ -65,8 +65,8 @@ func (c *Cluster) patchStatus(object client.Object, patch client.Patch) error {
 	return nil
 }
 
-// merged returns a value with a JSON merge patch (RFC 7386) applied. Keys that the value does not have are ignored.
-// Only the fields that change are decoded, since the tests spend most of their time here.
+// merged applies a JSON merge patch (RFC 7386) to a value, and returns the result. It ignores keys that the value
+// does not have. It decodes only the fields that change, since the tests spend most of their time here.
 func merged[T any](value T, changes map[string]json.RawMessage) (T, error) {
 	for key, change := range changes {
 		field := fieldOf(reflect.ValueOf(&value).Elem(), key)

@@ -74,8 +74,8 @@ func CheckProgress(k Kind, o Objects, trainings Trainings, now time.Time) (wrong
 	return wrong
 }
 
-// lastStep returns the step in the termination message of the progress sidecar of a pod. 0 means that the message has
-// no step, for example because the sidecar still runs.
+// lastStep returns the step in the termination message of a pod's progress sidecar. 0 means that the message has no
+// step, for example because the sidecar still runs.
 func lastStep(pod *corev1.Pod) int64 {
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.Name == framework.ProgressContainer && s.State.Terminated != nil {
@@ -87,5 +87,5 @@ func lastStep(pod *corev1.Pod) int64 {
 	return 0
 }
 
-// tolerance is how much the time of a report in the status can differ from the actual time of the report.
+// tolerance is the maximum difference between the time of a report in the status and the actual time of the report.
 const tolerance = 3 * time.Second

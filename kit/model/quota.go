@@ -14,16 +14,16 @@ import (
 // not.
 const countPods = corev1.ResourceName("count/pods")
 
-// NewQuota returns a ResourceQuota for the given number of pods. As stored in the model, its status.used counts only
-// the pods of other jobs.
+// NewQuota returns a ResourceQuota for the given number of pods. In the object that the model stores, status.used
+// counts only the pods of other jobs.
 func NewQuota(pods int64) *corev1.ResourceQuota {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: JobKey.Namespace, Name: "few"}}
 	quota.Status.Hard = corev1.ResourceList{countPods: *resource.NewQuantity(pods, resource.DecimalSI)}
 	return quota
 }
 
-// Quota returns the ResourceQuota in the form in which the API server returns it: its status.used counts the pods of
-// the job and those of other jobs. Nil means that there is no ResourceQuota.
+// Quota returns the ResourceQuota as the API server would: its status.used counts the pods of the job and those of
+// other jobs. Nil means that there is no ResourceQuota.
 func (o Objects) Quota() *corev1.ResourceQuota {
 	quotas := ListOf[*corev1.ResourceQuota](o)
 	if len(quotas) == 0 {

@@ -64,7 +64,7 @@ func (o Objects) Remains() Remains {
 		return r
 	}
 	if r.TensorBoard = TensorBoardStatus(job).DeepCopy(); r.TensorBoard != nil {
-		r.TensorBoard.Action = "" // depends on whether a stale cache made a creation fail
+		r.TensorBoard.Action = "" // the action depends on whether a stale cache made a creation fail
 		if r.TensorBoard.Dependent != nil {
 			r.TensorBoard.Dependent.UID = types.UID(fmt.Sprintf("present: %t", uids[string(r.TensorBoard.Dependent.UID)]))
 		}
@@ -81,7 +81,7 @@ func (o Objects) Remains() Remains {
 				replica.UID = "past"
 			}
 			if replica.Phase == batchv1beta1.ReplicaPhaseDeleted {
-				replica.Containers = nil // in some runs, the controller has not seen how they ended
+				replica.Containers = nil // in some runs, the controller has not seen how the containers ended
 			}
 		}
 	}

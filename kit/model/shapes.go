@@ -28,7 +28,7 @@ type Shape struct {
 	Scheduler *batchv1beta1.SchedulePolicy
 	// Kueue reports whether Kueue admits the job.
 	Kueue bool
-	// Quota is the number of pods that a ResourceQuota of the namespace allows. 0 means that there is none.
+	// Quota is the number of pods that a ResourceQuota of the namespace allows. 0 means that there is no ResourceQuota.
 	Quota int64
 	// Progress is how the training reports its progress. Nil means that the training reports none.
 	Progress *batchv1beta1.ProgressSpec

@@ -14,7 +14,8 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// SidecarServer answers the reads of the sidecars of pods. It decides which state of the cluster a read gets.
+// SidecarServer answers when a controller reads the sidecars of pods. It decides which state of the cluster a read
+// gets.
 type SidecarServer interface {
 	ReadSidecars(call Call, from func(Snapshot, time.Time) Answer) Answer
 }

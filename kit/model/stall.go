@@ -17,8 +17,8 @@ import (
 
 // Stall describes whether the training of a job is stalled.
 type Stall struct {
-	// Pod is the name of the pod whose training made progress last. If no training has reported yet, it is a pod that can
-	// report. Empty means that no pod can report, or that the job cannot be stalled now.
+	// Pod is the name of the pod whose training made progress last. If no training has reported yet, this is a pod that
+	// can report. Empty means that no pod can report, or that the job cannot be stalled now.
 	Pod string
 	// WhyNot is the reason why the training is not stalled. Empty means that the training is stalled.
 	WhyNot string

@@ -40,7 +40,8 @@ type Training struct {
 	Forgotten bool
 }
 
-// progress returns when the training made progress last. Zero means that it has reported nothing.
+// progress returns the time at which the training last made progress. Zero means that the training has reported
+// nothing.
 func (t Training) progress(now time.Time) time.Time {
 	switch {
 	case t.Step == 0:
@@ -107,7 +108,7 @@ func (c *Cluster) follow(pod *corev1.Pod) {
 		}
 		message, err := json.Marshal(training.stateAt(c.clock.Now()))
 		if err != nil {
-			panic(err) // a State always encodes
+			panic(err) // a State can always be encoded
 		}
 		s.State.Terminated.Message = string(message)
 		c.endTraining(pod.UID)

@@ -178,9 +178,9 @@ func isAdmitted(workload *kueuev1beta2.Workload) bool {
 }
 
 // checkAdmission checks that a pod is created only while the Workload of its job is admitted, and that the pod has
-// the labels that identify this admission. With the new pod, the job must not have more pods than admitted replicas,
-// and not more pods that can run than the Workload has quota left. The check ignores the pod with the UID unseen,
-// because the controller cannot know about that pod.
+// the labels that identify this admission. The pods of the job, with the new one, must not be more than the admitted
+// replicas. Those of them that can run must not be more than the remaining quota of the Workload. The check ignores
+// the pod whose UID is the parameter unseen, because the controller cannot know about that pod.
 func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod, unseen types.UID) {
 	t.Helper()
 	workload := now.Workload()
@@ -210,7 +210,7 @@ func checkAdmission(t Reporter, now Objects, job framework.Job, pod *corev1.Pod,
 }
 
 // livePods returns the number of pods that use quota and whose replica is listed in the status. It ignores the pod
-// with the UID unseen.
+// whose UID is the parameter unseen.
 func livePods(now Objects, job framework.Job, unseen types.UID) (live int32) {
 	for _, pod := range now.Pods() {
 		if pod.UID != unseen && isListed(*job.JobStatus(), pod.Name) && usesQuota(pod) {
