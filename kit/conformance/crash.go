@@ -17,8 +17,8 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// staleEvery is the number of writes between two restarts with stale caches in testCrashes. With full coverage, such
-// a restart follows every write. These restarts take most of the time of the tests.
+// staleEvery limits the restarts with stale caches, because they take most of the time of the tests. In testCrashes,
+// they follow only every staleEvery-th write, or with full coverage every write.
 const staleEvery = 8
 
 // testCrashes runs every scenario once without a fault. Then it runs the scenario again for each write of the

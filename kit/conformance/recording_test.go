@@ -241,8 +241,7 @@ func podOf(action string) string {
 	return name
 }
 
-// uid matches a UID of the model. token matches the pod annotation that contains the random token for reading the
-// progress.
+// uid matches a UID of the model. token matches the pod annotation with the random token that protects the progress.
 var (
 	uid   = regexp.MustCompile(`uid-\d+`)
 	token = regexp.MustCompile(`("batch.tensorstack.dev/progress-token":)"[^"]+"`)

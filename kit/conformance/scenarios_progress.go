@@ -14,7 +14,7 @@ const (
 	notifiesOfStall = batchv1beta1.ProgressPolicyNotify
 )
 
-// stalls returns a policy that allows a training 60 s between two steps of progress, and 90 s for the first report.
+// stalls returns a policy that allows a training 60 s without progress, and 90 s before its first report.
 func stalls(what batchv1beta1.ProgressPolicy) model.Policy { return model.Stalls(what, 60, 90) }
 
 // progressScenarios are scenarios of jobs whose training reports its progress.

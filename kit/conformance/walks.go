@@ -60,8 +60,8 @@ type walk struct {
 	*world
 	// pauses is set if the user pauses and resumes the job. scales is set if the user scales the job.
 	pauses, scales bool
-	// failed is the number of failures of pods that count. withdrawn is the number of times that the admission of the
-	// job was withdrawn.
+	// failed is the number of pod failures that count. withdrawn is the number of times that the admission of the job
+	// was withdrawn.
 	failed, withdrawn int
 	// hasBadNodes is set if nodes and devices fail.
 	hasBadNodes bool

@@ -9,9 +9,8 @@ import (
 )
 
 // checkHostNetwork checks the DNS policy and the ports of a pod with hostNetwork, and that a pod without hostNetwork
-// has the DNS policy and the ports of its template. It returns the violations. The keys of the parameter used are the
-// ports that the controller has chosen, and the values are the names of their pods. checkHostNetwork adds the ports
-// of this pod.
+// has the DNS policy and the ports of its template. It returns the violations. The map has the ports that the
+// controller has chosen, with the names of their pods. checkHostNetwork adds the ports of this pod to the map.
 func checkHostNetwork(pod *corev1.Pod, template corev1.PodSpec, used map[int32]string) []string {
 	var problems []string
 	breaks := func(law string, args ...any) { problems = append(problems, fmt.Sprintf(law, args...)) }

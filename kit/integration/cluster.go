@@ -1,8 +1,9 @@
-// Package integration contains the shared parts of the integration tests of all job kinds. It runs a controller against
-// a real API server, provides helpers for jobs and their pods, and defines tables of valid and invalid input for every
-// kind. The tests use Ginkgo.
+// Package integration contains the shared parts of the integration tests of all job kinds. It runs a controller
+// against a real API server, provides helpers for jobs and their pods, and defines tables of valid and invalid input
+// for every kind. The tests use Ginkgo.
 //
-// The integration tests of a kind are the package test in its module. It defines the controller and a valid job:
+// The integration tests of a kind are in the package test of its module. That package defines the controller and a
+// valid job:
 //
 //	var cluster = &integration.Cluster[*v1beta1.MyJob]{Controller: my.Controller(), Namespace: "t9k-my", Valid: valid}
 //
@@ -42,8 +43,8 @@ import (
 	"tensorstack.dev/jobs/kit/suite"
 )
 
-// StatusInterval is the status interval of the controller. It is shorter than the default, because the specs wait for
-// status writes.
+// StatusInterval is how long the controller batches status changes before a write. It is shorter than the default,
+// because the specs wait for status writes.
 const StatusInterval = 500 * time.Millisecond
 
 // config is the folder with the CRD and the RBAC of the controller, relative to its tests.
@@ -107,7 +108,7 @@ func (c *Cluster[J]) NewNamespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// Manifest returns the valid job with merge patches applied, one after the other.
+// Manifest applies merge patches to the valid job, one after the other, and returns the result.
 func (c *Cluster[J]) Manifest(namespace string, patches ...string) *unstructured.Unstructured {
 	GinkgoHelper()
 	document := asJSON(c.Valid)
@@ -129,7 +130,7 @@ func asJSON(document string) []byte {
 	return content
 }
 
-// Create creates the valid job with merge patches applied.
+// Create applies merge patches to the valid job, creates the result, and returns it.
 func (c *Cluster[J]) Create(ctx context.Context, namespace string, patches ...string) J {
 	GinkgoHelper()
 	manifest := c.Manifest(namespace, patches...)

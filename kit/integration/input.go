@@ -31,8 +31,8 @@ spec:
   runMode: {debug: {enabled: false, replicaSpecs: [{type: worker}]}, pause: {enabled: false, resumeSpecs: [{type: worker, args: [a]}]}}
 `
 
-// Apply sends the valid job with a merge patch to the API server as a dry run, and returns the job with its defaults. A
-// dry run includes all validation and stores nothing.
+// Apply applies a merge patch to the valid job, sends the result to the API server as a dry run, and returns the job
+// with its defaults. A dry run includes all validation and stores nothing.
 func (c *Cluster[J]) Apply(ctx context.Context, patch string) (map[string]any, error) {
 	job := c.Manifest(metav1.NamespaceDefault, patch)
 	err := c.Client.Create(ctx, job, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))

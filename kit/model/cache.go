@@ -30,7 +30,8 @@ type Cache struct {
 // NewCache returns a cache that contains all live objects.
 func NewCache(live Objects) Cache { return Cache{shown: live} }
 
-// Behind returns a copy of the cache that is frozen for some resources and shows past objects of these resources.
+// Behind returns a stale copy of the cache. The copy is frozen for some resources and shows past objects of these
+// resources.
 func (c Cache) Behind(past Objects, of Resources) Cache {
 	shown := c.shown.Of(^of)
 	maps.Copy(shown, past.Of(of))

@@ -24,8 +24,8 @@ type Call struct {
 	// Verb is get, list, create, delete or patch. Two kinds of calls have other verbs: the dry run of a creation has
 	// "try", and a read of sidecars has "read the progress of".
 	Verb string
-	// Resource and Key identify the object. The key of a list is its kind. A read of sidecars has no resource, and its
-	// key has the UIDs of the pods.
+	// Resource and Key identify the object. The key of a list is the kind of the listed objects. A read of sidecars has
+	// no resource, and its key has the UIDs of the pods.
 	Resource Resources
 	Key      string
 }
@@ -141,7 +141,7 @@ func (r reader) List(_ context.Context, into client.ObjectList, options ...clien
 	return answer.Err
 }
 
-// selected returns the pods in the namespace that match the field selector and the label selector of a list.
+// selected returns the pods that a list selects by its namespace, its field selector and its label selector.
 func selected(from Objects, options []client.ListOption) []*corev1.Pod {
 	var asked client.ListOptions
 	asked.ApplyOptions(options)

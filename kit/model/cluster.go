@@ -23,11 +23,11 @@ import (
 )
 
 // Cluster is a model of the API server. It covers the behavior that a job controller observes: resource versions,
-// generations, preconditions and graceful deletion. It keeps its state after each write, so that a cache can lag by
-// any number of writes. The integration tests of the controllers check this behavior against a real API server.
+// generations, preconditions and graceful deletion. It stores a state for each write, so that a cache can lag by any
+// number of writes. The integration tests of the controllers check this behavior against a real API server.
 //
-// The fake client of controller-runtime does not fit, because it ignores the UID precondition of a deletion and deletes
-// without a grace period.
+// The fake client of controller-runtime does not fit, because it ignores the UID precondition of a deletion and
+// deletes without a grace period.
 type Cluster struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
@@ -191,8 +191,9 @@ func (c *Cluster) Create(object client.Object) error {
 }
 
 // Remove deletes an object as the API server does. A pod with a grace period or a finalizer stays and is only marked
-// as being deleted. A pod has no grace period if it is not bound to a node, has ended, or the options set the period
-// to 0. Remove returns NotFound if the object does not exist, and Conflict if a precondition does not hold.
+// as being deleted. A pod has no grace period if it is not bound to a node, if it has ended, or if the options set
+// the period to 0. Remove returns NotFound if the object does not exist, and Conflict if a precondition does not
+// hold.
 func (c *Cluster) Remove(object client.Object, options client.DeleteOptions) error {
 	key := c.keyOf(object)
 	current := c.Live()[key]

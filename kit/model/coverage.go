@@ -14,7 +14,6 @@ const (
 	// walks.
 	Thorough
 	// Full also hides each write of a pod from the cache. After each write, it restarts the controller with stale
-	// caches: once with all caches stale, and once for each resource with only the cache of that resource stale. It
-	// explores all small jobs with up to three faults.
+	// caches, either all of them or only one. It explores all small jobs with up to three faults.
 	Full
 )

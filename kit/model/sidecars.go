@@ -63,8 +63,8 @@ func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Readin
 // errUnreadable is the error in a reading if the sidecar cannot be read.
 var errUnreadable = errors.New("the sidecar cannot be read")
 
-// reading returns the reading that the controller has of the sidecar at the given time. If the sidecar cannot be
-// read, the reading has an error. It also has the last state of the sidecar, unless the controller has forgotten this
+// reading returns the controller's reading of the sidecar at the given time. If the sidecar cannot be read, the
+// reading has an error. It then also has the last state of the sidecar, unless the controller has forgotten this
 // state.
 func (t Training) reading(pod types.UID, now time.Time) progress.Reading {
 	switch {

@@ -156,7 +156,7 @@ func (c *Cluster) Activate() {
 	c.Put(activated)
 }
 
-// reasonDeactivated is the reason of the eviction of a Workload that is not active.
+// reasonDeactivated is the reason why Kueue evicts a Workload that is not active.
 const reasonDeactivated = "Deactivated"
 
 // AdmittedReplicas returns how many replicas of the job are admitted now.
