@@ -21,7 +21,7 @@ func cpu(quantity string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
 }
 
-// until returns the duration from now to the given time. It returns 0 for the zero time, which means never.
+// until returns the duration from now to the given time. If the time is zero, which means never, it returns 0.
 func until(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -29,15 +29,15 @@ func until(at time.Time) time.Duration {
 	return at.Sub(now)
 }
 
-// newTestReconciler returns a reconciler at the time now.
+// newTestReconciler returns a reconciler whose clock shows the test time, which is the variable now.
 func newTestReconciler(c client.Client, e engine) *reconciler {
 	return &reconciler{
 		client: c, reader: c, engine: e, events: events.NewFakeRecorder(10), clock: testclock.NewFakePassiveClock(now),
 	}
 }
 
-// ensureEngine reads and writes the objects of the engine as a reconcile does. It returns the changes with the errors
-// of their writes.
+// ensureEngine reads and writes the objects of the engine as a reconcile does. It returns the changes, each with the
+// error that its write caused.
 func ensureEngine(t *testing.T, c client.Client, e engine, view queueView) *engineChanges {
 	t.Helper()
 	r := newTestReconciler(c, e)
@@ -67,19 +67,19 @@ func newGroup(name string, needed int32, pods ...*corev1.Pod) groupView {
 	return g
 }
 
-// unselected returns the group as if the queue did not select its namespace.
+// unselected returns the group as if the queue did not select the namespace of the group.
 func (g groupView) unselected() groupView {
 	g.Selected, g.Admission.Status = false, metav1.ConditionFalse
 	return g
 }
 
-// ofClass returns the group as if the engine's group had the PriorityClass.
+// ofClass returns the view of a group whose group in the engine has the PriorityClass.
 func (g groupView) ofClass(class string) groupView {
 	g.ClassInForce = class
 	return g
 }
 
-// ofOneClass returns the group as if the engine scheduled only pods with the PriorityClass of the group.
+// ofOneClass returns the view of a group in an engine that schedules only pods with the PriorityClass of their group.
 func (g groupView) ofOneClass() groupView {
 	g.NeedsOneClass = true
 	return g
@@ -144,7 +144,8 @@ func released(pod *corev1.Pod) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1beta1.AnnotationReleased, "true")
 }
 
-// onNode sets spec.nodeName only, as anybody who creates a pod can do.
+// onNode sets spec.nodeName, as anybody who creates a pod can do. Unlike a scheduler, it does not set the condition
+// PodScheduled.
 func onNode(pod *corev1.Pod) { pod.Spec.NodeName = "node-1" }
 
 func bound(pod *corev1.Pod) {

@@ -15,8 +15,8 @@ import (
 
 // countDevices replaces each pod of the queue that has ResourceClaims with a copy that also requests the devices of
 // its claims. Only devices that the quota limits are counted. A claim that several pods share counts for each of
-// them. The copy of a released pod requests at least the devices that the pod had when it was released, since a
-// tenant can delete a claim and create it again with fewer devices.
+// them. A tenant can delete a claim and create it again with fewer devices. So the copy of a released pod requests at
+// least the devices that the pod had when it was released.
 func (r *reconciler) countDevices(ctx context.Context, view *queueView) error {
 	if !limitsDevices(view.Queue) {
 		return nil

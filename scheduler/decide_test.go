@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// outcome is a decision with the reasons of conditions instead of whole statuses.
+// outcome is a decision in a form that tests can compare. It has the reasons of conditions instead of whole statuses.
 type outcome struct {
 	Ensure *engineChanges
 	Failed error

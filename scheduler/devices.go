@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// annotationUncounted marks a copy of a pod, or a claim in the cache, if the number of its devices is not known. In
-	// a pod, the value names the claim whose devices cannot be counted.
+	// annotationUncounted marks a copy of a pod, or a claim in the cache, if the number of its devices is not known. On
+	// a pod, the value of the annotation names the claim whose devices cannot be counted.
 	annotationUncounted = "scheduler.tensorstack.dev/uncounted"
 	// maxClaims is the maximum number of ResourceClaims of a pod, maxClasses is the maximum number of DeviceClasses of
 	// a claim, and maxReleased is the maximum length of AnnotationReleased in bytes. If the quota limits devices, a pod
@@ -62,8 +62,8 @@ func largest(a, b resource.Quantity) resource.Quantity {
 	return a
 }
 
-// releasedValue returns the value of AnnotationReleased for a pod that is released: the number of its devices by
-// DeviceClass, as JSON, or "true" if no devices of the pod are counted.
+// releasedValue returns the value of AnnotationReleased for a pod that is released. It is a JSON map from each
+// DeviceClass to the number of its devices in the pod, or "true" if no devices of the pod are counted.
 func releasedValue(pod *corev1.Pod) string {
 	devices := map[string]int64{}
 	for name, n := range requestsOf(pod) {

@@ -16,7 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
-// gpus is the name of the devices of the DeviceClass gpu in a quota.
+// gpus is the name of the resource that stands for the devices of the DeviceClass gpu in a quota.
 const gpus corev1.ResourceName = "gpu.deviceclass.resource.k8s.io/devices"
 
 // exactly returns a request for devices of a DeviceClass.
@@ -26,7 +26,7 @@ func exactly(class string, n int64) resourcev1.DeviceRequest {
 	}}
 }
 
-// first returns a request for the first available one of several requests.
+// first returns a request with alternatives. The claim gets the devices of the first alternative that is available.
 func first(requests ...resourcev1.DeviceRequest) resourcev1.DeviceRequest {
 	var all resourcev1.DeviceRequest
 	for _, r := range requests {
@@ -110,7 +110,7 @@ func ofTemplate() corev1.PodResourceClaim {
 	return corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("template")}
 }
 
-// generated returns a change that records a claim in the status of a pod. claim is the name of the claim that
+// generated returns a change that records a claim in the status of a pod. The parameter is the name of the claim that
 // Kubernetes created from the template. Nil means that the pod needs no claim.
 func generated(claim *string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
@@ -150,7 +150,7 @@ func TestDevicesOfPodsCountAgainstTheQuota(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods   []*corev1.Pod
 		claims []client.Object
-		// want are the names of the released pods, and waiting is the resource or the claim that the group waits for.
+		// want lists the names of the released pods. The shortage is the resource or the claim that the group waits for.
 		want    []string
 		waiting shortage
 	}{

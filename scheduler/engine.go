@@ -18,9 +18,9 @@ type engine interface {
 	newQueue() object
 	// notServed returns the message for the case that the API server does not serve the kind of the engine's groups.
 	notServed() string
-	// blockers returns why the engine cannot schedule some of the given groups. The keys are the namespaces of these
-	// groups. Objects of one tenant must not affect the groups of another tenant. So an object that indicates a problem
-	// blocks only the groups of its own namespace.
+	// blockers returns the reasons why the engine cannot schedule the given groups, by namespace. Objects of one tenant
+	// must not affect the groups of another tenant. So an object that indicates a problem blocks only the groups of its
+	// own namespace.
 	blockers(groups []groupView, now time.Time) map[string]blocker
 	// gates reports whether the pods of a queue need the scheduling gate, so that the controller decides when or where
 	// they are scheduled. A nil queue means that the queue does not exist.

@@ -86,9 +86,9 @@ func TestPropertiesOfEngines(t *testing.T) {
 	}
 }
 
-// An engine does not support all parts of the spec of a queue. For some of these parts, the pods need the gate, and
-// the controller enforces the part when it releases them. For the other parts, a condition reports that the engine
-// does not support them.
+// An engine does not support all parts of the spec of a queue. The controller enforces some of these parts itself
+// when it releases pods, so the pods need the gate. About each of the other parts, a condition reports that the
+// engine does not support it.
 func TestSpecsOfQueuesThatEnginesDoNotSupport(t *testing.T) {
 	t.Parallel()
 	type support struct {

@@ -15,7 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/gang"
 )
 
-// groupResult has the results of the method group of an engine.
+// groupResult has the results of engine.group.
 type groupResult struct {
 	change
 
@@ -29,7 +29,7 @@ func groupOf(e engine, g groupView, class string) groupResult {
 	return groupResult{c, classInForce, err}
 }
 
-// expectGroup compares the expected and the actual results of the method group of an engine.
+// expectGroup compares the expected and the actual results of engine.group.
 func expectGroup(t *testing.T, want, got groupResult) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(groupResult{}), described); diff != "" {
@@ -135,7 +135,7 @@ func TestGroupOfKubeScheduler(t *testing.T) {
 func TestGroupOfVolcano(t *testing.T) {
 	t.Parallel()
 	const class = "t9k-volcano-10"
-	// there returns Volcano's group for the PodGroup "a", which needs two pods, with some changes.
+	// there returns Volcano's group for the PodGroup "a", after the given changes. The PodGroup needs two pods.
 	there := func(changes ...func(*volcanov1beta1.PodGroup)) *volcanov1beta1.PodGroup {
 		group := &volcanov1beta1.PodGroup{ObjectMeta: metaOfGroup("uid"), Spec: volcanov1beta1.PodGroupSpec{
 			MinMember: 2, Queue: "lab", PriorityClassName: class,

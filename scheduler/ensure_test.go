@@ -23,7 +23,7 @@ func existing(class priorityClass) *schedulingv1.PriorityClass {
 
 func TestWhatTheEngineMustHaveForAQueue(t *testing.T) {
 	t.Parallel()
-	const ofPriority = "t9k-native-10" // the class for a group and a queue without a priority
+	const ofPriority = "t9k-native-10" // the class of a group without a priority, in a queue without a priority
 	class := existing(native{}.priorityClass(newQueue(nil), newGroup("a", 2).Group))
 	created := class.DeepCopy()
 	created.CreationTimestamp = metav1.Time{}

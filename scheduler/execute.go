@@ -74,7 +74,7 @@ func (r *reconciler) writeEngineQueue(ctx context.Context, queue *v1beta1.Queue,
 }
 
 // writeEngineGroup creates the PriorityClass of a group if necessary, and then creates or updates the engine's group.
-// created has the errors of the creations in this reconcile, by the name of the PriorityClass. So a class of several
+// The map has the result of each creation in this reconcile, by the name of the PriorityClass. So a class of several
 // groups is created only once.
 func (r *reconciler) writeEngineGroup(
 	ctx context.Context, group *v1beta1.PodGroup, c *groupChange, created map[string]error,
@@ -102,8 +102,8 @@ func (r *reconciler) writeEngineGroup(
 	return nil
 }
 
-// maxForeign is how many statuses of foreign groups a reconcile writes at most. Foreign groups are in namespaces that
-// the queue does not select. If there are more, the queue is requeued.
+// maxForeign is the maximum number of statuses of foreign groups that one reconcile writes. Foreign groups are in
+// namespaces that the queue does not select. If more statuses must be written, the queue is requeued.
 const maxForeign = 100
 
 // execute carries out a decision. An error with one group or pod does not block the others. Pods are released first,

@@ -17,8 +17,8 @@ import (
 const groupOfJobs = "batch.tensorstack.dev"
 
 // endDelay is how long the job controller can take to end the job after the group has the condition
-// MaxDurationExceeded. After that, the scheduler-controller deletes the pods, since a job controller of an earlier
-// version ignores the condition.
+// MaxDurationExceeded. After that, the scheduler-controller deletes the pods itself, because the job controller can
+// be an earlier version, which ignores the condition.
 const endDelay = 30 * time.Second
 
 // maxDuration returns how long groups of the queue can be on nodes. Nil means no limit.
@@ -40,10 +40,10 @@ func (g groupView) isOfJob() bool {
 	return err == nil && version.Group == groupOfJobs
 }
 
-// scheduledTime returns when the group was scheduled for the first time. If the status already has this time,
-// scheduledTime returns it. Otherwise it returns the time when the first pod was bound, or nil if the group is not
-// scheduled or the queue has no maxDuration. The time of a pod counts even if the group was created later. Otherwise,
-// a tenant could gain time by deleting the group and creating it again.
+// scheduledTime returns when the group was scheduled for the first time. If the status does not have this time yet,
+// it is the time when the first pod was bound, or nil if the group is not scheduled or the queue has no maxDuration.
+// The pod can have been bound before the group was created. So a tenant gains no time by deleting the group and
+// creating it again.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime
@@ -88,8 +88,8 @@ func (d *decision) expire(view queueView, now time.Time) {
 	}
 }
 
-// expirePods adds active pods to d.Expired if they were created at least length ago. It requeues the queue at the
-// time when the next pod reaches that age.
+// expirePods adds active pods to d.Expired if they are at least as old as the given length. It requeues the queue at
+// the time when the next pod reaches that age.
 func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time.Time) {
 	for _, pod := range pods {
 		switch left := pod.CreationTimestamp.Add(length).Sub(now); {
@@ -102,9 +102,9 @@ func (d *decision) expirePods(pods []*corev1.Pod, length time.Duration, now time
 	}
 }
 
-// expireGroup adds the active pods of a job to d.Expired if they still exist after endDelay. end is the time when the
-// group exceeds maxDuration. endDelay starts when the group gets the condition MaxDurationExceeded, since the job
-// controller ends the job because of this condition.
+// expireGroup adds the active pods of a job to d.Expired if they still exist after endDelay. The parameter end is the
+// time when the group exceeds maxDuration. Then the group gets the condition MaxDurationExceeded, and endDelay
+// begins, because the job controller ends the job when it reads this condition.
 func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	recorded := meta.FindStatusCondition(g.Group.Status.Conditions, v1beta1.ConditionMaxDurationExceeded)
 	switch {

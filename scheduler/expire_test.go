@@ -32,7 +32,7 @@ func TestPodsOfGroupsWithoutJobExpireByAge(t *testing.T) {
 	}
 }
 
-// ago returns the time d before now.
+// ago returns the time that is d before now.
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
 // onNodeFor returns a change that makes a pod run. A scheduler bound the pod the given time ago.

@@ -21,7 +21,8 @@ func main() {
 	}
 	var kinds []string
 	for kind := range scheme.AllKnownTypes() {
-		// Each kind of ours has a list kind. The other types, which Kubernetes adds to every group and version, have none.
+		// Each kind of this repository has a list kind. The other types, which Kubernetes adds to every group and version,
+		// have none.
 		if single, isList := strings.CutSuffix(kind.Kind, "List"); isList &&
 			strings.HasSuffix(kind.Group, "tensorstack.dev") {
 			kinds = append(kinds, kind.GroupVersion().WithKind(single).String())

@@ -32,8 +32,8 @@ func main() {
 // own is the prefix of the modules of this repository. The license of the repository applies to them.
 const own = "tensorstack.dev/jobs/"
 
-// allowed are the types of licenses, in the words of go-licenses, which a program complies with by showing their texts.
-// Other types also demand, for example, that the source code is offered.
+// allowed lists the types of licenses, as go-licenses defines them, that demand at most that a program shows their
+// texts. Other types also demand, for example, an offer of the source code.
 var allowed = []licenses.Type{licenses.Notice, licenses.Permissive, licenses.Unencumbered}
 
 // linkedPackage is a package as `go list -json` prints it.
@@ -78,13 +78,14 @@ func run(packages io.Reader, goroot, output string) error {
 // collection has the texts of the packages that were added.
 type collection struct {
 	classifier licenses.Classifier
-	// texts are the texts by content.
+	// texts maps the content of each text to the text.
 	texts map[string]*text
-	// read has the licenses of each file that was read, by path.
+	// read maps the path of each file that was read to the names of the licenses in the file.
 	read map[string][]string
 }
 
-// add adds the files of licenses and notices in the folder of a package, and in the folders above it in its module.
+// add adds the license and notice files of a package: those in its folder and in the folders above, up to the root of
+// its module. It skips packages of the standard library and of this repository.
 func (c *collection) add(p linkedPackage) error {
 	if p.Module == nil || strings.HasPrefix(p.Module.Path, own) {
 		return nil
@@ -110,12 +111,14 @@ func (c *collection) add(p linkedPackage) error {
 	return nil
 }
 
-// hasPrefix reports whether the name of a file begins with a prefix, in upper or lower case.
+// hasPrefix reports whether the base name of a file begins with a prefix, after a conversion of the name to upper
+// case.
 func hasPrefix(file, prefix string) bool {
 	return strings.HasPrefix(strings.ToUpper(filepath.Base(file)), prefix)
 }
 
-// addFile adds a file of a module, unless it was added before, and returns the licenses in it.
+// addFile adds a license or notice file of a module and returns the names of the licenses in the file. A file that
+// was added before is not added again.
 func (c *collection) addFile(module, root, file string) (names []string, err error) {
 	if names, known := c.read[file]; known {
 		return names, nil
@@ -152,7 +155,7 @@ func (c *collection) addFile(module, root, file string) (names []string, err err
 	return names, nil
 }
 
-// String returns all texts, each below the files that have it.
+// String returns all texts. Above each text, it lists the files that contain the text.
 func (c *collection) String() string {
 	var texts []*text
 	for _, t := range c.texts {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mit returns the text of the MIT license with an owner of the copyright.
+// mit returns the MIT license with owner as the holder of the copyright.
 func mit(owner string) string {
 	return "Copyright (c) 2026 " + owner + `
 
@@ -43,7 +43,7 @@ TERMS AND CONDITIONS FOR COPYING, DISTRIBUTION AND MODIFICATION
 0. You just DO WHAT THE FUCK YOU WANT TO.
 `
 
-// write writes the files of a folder, by path.
+// write writes files into a folder. The keys of the map are their paths.
 func write(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -57,8 +57,9 @@ func write(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// collected returns the texts of packages, each given as MODULE VERSION PACKAGE. The folder modules/MODULE of root has
-// the module, and the folder go has Go.
+// collected runs the tool for packages, each given as MODULE VERSION PACKAGE, and returns the content of the file
+// that the tool writes. The folder root/modules/MODULE contains the files of a module, and root/go contains those of
+// Go.
 func collected(t *testing.T, root string, packages ...string) (string, error) {
 	t.Helper()
 	var listed strings.Builder
@@ -144,7 +145,7 @@ func TestTheToolRefuses(t *testing.T) {
 	}
 }
 
-// TestTheLicensesOfThisProgram runs the tool for its own program, with the packages as the go command lists them.
+// TestTheLicensesOfThisProgram runs the tool for the packages of the tool, as the go command lists them.
 func TestTheLicensesOfThisProgram(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,ImportPath,Module", ".")

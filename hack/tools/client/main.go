@@ -52,7 +52,7 @@ type options struct {
 	folders []string
 }
 
-// pack writes all files.
+// pack writes the archives and SBOMs of all platforms, the manifest for krew, and the checksums of these files.
 func pack(o options) error {
 	var platforms []platform
 	var checksums strings.Builder
@@ -117,7 +117,8 @@ type file struct {
 // packed is the modification time of all files in an archive. If it were before 1970, tar would print warnings.
 var packed = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// archive returns a gzip-compressed tar archive of the files. It contains no time, no user and no name of this machine.
+// archive returns a gzip-compressed tar archive of the files. No user and no name of this machine is in the archive,
+// and the time packed is the only time in it.
 func archive(files ...file) ([]byte, error) {
 	var content bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&content, gzip.BestCompression)

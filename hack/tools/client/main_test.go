@@ -36,7 +36,7 @@ func write(t *testing.T, folder, name, content string) {
 	}
 }
 
-// packedIn packs a program for two platforms and returns the folder with the files.
+// packedIn packs a program for two platforms and returns the folder with the written files.
 func packedIn(t *testing.T, root string) string {
 	t.Helper()
 	output := t.TempDir()
@@ -177,7 +177,7 @@ func TestKrewInstallsTheArchiveOfEachPlatform(t *testing.T) {
 			if got := sh(t, root, "bin/kubectl-train"); got != "kubectl train for "+name {
 				t.Errorf("the program printed %q", got)
 			}
-			// The manifest tells the user how to install the script for completion.
+			// The output contains the commands that install the script for completion. Run them, as the user would.
 			var commands []string
 			for line := range strings.Lines(said) {
 				if _, command, ok := strings.Cut(strings.TrimSpace(line), "|  |   "); ok {

@@ -98,7 +98,8 @@ func build(o options) (digest v1.Hash, err error) {
 	return writeLayout(o.layout, tag, images)
 }
 
-// writeLayout writes an OCI layout with one image, or with one index of the images of several platforms.
+// writeLayout writes an OCI layout with one image, or with an index if there are images of several platforms. The
+// result is the digest of that image or index.
 func writeLayout(folder string, tag name.Tag, images []mutate.IndexAddendum) (digest v1.Hash, err error) {
 	// Remove the images of earlier builds.
 	if err := os.RemoveAll(folder); err != nil {

@@ -200,7 +200,7 @@ func TestArchiveHasTheImageOfThisPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The image has only the given name.
+	// The image in the archive has imageName as its only tag.
 	if diff := cmp.Diff([]string{imageName}, manifest[0].RepoTags); diff != "" {
 		t.Errorf("unexpected tags (-want +got):\n%s", diff)
 	}

@@ -53,8 +53,8 @@ type framework struct {
 	root, name, kind string
 }
 
-// write writes the files of the framework, and adds its module to versions.yaml, go.work and the go.mod of each client.
-// It does not change other files. It returns an error if the name is already in use.
+// write writes the files of the framework, and adds its module to versions.yaml, go.work and the go.mod of each
+// client. It does not change other files. It returns an error if the name or the kind is invalid or already in use.
 func (f framework) write() error {
 	if f.kind == "" && f.name != "" {
 		f.kind = strings.ToUpper(f.name[:1]) + f.name[1:] + "TrainingJob"
@@ -248,7 +248,8 @@ func (f framework) register() error {
 // version is the version of a new module.
 const version = "v0.1.0"
 
-// edited returns the content of versions.yaml, in which the result of edit replaces the line of a module.
+// edited returns the content of versions.yaml after it has replaced the line of a module with the result of edit for
+// this line.
 func edited(content []byte, module string, edit func(line string) string) ([]byte, error) {
 	pattern := regexp.MustCompile(`(?m)^  ` + module + `: \{.*\}\n`)
 	if !pattern.Match(content) {
@@ -257,7 +258,7 @@ func edited(content []byte, module string, edit func(line string) string) ([]byt
 	return pattern.ReplaceAllFunc(content, func(line []byte) []byte { return []byte(edit(string(line))) }), nil
 }
 
-// requiredBy adds the module to the go.mod of another module.
+// requiredBy adds the module to the requirements in the go.mod of another module.
 func (f framework) requiredBy(name string) error {
 	file := filepath.Join(f.root, name, "go.mod")
 	content, err := os.ReadFile(file)
@@ -274,7 +275,7 @@ func (f framework) requiredBy(name string) error {
 	return os.WriteFile(file, modfile.Format(mod.Syntax), 0o644)
 }
 
-// replace adds a replacement of the module to go.work.
+// replace adds a line to go.work that replaces the module with its folder.
 func (f framework) replace() error {
 	file := filepath.Join(f.root, "go.work")
 	content, err := os.ReadFile(file)

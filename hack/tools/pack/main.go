@@ -51,8 +51,9 @@ func pack(root, output string) ([]module.Version, error) {
 		}
 		packed = append(packed, m)
 	}
-	// Modules can require other versions of a module than the version in versions.yaml. Pack writes these versions too.
-	// Each has the current files of the module, just as go.work replaces each with the folder of the module.
+	// A module can require a version of another module that differs from the one in versions.yaml. Pack writes such
+	// versions too. They contain the current files of the required module, because all builds in go.work use these
+	// files.
 	for _, user := range released.Modules {
 		for required, version := range user.Requires {
 			m := module.Version{Path: versions.Prefix + required, Version: version}

@@ -79,8 +79,8 @@ func rank(g group) int {
 	})
 }
 
-// groupsOf returns the constants of a file that users see in a status or an event. It returns an error if one of them
-// is not a string with a comment, or if its block has no comment.
+// groupsOf returns the constants of a file that users see in a status or an event. It returns an error if such a
+// constant is not a string, has no comment, or is in a block without a comment.
 func groupsOf(file *ast.File) ([]group, error) {
 	var groups []group
 	for _, declaration := range file.Decls {

@@ -35,8 +35,8 @@ func optionsOf(help string) []option {
 	return options
 }
 
-// flagsPage returns the page of all flags. help has the help text of each controller. A flag that several controllers
-// have with the same default and usage is listed once.
+// flagsPage returns the page of all flags. The parameter help maps each controller to its help text. If several
+// controllers have a flag with the same default and usage, the page lists it once.
 func flagsPage(help map[string]string) string {
 	having := map[option][]string{}
 	for _, controller := range slices.Sorted(maps.Keys(help)) {
@@ -54,7 +54,7 @@ func flagsPage(help map[string]string) string {
 	}
 	var page strings.Builder
 	page.WriteString("# Flags of the controllers\n")
-	// The section "Every controller" comes first, and then the sections about the most controllers.
+	// The section "Every controller" comes first. The more controllers another section is about, the earlier it comes.
 	titles := slices.SortedFunc(maps.Keys(sections), func(a, b string) int {
 		if n := strings.Count(b, ",") - strings.Count(a, ","); n != 0 && a != "Every controller" && b != "Every controller" {
 			return n

@@ -62,8 +62,8 @@ func write(output string, controllers []string) error {
 	return nil
 }
 
-// helpOf returns the output of a controller with --help. It builds the controller with the same flags as for the
-// image, so that both builds share the build cache.
+// helpOf returns the text that a controller prints for --help. It builds the controller with the same flags as the
+// image build does, so that both builds share the build cache.
 func helpOf(controller string) (string, error) {
 	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w",
 		fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")

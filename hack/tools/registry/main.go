@@ -51,8 +51,8 @@ var lists = []list{
 	{file: "cli/jobs/frameworks.go", pattern: `(?s)^.+$`, content: jobKinds},
 }
 
-// write updates all lists. It returns an error if a file does not contain its list, or contains it more than once
-// although many is false.
+// write updates all lists. It returns an error if a file does not contain its list. It also returns an error if a
+// file contains its list more than once, unless the list has many set.
 func write(root string) error {
 	modules, err := versions.Read(filepath.Join(root, "versions.yaml"))
 	if err != nil {
@@ -92,7 +92,7 @@ func usedModules(modules versions.File) string {
 	return "use (\n\t./" + strings.Join(names, "\n\t./") + "\n)"
 }
 
-// installedControllers returns the resources of deploy/all.
+// installedControllers returns the part of deploy/all/kustomization.yaml that lists the manifests of the controllers.
 func installedControllers(modules versions.File) string {
 	var resources strings.Builder
 	resources.WriteString(marker + "resources:\n")

@@ -71,8 +71,8 @@ func (r *release) manifests(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// components maps the names of the manifests of a controller to the folders in deploy from which the manifests are
-// rendered.
+// components returns the manifests of a controller that users install. It maps the name of each one to the folder in
+// deploy that the manifest is rendered from.
 func components(module string) map[string]string {
 	if module == "scheduler" { // each engine has its own manifests
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}
@@ -83,7 +83,7 @@ func components(module string) map[string]string {
 // chart packs the chart of a controller into a folder and returns the name of its file.
 func (r *release) chart(ctx context.Context, folder string) (name string, err error) {
 	packed := filepath.Join(filepath.Dir(r.tree), "charts")
-	// The worktree does not have the programs in bin, so the script uses the programs of the repository.
+	// The script uses the programs in the repository's folder bin, because the worktree does not have this folder.
 	programs := filepath.Join(r.root, "bin")
 	if _, err := r.command(ctx, r.tree, "env", "BIN="+programs, "CHARTS="+packed, "hack/charts.sh", r.module); err != nil {
 		return "", err
@@ -121,7 +121,8 @@ func (r *release) client(ctx context.Context, folder string) (files []string, er
 	return files, nil
 }
 
-// archive writes the module into a folder, in the format of a module proxy, and returns the name of the file.
+// archive writes the module into a folder, as a zip file in the format of a module proxy. It returns the name of the
+// file.
 func (r *release) archive(folder string) (name string, err error) {
 	name = fmt.Sprintf("%s-%s.zip", r.module, r.version)
 	var content bytes.Buffer

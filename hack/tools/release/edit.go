@@ -137,7 +137,8 @@ func replacing(goWork, module string, required map[string]bool) (string, error) 
 	if len(old) == 0 {
 		return "", fmt.Errorf("go.work does not replace %s", module)
 	}
-	// Add the new lines before the old ones are dropped: AddReplace adds a line after the existing lines of the module.
+	// Add the new lines before dropping the old ones, so that the lines stay at their place: AddReplace adds a line
+	// after the last existing line of the module.
 	for _, version := range slices.Sorted(maps.Keys(required)) {
 		if err := file.AddReplace(path, version, "./"+module, ""); err != nil {
 			return "", err

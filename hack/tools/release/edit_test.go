@@ -9,10 +9,11 @@ import (
 	"tensorstack.dev/jobs/hack/tools/internal/versions"
 )
 
-// versionsOf has the versions that a module requires.
+// versionsOf maps each module that a module requires to the required version.
 type versionsOf = map[string]string
 
-// outcome checks that an edit returned the wanted text, or the wanted error if wantError is not empty.
+// outcome checks that an edit returned the wanted text. If wantError is not empty, outcome instead checks that the
+// edit returned this error.
 func outcome(t *testing.T, got string, err error, want, wantError string) {
 	t.Helper()
 	if wantError != "" {

@@ -24,8 +24,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 	if taken != "" {
 		found = append(found, fmt.Errorf("%s is released already: set VERSION to a greater version", r.tag()))
 	}
-	// Only tags in the history of HEAD count. Older versions can still get patches, from a branch whose history does not
-	// have the tags of newer versions.
+	// Only tags in the history of HEAD count. A patch of an older version is released from a branch whose history does
+	// not have the tags of newer versions.
 	tags, err := r.git(ctx, r.root, "tag", "--merged", "HEAD", "--list", r.module+"/v*")
 	if err != nil {
 		return nil, err
@@ -35,7 +35,8 @@ func (r *release) obstacles(ctx context.Context) (found []error, err error) {
 			found = append(found, fmt.Errorf("%s is not greater than %s, which is released already", r.version, last))
 		}
 	}
-	// Equal versions are allowed, because versions.yaml has the version of the first release of a new module.
+	// The version can be equal to the one in versions.yaml, because a new module has the version of its first release
+	// there.
 	if pinned := r.pins.Modules[r.module].Version; semver.Compare(r.version, pinned) < 0 {
 		found = append(found, fmt.Errorf("%s is less than %s, the version in versions.yaml", r.version, pinned))
 	}

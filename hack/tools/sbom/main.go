@@ -48,7 +48,8 @@ func run(binary, version, output string) error {
 	return os.WriteFile(output, document.Bytes(), 0o644)
 }
 
-// bomOf returns the document. It has no serial number and no time, because these would differ each time.
+// bomOf returns the CycloneDX document of a binary. The document has no serial number and no time, because these
+// would differ each time.
 func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	main, err := component(&debug.Module{Path: info.Main.Path, Version: version})
 	if err != nil {
@@ -77,13 +78,14 @@ func bomOf(info *debug.BuildInfo, version string) (*cdx.BOM, error) {
 	bom.SerialNumber = ""
 	bom.Metadata = &cdx.Metadata{Component: &main}
 	bom.Components = &components
-	// The binary does not contain the dependencies between modules, so all of them are dependencies of the main module.
+	// The binary does not contain the dependencies between its modules, so the document lists all modules as
+	// dependencies of the main module.
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &used}}
 	return bom, nil
 }
 
-// component describes a module. If a folder replaces the module, the path and version are the required ones. If
-// another module replaces it, component describes that module.
+// component describes a module, with the path and version that the main module requires. If another module replaces
+// it, component describes that other module.
 func component(module *debug.Module) (cdx.Component, error) {
 	if replaced := module.Replace; replaced != nil && replaced.Version != "" && replaced.Version != "(devel)" {
 		module = replaced

@@ -53,7 +53,7 @@ func TestBOMListsEveryModuleInTheRequiredVersion(t *testing.T) {
 	}
 }
 
-// The test reads its own binary, which has modules like any other binary.
+// The test runs the tool for the binary of the test, because any Go binary contains a list of its modules.
 func TestDocumentIsReproducibleAndListsEveryModuleOnce(t *testing.T) {
 	t.Parallel()
 	binary, err := os.Executable()

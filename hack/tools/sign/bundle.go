@@ -22,7 +22,7 @@ const (
 	// bundleSuffix is added to the name of an artifact to get the name of the file with its signature. cosign uses the
 	// same suffix.
 	bundleSuffix = ".sigstore.json"
-	// bundleType is the media type of a bundle, which contains the version of the format.
+	// bundleType is the media type of a Sigstore bundle. It contains the version of the bundle format.
 	bundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 

@@ -104,7 +104,7 @@ func (i *image) addSubject(suffix string, digest v1.Hash) {
 	i.subjects = append(i.subjects, provenance.Subject{Name: i.name + suffix, SHA256: digest.Hex})
 }
 
-// read reads the build information of the image of a platform, and the SBOM in this image.
+// read reads the build information and the SBOM from the image for one platform.
 func (i *image) read(index v1.ImageIndex, d v1.Descriptor) error {
 	if d.Platform == nil {
 		return fmt.Errorf("the image %s has no platform", d.Digest)
@@ -170,7 +170,7 @@ func filesOf(img v1.Image, names ...string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// sign adds the signature of the image and an attestation to the layout, in the same form as cosign. Their tags are
+// sign adds the signature of the image and an attestation to the layout, in the form that cosign uses. Their tags are
 // sha256-DIGEST.sig and sha256-DIGEST.att, so tools that copy the tags of a repository also copy the signature and
 // the attestation. `cosign load` recognizes them by the annotation kind. The image does not change.
 func (i *image) sign(signer signature.Signer, tag string, envelope []byte) error {

@@ -19,7 +19,8 @@ import (
 const (
 	// passwordVariable is the environment variable with the password of the key. cosign reads the same variable.
 	passwordVariable = "COSIGN_PASSWORD"
-	// environment is the prefix of the name of a key that is in an environment variable. cosign uses the same prefix.
+	// environment is the prefix in env://VARIABLE, which names the environment variable with the key. cosign uses the
+	// same prefix.
 	environment = "env://"
 )
 

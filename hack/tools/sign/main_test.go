@@ -166,7 +166,7 @@ func released(t *testing.T, root string, build provenance.Build, files ...string
 	write(t, root, "bin/release/"+build.Module+"-"+build.Version+".provenance.json", string(statement))
 }
 
-// built writes an image with the program that `make images` uses.
+// built writes an image. It runs the same program as `make images`.
 func built(t *testing.T, root, revision string, platforms ...string) {
 	t.Helper()
 	folder, err := programs()
@@ -205,8 +205,8 @@ func served(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// Files of the release that newRelease makes. of is the bundle with the provenance of these files, and ofImage is the
-// bundle with the provenance of the image.
+// Files of the release that newRelease makes. The constant of names the bundle with the provenance of the files above
+// it. The constant ofImage names the bundle with the provenance of the image.
 const (
 	chart   = "bin/release/pytorch-controller-0.2.0.tgz"
 	archive = "bin/release/pytorch-v0.2.0.zip"
@@ -222,8 +222,8 @@ type verification struct {
 	want string
 }
 
-// verifyBlob returns the arguments with which cosign verifies a file. The parameter signed is the path of the file
-// whose signature is used. It can be another file.
+// verifyBlob returns the arguments with which cosign verifies a file. The signature is that of the file signed, which
+// can be another file.
 func verifyBlob(file, signed string) []string {
 	return []string{"verify-blob", "--bundle", signed + bundleSuffix, file}
 }

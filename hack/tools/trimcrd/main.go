@@ -67,9 +67,9 @@ func trimFile(file string, embedded map[string]bool) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// trim removes the descriptions inside embedded core types from a schema. It keeps the description of the property
-// that embeds a core type, which is our own. A description that is not a string is the schema of a property with the
-// name description, so trim keeps it.
+// trim removes the descriptions inside embedded core types from a schema. It keeps the description of a property that
+// embeds a core type, because that description is about our API. It also keeps a "description" that is not a string,
+// because that is the schema of a property with this name.
 func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -145,8 +145,8 @@ func confineRestarts(node any) {
 	}
 }
 
-// zeros maps the end of the path of a field to the value that Go encodes if the field is unset. Go omits all other
-// unset fields of a template.
+// zeros maps the end of the path of a field to the value that Go encodes if the field is unset. If other fields of a
+// template are unset, Go omits them.
 var zeros = map[string]any{
 	".template.metadata":                  map[string]any{},
 	".containers.resources":               map[string]any{},
@@ -177,15 +177,15 @@ func setZeros(node any, path string) {
 	}
 }
 
-// limits are the values of a keyword of JSON Schema, such as maxItems, in the schemas of fields. fields maps the
-// names of some fields to their values, and others is the value for all other fields.
+// limits are the limits that a keyword of JSON Schema, such as maxItems, sets on fields. The field others is the
+// limit for each field whose name is not a key of the map.
 type limits struct {
 	keyword string
 	others  int
 	fields  map[string]int
 }
 
-// script is the maximum length of a string that can contain a whole script, in characters. Linux has the same limit
+// script is the maximum length, in characters, of a string that can contain a whole script. Linux has the same limit
 // for an argument of a program.
 const script = 128 << 10
 

@@ -27,7 +27,8 @@ func Create(w io.Writer, root, name string, m module.Version) error {
 	return zip.Create(w, m, files)
 }
 
-// filesOf returns the license and the files of a module that Git tracks or does not ignore.
+// filesOf returns the license of the repository and, from the folder of the module, each file that Git tracks or does
+// not ignore.
 func filesOf(root, name string) ([]zip.File, error) {
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = filepath.Join(root, name)

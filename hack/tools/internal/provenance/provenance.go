@@ -24,7 +24,8 @@ const (
 	PayloadType = "application/vnd.in-toto+json"
 
 	repository = "https://tensorstack.dev/jobs"
-	// builder identifies the machine of a maintainer. No build service vouches for it.
+	// builder is the ID of the builder in the statements: the machine of a maintainer, because no build service builds
+	// the artifacts.
 	builder = repository + "/builders/maintainer"
 	// goPackage is the prefix of the package URL of the Go standard library. The SBOMs use the same URL.
 	goPackage = "pkg:golang/std@"
@@ -70,8 +71,8 @@ func SubjectOf(name string, content []byte) Subject {
 	return Subject{Name: name, SHA256: hex.EncodeToString(sum[:])}
 }
 
-// Statement returns the statement that a build produced the artifacts, as JSON. It contains no time and no random
-// number, so the same build and the same artifacts give the same bytes.
+// Statement returns a statement, as JSON, that a build produced the subjects. The statement contains no time and no
+// random number, so the same build and the same subjects give the same bytes.
 func Statement(b Build, subjects ...Subject) ([]byte, error) {
 	if len(b.Commit) != 40 {
 		return nil, fmt.Errorf("%q is not the full ID of a commit", b.Commit)
@@ -131,7 +132,8 @@ func fieldsOf(predicate *slsa.Provenance) (*structpb.Struct, error) {
 	return fields, protojson.Unmarshal(content, fields)
 }
 
-// marshal returns a statement as JSON. The indentation replaces the spaces that protojson writes at random places.
+// marshal returns a statement as indented JSON. The indentation replaces the spaces that protojson adds at random
+// places, so that the same statement gives the same bytes.
 func marshal(s *intoto.Statement) ([]byte, error) {
 	content, err := protojson.Marshal(s)
 	if err != nil {

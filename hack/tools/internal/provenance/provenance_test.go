@@ -16,8 +16,8 @@ var build = Build{
 	Platforms: []string{"linux/amd64", "linux/arm64"},
 }
 
-// want is the statement about the build in the variable build. Its format must not change, because other programs
-// read it.
+// want is the expected statement, as JSON, about the variable build and one artifact. The format of statements must
+// not change, because other programs read them.
 const want = `{
 	"_type": "https://in-toto.io/Statement/v1",
 	"subject": [

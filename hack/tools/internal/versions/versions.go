@@ -23,7 +23,7 @@ type Role string
 const (
 	// Library is a module that others require.
 	Library Role = "library"
-	// Framework is a controller that runs jobs with the job controller of common.
+	// Framework is a controller of jobs that is built on the job controller of the module common.
 	Framework Role = "framework"
 	// Controller is any other controller.
 	Controller Role = "controller"
@@ -38,7 +38,7 @@ func (r Role) HasController() bool { return r == Framework || r == Controller }
 
 // File is the content of versions.yaml.
 type File struct {
-	// Modules are the modules by name.
+	// Modules maps the name of each module to its entry.
 	Modules map[string]Module `yaml:"modules"`
 
 	// names are the names of the modules, in the order of the file. A module comes after the modules that it requires.
@@ -57,7 +57,8 @@ func (f File) Names(roles ...Role) []string {
 	return names
 }
 
-// RequiredBy returns the names of the modules that a module requires, in the order in which they are released.
+// RequiredBy returns the names of the modules that a module requires, in the order in which these modules are
+// released.
 func (f File) RequiredBy(module string) []string {
 	var names []string
 	for _, name := range f.names {

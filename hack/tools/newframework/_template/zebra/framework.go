@@ -1,4 +1,4 @@
-// Package zebra adapts a training framework to the job controller. It sets the environment by which the
+// Package zebra adapts a training framework to the job controller. It sets the environment variables by which the
 // replicas of a ZebraTrainingJob find each other.
 package zebra
 

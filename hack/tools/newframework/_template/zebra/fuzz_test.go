@@ -31,8 +31,8 @@ func TestLimitsBoundTheMemoryThatAJobUses(t *testing.T) {
 	hostile.CheckSize(t, Controller(), crdFile)
 }
 
-// checkRanks checks that every replica has a different rank in its environment. Replicas whose template sets the
-// variable are not checked.
+// checkRanks checks that each replica has a different rank in its environment. It skips the replicas whose template
+// sets the variable of the rank.
 func checkRanks(begun hostile.Begun[*v1beta1.ZebraTrainingJob]) error {
 	named := func(e corev1.EnvVar) bool { return e.Name == envRank }
 	own := map[string]bool{}

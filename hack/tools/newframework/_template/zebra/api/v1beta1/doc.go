@@ -15,7 +15,8 @@ import (
 // GroupVersion is the group and version of the API.
 var GroupVersion = schema.GroupVersion{Group: "batch.tensorstack.dev", Version: "v1beta1"}
 
-// AddToScheme registers the types of this package in a scheme, and the PodGroups that its jobs can own.
+// AddToScheme adds the types of this package to a scheme. It also adds the types of the API of the scheduler, because
+// a job can own a PodGroup.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &ZebraTrainingJob{}, &ZebraTrainingJobList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
