@@ -46,7 +46,7 @@ func onNodeFor(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
-// ofKind returns the group with a controller of the given API version and kind.
+// ofKind returns the group with an owner of the given API version and kind as its controller.
 func (g groupView) ofKind(version, kind string) groupView {
 	g.Group.OwnerReferences = []metav1.OwnerReference{
 		{APIVersion: version, Kind: kind, Name: g.Group.Name, UID: "owner", Controller: new(true)},
@@ -54,7 +54,7 @@ func (g groupView) ofKind(version, kind string) groupView {
 	return g
 }
 
-// scheduledFor returns the group with a status that records that the group was first scheduled the given time ago.
+// scheduledFor returns the group with the status of a group that was first scheduled the given time ago.
 func (g groupView) scheduledFor(d time.Duration) groupView {
 	g.Group.Status.ScheduledTime = new(ago(d))
 	return g

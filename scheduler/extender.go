@@ -24,13 +24,13 @@ import (
 // Limits of requests to the extender. They are needed because any client in the cluster can send requests, and the
 // extender cannot distinguish Volcano from other clients.
 const (
-	// maxQuestion is the maximum size of a question in bytes. A question lists the pods of one node, and a pod takes
-	// about 5 KiB as JSON.
+	// maxQuestion is the maximum size, in bytes, of a question, which is a request of Volcano. A question lists the pods
+	// of one node, and a pod takes about 5 KiB as JSON.
 	maxQuestion = 4 << 20
-	// maxEvictees is the maximum number of pods in a question. It is more than the pods that one node can have.
+	// maxEvictees is the maximum number of pods in a question. No node can have this many pods.
 	maxEvictees = 1000
-	// maxAskers is the maximum number of connections, each with a question in memory. Questions are answered one at a
-	// time, which suffices because Volcano asks them one after another.
+	// maxAskers is the maximum number of connections, each with a question in memory. The extender answers one question
+	// at a time, which suffices because Volcano asks one after another.
 	maxAskers = 16
 )
 

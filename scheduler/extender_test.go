@@ -104,8 +104,8 @@ func cpuQuota(quantity string) func(*v1beta1.QueueSpec) {
 	return func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu(quantity)} }
 }
 
-// newTestExtender returns an extender for the queues low, high, kept and unreadable, each with one group. The
-// extender fails to observe the queue unreadable.
+// newTestExtender returns an extender for the queues "low", "high", "kept" and "unreadable", each with one group. The
+// extender fails to observe the queue "unreadable".
 func newTestExtender(t *testing.T) *extender {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -135,8 +135,9 @@ func newTestExtender(t *testing.T) *extender {
 	})
 }
 
-// asks returns a question for an evictor in the group, with evictees in the group low, in the group kept, in a group
-// that does not exist, and without a group. The question also has fields that the extender must ignore.
+// asks returns a question for an evictor in the given group. The evictees are in the group "low", in the group
+// "kept", in a group that does not exist, and in no group. The question also has fields that the extender must
+// ignore.
 func asks(group string) string {
 	return `{"evictor": {"UID": "` + group + `", "Job": "team/` + group + `", "Name": "x", "Pod": {"metadata": {"labels": {"scheduler.tensorstack.dev/queue": "high"}}}},
 		"evictees": [{"UID": "1", "Job": "team/low"}, {"UID": "2", "Job": "team/kept"}, {"UID": "3", "Job": "team/gone"}, {"UID": "4", "Job": ""}]}`

@@ -52,8 +52,8 @@ func (n need) hasRoles() bool {
 // isMet reports whether no more pods are needed.
 func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
-// pick divides pods into the first pods that meet the need (picked) and the others. If the pods cannot meet the need,
-// picked is nil, and others are all pods.
+// pick divides pods in two: picked has the first pods that meet the need, and others has all other pods. If the pods
+// cannot meet the need, picked is nil and others has all pods.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {
 	left := need{Min: n.Min, Roles: maps.Clone(n.Roles)}
 	taken := make([]bool, len(pods))

@@ -116,7 +116,7 @@ func (native) queueLimits(queue *v1beta1.Queue) []metav1.Condition {
 }
 
 // groupLimits implements engine. kube-scheduler ignores roles. That matters only if the group of kube-scheduler has
-// more pods than are needed. A group that a user created by hand can have more pods, but not a group of a job.
+// more pods than are needed. Only a group that a user created by hand can have more pods.
 func (native) groupLimits(g groupView) []metav1.Condition {
 	if n := needOf(g.Group.Spec); n.hasRoles() && countGrouped(g.Pods) > n.Min {
 		return []metav1.Condition{notSupported(

@@ -76,7 +76,8 @@ func (r *reconciler) isServed() (bool, error) {
 	return err == nil, err
 }
 
-// observeEngine adds to the view the objects of the engine for the queue and its groups, and their PriorityClasses.
+// observeEngine reads objects of the engine into the view: the queue, the groups, and the PriorityClasses of the
+// groups.
 func (r *reconciler) observeEngine(ctx context.Context, view *queueView) (err error) {
 	if view.Blocker.Message != "" {
 		return nil
@@ -112,7 +113,7 @@ func (r *reconciler) observeEngine(ctx context.Context, view *queueView) (err er
 	return nil
 }
 
-// find reads an object into an empty one and returns it. It returns nil if the object does not exist.
+// find reads an object into the given empty object, which it returns. It returns nil if the object does not exist.
 func (r *reconciler) find(ctx context.Context, key client.ObjectKey, empty object) (object, error) {
 	if err := r.client.Get(ctx, key, empty); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -120,10 +121,10 @@ func (r *reconciler) find(ctx context.Context, key client.ObjectKey, empty objec
 	return empty, nil
 }
 
-// orphans returns the pods that count against the quota of the queue, although their group is gone or belongs to
-// another queue now. These pods have the label of the queue, and hold resources of a node or can be bound at any
-// time. The queue selects their namespace. If a group of the same name now exists in another queue, only released
-// pods are orphans, because their release used quota of this queue.
+// orphans returns the pods that count against the quota of the queue, although no group of the queue has them. An
+// orphan has the label of the queue and is in a namespace that the queue selects. It holds resources of a node or can
+// be bound at any time. Its group is gone or belongs to another queue now. If its group belongs to another queue, the
+// pod is an orphan only if it was released, because its release used quota of this queue.
 func (r *reconciler) orphans(ctx context.Context, view queueView) ([]*corev1.Pod, error) {
 	if view.Queue == nil {
 		return nil, nil

@@ -14,7 +14,8 @@ import (
 
 // ungated returns a copy of a pod without the gate, restricted to the nodes of its queue. The copy has the label of
 // the queue, so that the pod counts against the quota until it ends, even if its group is deleted. The label is
-// missing if the name of the queue is too long for a label. value is the value of AnnotationReleased.
+// missing if the name of the queue is too long for a label. The annotation AnnotationReleased of the copy has the
+// given value.
 func ungated(pod *corev1.Pod, queue *v1beta1.Queue, value string) *corev1.Pod {
 	ungated := pod.DeepCopy()
 	ungated.Spec.SchedulingGates = slices.DeleteFunc(ungated.Spec.SchedulingGates,

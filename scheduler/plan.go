@@ -27,11 +27,14 @@ const (
 
 // decision has the statuses to write, and the pods to release and to delete, for a queue and its groups.
 type decision struct {
-	// Ensure are the changes to write in the engine first. If it is set, nothing else is decided yet.
+	// Ensure has the changes that must be written in the engine first. If Ensure is set, the decision has nothing else
+	// yet.
 	Ensure *engineChanges
-	// Failed is why the state of the engine is not known for some groups. The queue is retried.
+	// Failed is the error because of which the engine's state of some groups is not known. The controller retries the
+	// queue.
 	Failed error
-	// Groups are the new statuses of the groups, by key. A group has none if its state in the engine is not known.
+	// Groups has the new statuses of the groups, by key. A group whose state in the engine is not known has no new
+	// status.
 	Groups map[string]v1beta1.PodGroupStatus
 	// Queue is the new status of the queue. It is unset if there is no queue.
 	Queue v1beta1.QueueStatus
@@ -78,9 +81,9 @@ func decide(e engine, view queueView, now time.Time) decision {
 	return d
 }
 
-// plan returns the decision about a queue after its groups were written in the engine. gated reports whether pods of
-// the queue need the gate. limits are conditions about the parts of the queue's spec that the engine does not
-// support. plan is a pure function.
+// plan returns the decision about a queue after its groups were written in the engine. The parameter gated reports
+// whether pods of the queue need the gate. The parameter limits has conditions about the parts of the queue's spec
+// that the engine does not support. plan is a pure function.
 func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
 	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
 	view.Groups = slices.Clone(view.Groups)
@@ -251,8 +254,8 @@ func (n need) roles() string {
 	return text.String()
 }
 
-// queueStatus returns the new status of a queue. limits are conditions about the parts of the queue's spec that the
-// engine does not support.
+// queueStatus returns the new status of a queue. The parameter limits has conditions about the parts of the queue's
+// spec that the engine does not support.
 func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1beta1.QueueStatus {
 	pods := view.pods()
 	active := metav1.Condition{
@@ -275,8 +278,8 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 }
 
 // since truncates the messages of conditions, and sets their generation and transition time. The transition time does
-// not change if the status of the condition is the same as before. A condition that exists only in before is dropped,
-// for example a condition about a part of the spec that has been removed.
+// not change if the status of the condition is the same as in the list before. The result has no conditions that
+// exist only in that list, for example a condition about a part of the spec that has been removed.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

@@ -17,8 +17,8 @@ import (
 // newClassAge is how long an API server can take to see a new PriorityClass in its cache.
 const newClassAge = 30 * time.Second
 
-// Name prefixes of the PriorityClasses that this controller creates. They are only for pods of PodGroups. The
-// policies in config/controller reject other pods with these classes.
+// Prefixes of the names of the PriorityClasses that this controller creates. These classes are only for pods of
+// PodGroups. The policies in config/controller reject other pods with these classes.
 const (
 	nativeClassPrefix  = "t9k-native-"
 	volcanoClassPrefix = "t9k-volcano-"
@@ -39,9 +39,9 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// check compares the class with the existing PriorityClass of the same name (there). If none exists, check returns
-// the PriorityClass to create. isNew reports whether an API server might not have seen the class yet. check returns a
-// *report.RefusedError if the class exists with another value or policy.
+// check compares the class with the existing PriorityClass of the same name, or with nil if none exists. If none
+// exists, it returns the PriorityClass to create. The result isNew reports whether an API server might not have seen
+// the class yet. err is a *report.RefusedError if the class exists with another value or policy.
 func (p priorityClass) check(
 	there *schedulingv1.PriorityClass, now time.Time,
 ) (create *schedulingv1.PriorityClass, isNew bool, err error) {
@@ -92,10 +92,10 @@ func checkClass(group *v1beta1.PodGroup, named, class string) error {
 	return nil
 }
 
-// hasForeignClass reports whether a pod of an admitted group must not be scheduled because of its PriorityClass,
-// which differs from the class of the engine's group. If the engine needs one class, every other class is foreign.
-// Otherwise only our other classes are foreign. A pod can lack the class of the group if it was created just after
-// the group was admitted, before the API server had seen the class.
+// hasForeignClass reports whether a pod of an admitted group must not be scheduled because the pod has another
+// PriorityClass than the engine's group. If the engine needs one class, every other class is foreign. Otherwise only
+// our other classes are foreign. A pod can lack the class of the group if it was created just after the group was
+// admitted, before the API server had seen the class.
 func (g groupView) hasForeignClass(pod *corev1.Pod) bool {
 	return pod.Spec.PriorityClassName != g.ClassInForce && (g.NeedsOneClass || isOurClass(pod.Spec.PriorityClassName))
 }

@@ -17,7 +17,7 @@ import (
 type reclaimView struct {
 	Queues []v1beta1.Queue
 	Groups []v1beta1.PodGroup
-	// There maps names to the queues of Volcano.
+	// There maps the name of each queue of Volcano to the queue.
 	There map[string]*volcanov1beta1.Queue
 	// Nodes is the sum of the allocatable resources of all nodes. Nil if no queue has an unschedulable group.
 	Nodes corev1.ResourceList

@@ -81,7 +81,7 @@ func (r *reclaim) observe(ctx context.Context) (reclaimView, error) {
 		}
 	}
 	if neediest(view.Queues, view.Groups) == nil {
-		return view, nil // Nodes only puts the reclaimable queues in order, and now there are none
+		return view, nil // without reclaimable queues, nothing reads Nodes
 	}
 	var err error
 	view.Nodes, err = resourcesOfNodes(ctx, r.client)

@@ -104,7 +104,8 @@ func (r *reconciler) queuesOfPod(ctx context.Context, pod client.Object) []recon
 	}
 	var group v1beta1.PodGroup
 	key := client.ObjectKey{Namespace: pod.GetNamespace(), Name: pod.GetLabels()[v1beta1.LabelGroupName]}
-	// An informer calls this function, so the read must not wait until the cache shows the controller's own writes.
+	// The informer that calls this function would block if the read waited until the cache shows the controller's own
+	// writes.
 	if err := r.client.Get(ctx, key, &group, client.DisableReadYourWritesConsistency); err != nil {
 		return requests // the watch event of a new group requeues its queue
 	}

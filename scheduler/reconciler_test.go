@@ -54,8 +54,8 @@ func newTestClient(t *testing.T, objects ...client.Object) client.Client {
 		Build()
 }
 
-// refuse returns a client that fails to create the named objects. problems maps the names of these objects to the
-// errors.
+// refuse returns a client that fails to create some objects. The map has the error for each of these objects, by
+// name.
 func refuse(c client.Client, problems map[string]error) client.Client {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Create: func(

@@ -100,8 +100,8 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 	return used
 }
 
-// overQuota returns the groups whose ungated pods wait because the quota does not suffice, by key. The controller
-// computes this itself, because an engine that enforces quotas does not report the reason.
+// overQuota maps the key of each group whose ungated pods wait for the quota to the reason. The controller computes
+// the reason itself, because an engine that enforces quotas does not report it.
 func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]shortage {
 	waiting := map[string]shortage{}
 	used := usage(groups, orphans, occupiesNode)

@@ -28,7 +28,7 @@ const (
 	maxRoles     = 64
 	// maxConditions is more than the number of conditions of a PodGroup.
 	maxConditions = 16
-	// maxKey is more than the length of the name of a resource or role, in bytes.
+	// maxKey is more than the maximum length, in bytes, of the name of a resource or a role.
 	maxKey = 512
 )
 
@@ -72,7 +72,7 @@ func stripGroupStatus(status *v1beta1.PodGroupStatus) {
 }
 
 // stripPod keeps only the fields of a pod that the controller reads, such as the requests and the state. Anybody can
-// create a pod with the label of a group. If the pod requests more different resources than any node has, stripPod
+// create a pod with the label of a group. If the pod requests more kinds of resources than any node has, stripPod
 // also removes the label, so that the pod belongs to no group. Such a pod is never released, and no scheduler can
 // place it.
 func stripPod(pod *corev1.Pod) {
@@ -119,8 +119,8 @@ func stripPod(pod *corev1.Pod) {
 	pod.Spec, pod.Status = spec, status
 }
 
-// hasNodeTerms reports whether a pod has a required node affinity. When the pod is released, the terms get the
-// requirements of the queue.
+// hasNodeTerms reports whether a pod has a required node affinity. When the controller releases such a pod, it adds
+// the requirements of the queue to the terms of this affinity.
 func hasNodeTerms(pod *corev1.PodSpec) bool {
 	return pod.Affinity != nil && pod.Affinity.NodeAffinity != nil &&
 		pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil

@@ -179,8 +179,8 @@ func TestPodsThatRequestTooManyResourcesBelongToNoGroup(t *testing.T) {
 	); diff != "" {
 		t.Errorf("unexpected pod (-want +got):\n%s", diff)
 	}
-	// Schedulers ignore requests of 0. So the pod can be placed despite its many requests of 0, and its other requests
-	// must count.
+	// Schedulers ignore requests of 0. So a pod with many requests of 0 can be placed, and its other requests must
+	// count.
 	if got, want := cached(
 		t, newPod(withLabel, bulky, request("0")),
 	), newPod(withLabel, bulky); !cmp.Equal(requestsOf(want), requestsOf(got)) {
@@ -353,7 +353,7 @@ func TestUpdatesOfVolcanoGroupsKeepFieldsThatTheCacheLacks(t *testing.T) {
 	}))
 	want, got := there.DeepCopy(), &volcanov1beta1.PodGroup{}
 	want.Spec.MinMember, want.Spec.MinTaskMember = 3, map[string]int32{"worker": 3}
-	want.Spec.Queue = "lab" // a tenant can create the group first, with another queue
+	want.Spec.Queue = "lab" // a tenant can create Volcano's group first, with another queue
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(there), got); err != nil {
 		t.Fatal(err)
 	}

@@ -57,8 +57,8 @@ func (volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 
 func (volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
-// queue implements engine. spec creates or updates Volcano's queue of the same name, and status sets the state of
-// that queue. Volcano's own controllers would set the state, but they need not be installed.
+// queue implements engine. The first change creates or updates Volcano's queue of the same name. The second one sets
+// the state of that queue. Volcano's own controllers would set the state, but they need not be installed.
 func (volcano) queue(view queueView) (spec, status change, err error) {
 	there, exists := view.There.(*volcanov1beta1.Queue)
 	if exists && !isOurs(there, view.Queue) {
@@ -126,7 +126,7 @@ func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
 // capacityOf returns the maximum of each resource that the pods of a queue can use in Volcano. For a resource in the
 // quota, the maximum is the part of the quota that the orphans do not use: Volcano does not count orphans, because
 // their group is gone. Other resources have no limit. Volcano also computes the share of the queue from these values.
-// It reduces values that exceed the resources of the cluster to those resources.
+// If a value exceeds the resources of the cluster, Volcano uses the resources of the cluster instead.
 //
 // Volcano orders queues only by the resources in the result: CPU, memory, and the resources of nodes and of the
 // quota. Other resources that pods request must not be added, since a tenant can request any number of resources with

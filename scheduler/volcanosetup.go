@@ -22,7 +22,7 @@ import (
 // own queues must be opened.
 const pollInterval = 5 * time.Second
 
-// setupVolcano adds to the manager the parts that Volcano's scheduler needs: the loop that opens Volcano's own
+// setupVolcano sets up the parts of the controller that Volcano's scheduler needs: the loop that opens Volcano's own
 // queues, the reclaim controller, and the extender. It returns an error if the extender cannot listen on its address.
 func setupVolcano(ctx context.Context, mgr ctrl.Manager, observe observer, options Options) error {
 	queues := &ownQueues{client: mgr.GetClient()}

@@ -23,9 +23,8 @@ type version struct {
 	resourceVersion string
 }
 
-// note records, for a queue, that a write has replaced a version of an object. before and after are the object before
-// and after the write, and empty is an empty object of the same kind. A write that changes nothing replaces no
-// version.
+// note records, for a queue, that a write has replaced a version of an object. The parameter empty is an empty object
+// of the same kind. A write that changes nothing replaces no version.
 func (w *writes) note(queue string, empty, before, after client.Object) {
 	if before.GetResourceVersion() == after.GetResourceVersion() {
 		return
@@ -41,8 +40,8 @@ func (w *writes) note(queue string, empty, before, after client.Object) {
 }
 
 // areShown reports whether the cache shows all writes of the queue: it has none of the replaced versions. The writes
-// of an object that is gone from the cache count as shown. Calls for the same queue must not overlap. They do not,
-// because only one worker at a time reconciles a queue.
+// of an object that is gone from the cache count as shown. Calls for the same queue must not overlap. That cannot
+// happen, because only one worker at a time reconciles a queue.
 func (w *writes) areShown(ctx context.Context, cache client.Reader, queue string) (bool, error) {
 	w.mu.Lock()
 	pending := w.replaced[queue]

@@ -16,7 +16,7 @@ const (
 	// podPage is the maximum number of pods on a page of a list. It limits the memory for a page, because a pod can have
 	// up to 1.5 MiB.
 	podPage = 20
-	// podPages is how many pages can be in memory at the same time. All namespaces share them.
+	// podPages is how many pages, of all namespaces together, can be in memory at the same time.
 	podPages = 4
 )
 
@@ -49,8 +49,8 @@ func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod 
 	return r.findUser(ctx, tb, pod, exclusive, selector)
 }
 
-// readClaims returns the names of the claims that only one node at a time can mount. If a claim cannot be mounted, it
-// returns the reason instead.
+// readClaims returns the names of the claims that only one node at a time can mount. If a claim cannot be mounted,
+// readClaims returns the reason instead.
 func (r *claimReader) readClaims(
 	ctx context.Context, tb *v1beta1.TensorBoard,
 ) (exclusive []string, seen claims, err error) {

@@ -21,7 +21,7 @@ type claims struct {
 }
 
 // checkClaim reports whether only one node at a time can mount a claim. If the claim cannot be mounted, checkClaim
-// returns the reason instead. claim is nil if it does not exist.
+// returns the reason instead. A nil claim means that the claim does not exist.
 func checkClaim(name string, claim *corev1.PersistentVolumeClaim) (isExclusive bool, seen claims) {
 	no := func(reason, format string) (bool, claims) {
 		return false, claims{Reason: reason, Message: fmt.Sprintf(format, name)}
@@ -39,15 +39,15 @@ func checkClaim(name string, claim *corev1.PersistentVolumeClaim) (isExclusive b
 		!slices.Contains(claim.Spec.AccessModes, corev1.ReadOnlyMany), claims{}
 }
 
-// hasPrecedence reports whether the TensorBoard must run on the node of user, another pod that uses its claim. pod is
-// the pod of the TensorBoard. A user that is being deleted never has precedence. Any other user has precedence in
-// these cases:
+// hasPrecedence reports whether the TensorBoard must run on the node of another pod that uses its claim. The other
+// pod is the parameter user, and the pod of the TensorBoard is the parameter pod. A user that is being deleted never
+// has precedence. Any other user has precedence in these cases:
 //
-//   - pod is nil.
+//   - The TensorBoard has no pod.
 //   - The user is a training pod. The exception is a training pod that already runs on another node while TensorBoard
 //     is ready.
-//   - The user is the pod of another TensorBoard, and pod is younger and not ready. So two TensorBoards never give
-//     way to each other.
+//   - The user is the pod of another TensorBoard, and the pod of this TensorBoard is younger and not ready. So two
+//     TensorBoards never give way to each other.
 func hasPrecedence(user *corev1.Pod, tb *v1beta1.TensorBoard, pod *corev1.Pod) bool {
 	name, isTensorBoard := user.Labels[v1beta1.LabelName]
 	switch {

@@ -63,7 +63,7 @@ func (r *reconciler) ensureObjects(
 	}
 	pod, err := buildPod(tb, seen.Wanted, seen.Claims.WantedOn, r.options)
 	if err != nil {
-		return err // do not create a PodGroup, which would hold quota for this pod
+		return err // return before the PodGroup is created, because it would hold quota for a pod that cannot exist
 	}
 	if d.CreateGroup {
 		return r.create(ctx, tb, buildGroup(tb), client.DisableReadYourWritesConsistency) // PodGroups are not cached

@@ -44,7 +44,7 @@ const annotationSpecHash = "tensorstack.dev/spec-hash"
 // as a file. The configuration contains no credentials. The sidecar reads them from Secrets.
 const annotationConfig = "tensorstack.dev/sidecar-config"
 
-// maxConfig is the maximum size of the configuration of a sidecar in bytes. The API server allows 256 KiB of
+// maxConfig is the maximum size, in bytes, of the configuration of a sidecar. The API server allows 256 KiB of
 // annotations, and other programs can add annotations.
 const maxConfig = 240 << 10
 
@@ -132,7 +132,7 @@ func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, erro
 	return string(config), err
 }
 
-// specHash returns the hash of the inputs of a pod: the configuration of the sidecar, and all fields of the spec except
+// specHash returns the hash of the inputs of a pod: the configuration of the sidecar, and the spec without the field
 // suspend.
 func specHash(spec v1beta1.TensorBoardSpec, config string) string {
 	spec.Suspend = false
@@ -211,7 +211,7 @@ func buildPod(tb *v1beta1.TensorBoard, wanted server, node string, options Optio
 			},
 		},
 	}
-	if options.User > 0 { // the user need not exist in the image
+	if options.User > 0 { // a user ID that the image does not define is also valid
 		pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.RunAsGroup = &options.User, &options.User
 	}
 	pod.Annotations = map[string]string{annotationSpecHash: wanted.Hash, annotationConfig: wanted.Config}
@@ -267,7 +267,8 @@ func nodeOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// buildSidecar returns the sidecar. Only the sidecar has access to the credentials. It has no access to the claims.
+// buildSidecar returns the sidecar. Only the sidecar has access to the credentials. The sidecar has no access to the
+// claims.
 func buildSidecar(options *Options, s sources) corev1.Container {
 	container := corev1.Container{
 		Name:          sidecarContainer,
@@ -281,7 +282,8 @@ func buildSidecar(options *Options, s sources) corev1.Container {
 		// TensorBoard starts after the sidecar has created the folder of logs.
 		StartupProbe:  &corev1.Probe{ProbeHandler: health("/healthz"), PeriodSeconds: 1, FailureThreshold: 60},
 		LivenessProbe: &corev1.Probe{ProbeHandler: health("/healthz"), TimeoutSeconds: 5},
-		// This probe shows whether TensorBoard is ready. Only the sidecar can connect to TensorBoard.
+		// This probe shows whether TensorBoard is ready. The kubelet cannot probe TensorBoard itself, because only the
+		// sidecar can connect to it.
 		ReadinessProbe: &corev1.Probe{ProbeHandler: health("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 5},
 		Resources: corev1.ResourceRequirements{
 			Requests: options.SidecarRequests.DeepCopy(), Limits: options.SidecarLimits.DeepCopy(),

@@ -136,7 +136,7 @@ func (o *Options) validate() error {
 }
 
 // checkLimits returns an error if a resource request is above its limit, because the API server would reject all pods
-// with such a container. name is the prefix of the two flags.
+// with such a container. The flags are --NAME-requests and --NAME-limits, where NAME is the parameter name.
 func checkLimits(name string, requests, limits corev1.ResourceList) error {
 	for _, of := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[of]

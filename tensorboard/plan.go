@@ -25,7 +25,7 @@ type observation struct {
 	Claims claims
 	// Group is the PodGroup of a TensorBoard that is scheduled from a queue.
 	Group groupView
-	// Answer is the response of the sidecar, or nil if it was not asked.
+	// Answer is the response of the sidecar, or nil if the controller has not sent a request.
 	Answer *answer
 }
 
@@ -87,7 +87,7 @@ func (d *decision) pod(
 	pod := seen.Pod
 	switch {
 	case pod != nil && !pod.DeletionTimestamp.IsZero():
-		// The timestamp includes the grace period.
+		// The deletionTimestamp of a pod is the end of its grace period.
 		isDue := d.isDue(pod.DeletionTimestamp.Add(nodeLostDelay), now)
 		d.Delete, d.Force = isDue, isDue
 		return v1beta1.TensorBoardPending, notReady(v1beta1.ReasonStopping, "pod "+pod.Name+" is terminating")
@@ -153,7 +153,7 @@ func (d *decision) isDue(at, now time.Time) bool {
 	return true
 }
 
-// refuse changes the status to the phase Failed and the reason why an object could not be created. It requeues the
+// refuse sets the phase Failed in the status, and the reason why an object could not be created. It requeues the
 // TensorBoard, because a later attempt can succeed.
 func (d *decision) refuse(tb *v1beta1.TensorBoard, refused *report.RefusedError, now time.Time) {
 	d.Status.Phase = v1beta1.TensorBoardFailed
@@ -163,10 +163,10 @@ func (d *decision) refuse(tb *v1beta1.TensorBoard, refused *report.RefusedError,
 	d.RequeueAt = now.Add(refusalDelay)
 }
 
-// isMisplaced reports whether a pod must be replaced because of wantedOn, the node where another pod needs its
-// claims. wantedOn is empty if no other pod needs the claims. A pod on a node is misplaced if wantedOn is another
-// node. A pod without a node is misplaced if its affinity does not name wantedOn, or names a node although wantedOn
-// is empty.
+// isMisplaced reports whether a pod must be replaced because it is not, or would not be, on the node where another
+// pod needs its claims. This node is wantedOn, which is empty if no other pod needs the claims. A pod on a node is
+// misplaced if wantedOn is another node. A pod without a node is misplaced if its affinity does not name wantedOn, or
+// names a node although wantedOn is empty.
 func isMisplaced(pod *corev1.Pod, wantedOn string) bool {
 	if pod.Spec.NodeName == "" {
 		return nodeOf(pod) != wantedOn
@@ -262,7 +262,8 @@ func follow(
 ) v1beta1.TensorBoardCondition {
 	c.Message = report.Truncated(c.Message, report.MaxMessage)
 	same := before != nil && before.Status == c.Status && before.Reason == c.Reason
-	// The messages of Idle and of ProbeFailed contain times and ports, which change all the time.
+	// Ignore the messages of Idle and of ProbeFailed. They contain times and ports, so they differ even if the state is
+	// the same.
 	if same && (before.Message == c.Message || c.Type == v1beta1.ConditionIdle || c.Reason == v1beta1.ReasonProbeFailed) {
 		return *before
 	}

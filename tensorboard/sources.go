@@ -118,8 +118,8 @@ func (s *sourceCollector) addURL(address string) {
 	s.add(name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
 }
 
-// add adds a source and names its run, unless the source already exists. If another run already has this name, add
-// appends the lowest number from 2 that makes the name unique.
+// add adds a source and a run with the given name, unless the source already exists. If another run already has the
+// name, the new run gets the lowest number from 2 that makes its name unique.
 func (s *sourceCollector) add(name string, source sidecar.Source) {
 	if !s.note(locationOf(source)) {
 		return
@@ -154,8 +154,8 @@ func locationOf(source sidecar.Source) any {
 	}
 }
 
-// maxRunName is the maximum length of a run name in bytes. It leaves room for a number, because a file name has at most
-// 255 bytes.
+// maxRunName is the maximum length, in bytes, of a run name before a number is appended to it. A file name has at
+// most 255 bytes.
 const maxRunName = 200
 
 // runName turns a path into the name of a single folder.

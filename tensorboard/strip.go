@@ -30,11 +30,11 @@ func (o *Options) strip(object client.Object) {
 
 // Limits of the memory that tenants can use. Namespaces share largeBoardMemory.
 const (
-	// maxCachedBoard is the largest TensorBoard that the cache holds completely, in bytes of memory. Of a larger
-	// TensorBoard, the cache holds only the metadata and the phase, and a reconcile reads the TensorBoard from the API
-	// server.
+	// maxCachedBoard is the maximum size, in bytes of memory, of a TensorBoard that the cache holds completely. Of a
+	// larger TensorBoard, the cache holds only the metadata and the phase, and a reconcile reads the TensorBoard from
+	// the API server.
 	maxCachedBoard = 32 << 10
-	// largeBoardMemory limits the memory for large TensorBoards that are reconciled at the same time, in bytes.
+	// largeBoardMemory is the maximum memory, in bytes, of all large TensorBoards that are reconciled at the same time.
 	largeBoardMemory = 64 << 20
 	// costOfLargeBoard is the memory that a reconcile of a large TensorBoard needs, in multiples of the size of the
 	// TensorBoard. It has room for the response of the API server, the decoded TensorBoard, two statuses, and a pod with

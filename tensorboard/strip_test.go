@@ -146,7 +146,7 @@ func TestTheCacheKeepsTheSpecOfASmallTensorBoard(t *testing.T) {
 			if large.Is(kept) != tc.isLarge {
 				t.Errorf("the TensorBoard is large is %t, want %t", !tc.isLarge, tc.isLarge)
 			}
-			kept.Annotations = nil // the only annotation that the cache keeps is the size
+			kept.Annotations = nil // remove the only annotation that the cache adds, which is the size
 			if diff := cmp.Diff(tc.want, kept); diff != "" {
 				t.Errorf("unexpected TensorBoard (-want +got):\n%s", diff)
 			}

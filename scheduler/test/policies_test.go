@@ -274,8 +274,8 @@ func member(namespace string) *corev1.Pod {
 	}
 }
 
-// createMember applies a change to a pod of a group and creates the pod. It expects success if why is empty.
-// Otherwise it expects an error that contains the text why.
+// createMember applies a change to a pod of a group and creates the pod. If the parameter why is empty, the creation
+// must succeed. Otherwise it must fail with an error that contains this text.
 func createMember(ctx context.Context, tenant client.Client, namespace string, change func(*corev1.Pod), why string) {
 	GinkgoHelper()
 	pod := member(namespace)
@@ -319,12 +319,12 @@ func annotated(key, value string) func(*corev1.Pod) {
 }
 
 // newTenant creates a namespace. It returns the name of the namespace, and the client of a user who has the rights of
-// the role edit in the namespace.
+// the ClusterRole "edit" in the namespace.
 func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx, "tenants")
-	// In this cluster, no controller fills the ClusterRole edit with rules. So the tenant gets one of the ClusterRoles
-	// that edit aggregates.
+	// In this cluster, no controller fills the ClusterRole "edit" with rules. So the tenant gets one of the ClusterRoles
+	// that are aggregated elsewhere.
 	bind(ctx, namespace, namespace, rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
 	})

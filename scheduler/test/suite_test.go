@@ -43,7 +43,7 @@ func apply(ctx context.Context, kind, namespace, name, spec string, options ...c
 	return plane.Client.Create(ctx, object, options...)
 }
 
-// newNamespace creates a namespace with the label team, and returns its name.
+// newNamespace creates a namespace whose label "team" has the given value. It returns the name of the namespace.
 func newNamespace(ctx context.Context, team string) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{

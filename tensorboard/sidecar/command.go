@@ -24,8 +24,8 @@ import (
 const (
 	// maxViewers is the maximum number of connections. A browser opens up to six, and each can have a pending request.
 	maxViewers = 128
-	// maxViewerHeader is the maximum size of the header of a request in bytes. TensorBoard accepts request lines of up to
-	// 64 KiB.
+	// maxViewerHeader is the maximum size, in bytes, of the header of a request. TensorBoard accepts request lines of up
+	// to 64 KiB.
 	maxViewerHeader = 128 << 10
 	// viewTimeout is the time limit for a request and its response. TensorBoard is not idle while a request is in
 	// progress.

@@ -71,7 +71,7 @@ func runSidecar(t *testing.T, logs, tensorBoard string, config Config, change ..
 	return r
 }
 
-// round waits until n sources have been fetched and wait for their next fetch.
+// round waits until n sources wait for their next fetch, so each of them has been fetched.
 func (r *running) round(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, "all sources are fetched", func() bool { return r.clock.Waiters() == n })

@@ -113,7 +113,7 @@ func parseS3Cfg(text string) (credentials, error) {
 		SpaceBeforeInlineComment: true,
 	}, []byte(text))
 	if err != nil {
-		return credentials{}, errors.New("not an INI file") // the original error contains a line of the file
+		return credentials{}, errors.New("not an INI file") // the original error quotes the file, which can be secret
 	}
 	get := func(name string) string {
 		for _, section := range []string{"default", ini.DefaultSection} {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// fetcher keeps the runs of S3 and HTTP sources synchronized with their sources.
+// fetcher keeps the local folder of each S3 or HTTP source synchronized with the source.
 type fetcher struct {
 	clock    clock.Clock
 	interval time.Duration
@@ -66,7 +66,7 @@ func (f *fetcher) run(ctx context.Context) {
 	group.Wait()
 }
 
-// fetch fetches a source once. It logs the result if it differs from the previous one.
+// fetch fetches a source once. It logs the result only if the previous fetch had another result.
 func (f *fetcher) fetch(ctx context.Context, i int, r *run) {
 	err := r.fetch(ctx)
 	if ctx.Err() != nil {

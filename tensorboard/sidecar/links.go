@@ -7,12 +7,12 @@ import (
 	"os"
 )
 
-// maxName is the maximum length of a file name on Linux, in bytes.
+// maxName is the maximum length, in bytes, of a file name on Linux.
 const maxName = 255
 
-// layOut creates a link or a folder in the folder of logs for each source, and removes everything else. It keeps
-// existing links and folders that are still correct, so that a restart of the sidecar does not remove files that
-// TensorBoard reads. It returns the folder of logs.
+// layOut creates a link or a folder for each source in the folder of logs, and removes everything else from it.
+// layOut keeps existing links and folders that are still correct, so that a restart of the sidecar does not remove
+// files that TensorBoard reads. It returns the folder of logs.
 func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	logs, err := os.OpenRoot(folder)
 	if err != nil {
@@ -51,7 +51,7 @@ func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	return logs, nil
 }
 
-// link makes name a link to target. The target need not exist yet.
+// link creates a link with the given name, or replaces the file that has the name. The target need not exist yet.
 func link(logs *os.Root, name, target string) error {
 	if is, err := logs.Readlink(name); err == nil && is == target {
 		return nil
@@ -62,7 +62,8 @@ func link(logs *os.Root, name, target string) error {
 	return logs.Symlink(target, name)
 }
 
-// mkdir makes name a folder that all users can read, because TensorBoard can run as another user.
+// mkdir creates a folder with the given name, unless it exists. All users can read the new folder, because
+// TensorBoard can run as another user.
 func mkdir(logs *os.Root, name string) error {
 	info, err := logs.Lstat(name)
 	switch {

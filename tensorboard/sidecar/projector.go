@@ -20,8 +20,8 @@ const (
 // projectorPath matches a path in the configuration of a projector, except the path of a checkpoint.
 var projectorPath = regexp.MustCompile(`\b(?:tensor|metadata|bookmarks|image)_path\s*:\s*["']([^"'\n]+)["']`)
 
-// projectorFiles returns the paths that the projector configurations in a folder name, at most maxProjectorFiles. It
-// ignores configurations that cannot be read.
+// projectorFiles returns the paths in the projector configurations of a folder, but at most maxProjectorFiles paths.
+// It ignores configurations that cannot be read.
 func projectorFiles(folder fs.FS) map[string]bool {
 	named := map[string]bool{}
 	_ = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -14,8 +14,9 @@ import (
 // healthCheckers are prefixes of the user agents of health checks, which do not count as use of TensorBoard.
 var healthCheckers = []string{"kube-probe/", "GoogleHC/", "ELB-HealthChecker/"}
 
-// newProxy returns a proxy for the TensorBoard at the address. It forwards requests with an unchanged path, including
-// the path prefix. It records all requests except health checks in the activity, and streams responses.
+// newProxy returns a proxy for the TensorBoard at the address. The proxy forwards requests with an unchanged path,
+// which includes the path prefix, and streams responses. The activity records each request that is not a health
+// check.
 func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.Handler {
 	target := &url.URL{Scheme: "http", Host: address}
 	proxy := &httputil.ReverseProxy{
@@ -45,7 +46,7 @@ func newProxy(address, pathPrefix string, a *activity, logger *log.Logger) http.
 			defer a.begin()()
 		}
 		if pathPrefix != "" && r.URL.Path == "/" {
-			// Users of kubectl port-forward do not know the prefix.
+			// Users of kubectl port-forward open the root, because they do not know the prefix.
 			http.Redirect(w, r, pathPrefix+"/", http.StatusFound)
 			return
 		}

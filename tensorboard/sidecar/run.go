@@ -35,7 +35,7 @@ const (
 // run is the folder into which the files of a source are fetched.
 type run struct {
 	store store
-	root  *os.Root // prevents access outside of the folder, for any file names
+	root  *os.Root // prevents access outside of the folder, whatever the file names are
 	quota *quota
 
 	mu       sync.Mutex
@@ -58,8 +58,8 @@ func newRun(s store, root *os.Root, q *quota) (*run, error) {
 	return r, err
 }
 
-// fetch synchronizes the folder with the source. If a fetched projector configuration names other files than before,
-// fetch then also fetches these files.
+// fetch synchronizes the folder with the source. If new projector configurations arrive that name other files than
+// before, fetch also gets these files.
 func (r *run) fetch(ctx context.Context) error {
 	named := projectorFiles(r.root.FS())
 	err := r.fetchShown(ctx, named)
@@ -259,7 +259,7 @@ func (r *run) extend(ctx context.Context, o object, have file) error {
 	return r.complete(o.path, have.size+written, c)
 }
 
-// compare reads size bytes from c, and reports whether the reader has the same bytes.
+// compare reads the given number of bytes from c, and reports whether the reader has the same bytes.
 func compare(c *content, beginning io.Reader, size int64) (same bool, err error) {
 	n, err := io.Copy(&comparer{beginning}, io.LimitReader(c, size))
 	switch {

@@ -21,11 +21,11 @@ import (
 // memory is a store that has its objects in memory. The version of an object is its content.
 type memory struct {
 	objects map[string]string
-	fails   map[string]error // errors of open, by object
+	fails   map[string]error // the errors that open returns, by object
 	cut     int64            // bytes of each response that arrive before the connection breaks; 0 means all
 	sent    atomic.Int64     // the number of sent bytes
 	opened  atomic.Int64
-	broken  error // the error of list
+	broken  error // the error that list returns
 }
 
 func (m *memory) list(context.Context, map[string]bool) ([]object, error) {

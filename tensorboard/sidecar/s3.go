@@ -19,7 +19,7 @@ type bucket struct {
 	source    S3Source
 	transport http.RoundTripper
 
-	// Each list updates the credentials and the client if the credentials have changed.
+	// Each call of list updates the credentials and the client if the credentials in the Secret have changed.
 	credentials credentials
 	client      *minio.Core
 }
@@ -106,7 +106,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		}
 	}
 	if c.version == o.version {
-		c.modified = o.modified // the list has fractions of a second, but the header Last-Modified has none
+		c.modified = o.modified // the list has fractions of a second, which Last-Modified has not
 	}
 	return c, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// s3Server implements the part of S3 that the sidecar uses, with one bucket named logs. It checks access keys, but no
+// s3Server implements the part of S3 that the sidecar uses. Its only bucket is "logs". It checks access keys, but no
 // signatures. The end-to-end tests use a real server.
 type s3Server struct {
 	accessKey string
@@ -121,7 +121,8 @@ func (s *s3Server) asked() []string {
 	return s.requests
 }
 
-// inBucket returns a run for the folder runs of a bucket, and the folder of its mounted Secret.
+// inBucket returns a run for the folder "runs" of a bucket. It also returns the folder into which the Secret is
+// mounted.
 func inBucket(t *testing.T, s *s3Server, bucketName string) (r *run, secret string) {
 	t.Helper()
 	server := httptest.NewServer(s)

@@ -34,9 +34,9 @@ const readyTimeout = 5 * time.Second
 
 // Limits for the response that the controller reads.
 const (
-	// maxHeader is the maximum size of the header in bytes.
+	// maxHeader is the maximum size, in bytes, of the header.
 	maxHeader = 16 << 10
-	// maxStatus is the maximum size of the Status in bytes.
+	// maxStatus is the maximum size, in bytes, of the Status.
 	maxStatus = 1 << 20
 	// maxSources is the maximum number of sources of a TensorBoard: filesets, folders in claims, folders in S3, and files
 	// on web servers.
@@ -54,7 +54,7 @@ type Status struct {
 
 // SourceStatus describes why a source cannot be read.
 type SourceStatus struct {
-	// Run is the run of the source in the Config.
+	// Run is the name of the source's run, as in the Config.
 	Run string `json:"run"`
 	// Source is the address of the source without credentials.
 	Source string `json:"source"`
@@ -131,7 +131,7 @@ func newTroubles(sources []Source) *troubles {
 	return &troubles{sources: sources, why: make([]string, len(sources))}
 }
 
-// set records the error of source i. An empty error means success. set reports whether the error has changed.
+// set records the error of source i, or success if the error is empty. It reports whether the error has changed.
 func (t *troubles) set(i int, why string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

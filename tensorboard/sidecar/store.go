@@ -14,10 +14,11 @@ import (
 
 // store is the location of the files of a source.
 type store interface {
-	// list returns the current files that TensorBoard shows. named are the files that projector configurations name.
+	// list returns the current files that TensorBoard shows. The keys of the map are the files that projector
+	// configurations name.
 	list(ctx context.Context, named map[string]bool) ([]object, error)
-	// open returns the content of the object from the given offset. The content can also begin at an earlier offset. If
-	// there is a complete local copy, known is its version. Otherwise, known is empty.
+	// open returns the content of the object from the given offset. The content can also begin at an earlier offset. The
+	// parameter known is the version of the local copy if that is complete, and empty otherwise.
 	open(ctx context.Context, o object, from int64, known string) (*content, error)
 }
 
@@ -32,7 +33,7 @@ type object struct {
 // content is the content of an object, or the last part of it.
 type content struct {
 	io.ReadCloser
-	start    int64 // the offset in the object
+	start    int64 // the offset in the object at which the content begins
 	size     int64 // of the whole object; negative if unknown
 	version  string
 	modified time.Time
@@ -58,7 +59,7 @@ const partialSuffix = ".sidecar-partial"
 func isEventFile(name string) bool { return strings.Contains(path.Base(name), "tfevents") }
 
 // isShown reports whether TensorBoard shows data of a file. TensorBoard does not show checkpoints, which are large.
-// named are the files that projector configurations name.
+// The keys of the map are the files that projector configurations name.
 func isShown(name string, named map[string]bool) bool {
 	folder, base := path.Split(name)
 	return isEventFile(name) || base == projectorConfig || named[name] ||
@@ -89,8 +90,8 @@ func sift(objects []object) (map[string]object, []error) {
 	return files, refused
 }
 
-// checkPath returns an error for a path that leads out of the folder, is not in canonical form, has the reserved suffix
-// or has an element that is too long.
+// checkPath returns an error for a path that leads out of the folder, is not in canonical form, ends with
+// partialSuffix, or has an element that is too long.
 func checkPath(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\x00") {
 		return errors.New("its name is not a valid path in this folder")

@@ -11,8 +11,8 @@ import (
 // limited.
 const stalled = 30 * time.Second
 
-// newTransport returns a transport for requests to the servers of logs. It does not decompress responses, because
-// downloads are resumed at byte offsets.
+// newTransport returns a transport for requests to the servers of logs. It does not decompress responses, because a
+// download is resumed at an offset in the bytes that the server sends.
 func newTransport(stalled time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: stalled}
 	return &http.Transport{

@@ -56,7 +56,7 @@ func newNamespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// manifest returns a TensorBoard named board with the given spec.
+// manifest returns a TensorBoard with the name "board" and the given spec.
 func manifest(namespace, spec string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{
@@ -70,7 +70,7 @@ func manifest(namespace, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// create creates a TensorBoard named board with the given spec.
+// create creates a TensorBoard with the name "board" and the given spec.
 func create(ctx context.Context, namespace, spec string) *v1beta1.TensorBoard {
 	GinkgoHelper()
 	object := manifest(namespace, spec)
@@ -147,7 +147,7 @@ func (b *board) run(ctx context.Context, pod *corev1.Pod, node string) {
 	})).To(Succeed())
 }
 
-// end waits until a pod is being deleted and removes it, like the kubelet.
+// end waits until a pod is being deleted. Then it removes the pod, as a kubelet does.
 func end(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Eventually(ctx, func() bool { return get(ctx, pod).DeletionTimestamp.IsZero() }).Should(BeFalse())

@@ -364,7 +364,7 @@ func bound(ctx context.Context, namespace, name string, mode corev1.PersistentVo
 	Expect(plane.Client.Status().Update(ctx, claim)).To(Succeed())
 }
 
-// user creates a pod that uses the claim named data. The pod is starting on the node.
+// user creates a pod that uses the claim "data". The pod is starting on the node.
 func user(ctx context.Context, namespace, name, node string) {
 	GinkgoHelper()
 	no, yes := false, true

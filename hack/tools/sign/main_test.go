@@ -205,8 +205,8 @@ func served(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// Files of the release that newRelease makes. The constant of names the bundle with the provenance of the files above
-// it. The constant ofImage names the bundle with the provenance of the image.
+// Files of the release that newRelease makes. The last two are bundles with provenance: of the files above them, and
+// of the image.
 const (
 	chart   = "bin/release/pytorch-controller-0.2.0.tgz"
 	archive = "bin/release/pytorch-v0.2.0.zip"
@@ -222,8 +222,8 @@ type verification struct {
 	want string
 }
 
-// verifyBlob returns the arguments with which cosign verifies a file. The signature is that of the file signed, which
-// can be another file.
+// verifyBlob returns the arguments with which cosign verifies a file. The parameter signed names the file that the
+// signature was made for, which can be another file.
 func verifyBlob(file, signed string) []string {
 	return []string{"verify-blob", "--bundle", signed + bundleSuffix, file}
 }

@@ -68,8 +68,8 @@ func trimFile(file string, embedded map[string]bool) error {
 }
 
 // trim removes the descriptions inside embedded core types from a schema. It keeps the description of a property that
-// embeds a core type, because that description is about our API. It also keeps a "description" that is not a string,
-// because that is the schema of a property with this name.
+// embeds a core type, because that description comes from our API. It also keeps a description that is not a string:
+// it is the schema of a property with the name description.
 func trim(node any, embedded map[string]bool, inside, below bool) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -177,8 +177,8 @@ func setZeros(node any, path string) {
 	}
 }
 
-// limits are the limits that a keyword of JSON Schema, such as maxItems, sets on fields. The field others is the
-// limit for each field whose name is not a key of the map.
+// limits are the limits that a keyword of JSON Schema, such as maxItems, sets on fields. The map has the limits of
+// some fields, by name. All other fields have the same limit.
 type limits struct {
 	keyword string
 	others  int
