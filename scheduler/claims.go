@@ -49,8 +49,8 @@ type deviceCounter struct {
 	claims map[client.ObjectKey]claimed
 }
 
-// claimed has the number of devices of a claim, for each DeviceClass that the quota limits. isKnown reports whether
-// these numbers are known.
+// claimed has the numbers of devices of a claim, one for each DeviceClass that the quota limits. If isKnown is false,
+// these numbers are not known.
 type claimed struct {
 	devices corev1.ResourceList
 	isKnown bool

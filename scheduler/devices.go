@@ -17,9 +17,9 @@ const (
 	// annotationUncounted marks a copy of a pod, or a claim in the cache, if the number of its devices is not known. On
 	// a pod, the value of the annotation names the claim whose devices cannot be counted.
 	annotationUncounted = "scheduler.tensorstack.dev/uncounted"
-	// maxClaims is the maximum number of ResourceClaims of a pod, maxClasses is the maximum number of DeviceClasses of
-	// a claim, and maxReleased is the maximum length of AnnotationReleased in bytes. If the quota limits devices, a pod
-	// that exceeds one of these limits is not released.
+	// maxClaims limits the ResourceClaims of a pod, maxClasses limits the DeviceClasses of a claim, and maxReleased
+	// limits the bytes of AnnotationReleased. If the quota limits devices, a pod that exceeds one of these limits is not
+	// released.
 	maxClaims   = 16
 	maxClasses  = 32
 	maxReleased = 256
@@ -121,8 +121,8 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// devicesOf returns the largest number of devices of each DeviceClass that a claim can get, as a ResourceQuota counts
-// them. For a number above maxDevices, devicesOf returns maxDevices, so that sums do not overflow.
+// devicesOf returns the largest number of devices that a claim can get of each DeviceClass. A ResourceQuota counts
+// the same numbers. For a number above maxDevices, devicesOf returns maxDevices, so that sums do not overflow.
 func devicesOf(claim *resourcev1.ResourceClaim) corev1.ResourceList {
 	var sum corev1.ResourceList
 	for _, request := range claim.Spec.Devices.Requests {

@@ -34,8 +34,8 @@ type engine interface {
 	queueLimits(queue *v1beta1.Queue) []metav1.Condition
 	// groupLimits returns conditions about the parts of a group's spec that the engine does not support.
 	groupLimits(g groupView) []metav1.Condition
-	// queue returns the changes of the engine's queue and of its status. The view must have a queue. err is a
-	// *report.RefusedError if the engine's queue belongs to somebody else.
+	// queue returns the change of the engine's queue, and the change of the status of that queue. The view must have a
+	// queue. err is a *report.RefusedError if the engine's queue belongs to somebody else.
 	queue(view queueView) (spec, status change, err error)
 	// group returns the change of the engine's group for a PodGroup. If the engine's group must be created, it gets the
 	// PriorityClass of the PodGroup's pods, or the given class if the PodGroup has no active pods. classInForce is the

@@ -41,9 +41,9 @@ func (g groupView) isOfJob() bool {
 }
 
 // scheduledTime returns when the group was scheduled for the first time. If the status does not have this time yet,
-// it is the time when the first pod was bound, or nil if the group is not scheduled or the queue has no maxDuration.
-// The pod can have been bound before the group was created. So a tenant gains no time by deleting the group and
-// creating it again.
+// the result is the time when the first pod was bound. The pod can have been bound before the group was created, so a
+// tenant gains no time by deleting the group and creating it again. If the status has no time, the result is nil if
+// the group is not scheduled or the queue has no maxDuration.
 func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Duration, now time.Time) *metav1.Time {
 	if most == nil || g.Group.Status.ScheduledTime != nil || scheduled.Status != metav1.ConditionTrue {
 		return g.Group.Status.ScheduledTime

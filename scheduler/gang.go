@@ -52,8 +52,8 @@ func (n need) hasRoles() bool {
 // isMet reports whether no more pods are needed.
 func (n need) isMet() bool { return n.Min == 0 && !n.hasRoles() }
 
-// pick divides pods in two: picked has the first pods that meet the need, and others has all other pods. If the pods
-// cannot meet the need, picked is nil and others has all pods.
+// pick returns the first pods that meet the need, and all other pods. If the pods cannot meet the need, pick returns
+// nil and all pods.
 func (n need) pick(pods []*corev1.Pod) (picked, others []*corev1.Pod) {
 	left := need{Min: n.Min, Roles: maps.Clone(n.Roles)}
 	taken := make([]bool, len(pods))

@@ -30,8 +30,8 @@ type decision struct {
 	// Ensure has the changes that must be written in the engine first. If Ensure is set, the decision has nothing else
 	// yet.
 	Ensure *engineChanges
-	// Failed is the error because of which the engine's state of some groups is not known. The controller retries the
-	// queue.
+	// Failed is the error that prevents the controller from knowing the engine's state of some groups. The queue is
+	// retried.
 	Failed error
 	// Groups has the new statuses of the groups, by key. A group whose state in the engine is not known has no new
 	// status.
@@ -47,8 +47,8 @@ type decision struct {
 }
 
 // decide returns the decision about a queue. If something must be written in the engine first, the decision has only
-// these changes (Ensure). After the writes, view.Ensured has their errors, and a second call returns the complete
-// decision. decide is a pure function.
+// Ensure: the changes to write. After the writes, view.Ensured has these changes with the errors of the writes, and a
+// second call returns the complete decision. decide is a pure function.
 func decide(e engine, view queueView, now time.Time) decision {
 	ensured := view.Ensured
 	if ensured == nil {

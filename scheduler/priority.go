@@ -39,8 +39,8 @@ type priorityClass struct {
 	Preemption corev1.PreemptionPolicy
 }
 
-// check compares the class with the existing PriorityClass of the same name, or with nil if none exists. If none
-// exists, it returns the PriorityClass to create. The result isNew reports whether an API server might not have seen
+// check compares the class with the existing PriorityClass of the same name. If none exists, the parameter is nil,
+// and check returns the PriorityClass to create. The result isNew reports whether an API server might not have seen
 // the class yet. err is a *report.RefusedError if the class exists with another value or policy.
 func (p priorityClass) check(
 	there *schedulingv1.PriorityClass, now time.Time,

@@ -25,7 +25,7 @@ type shortage struct {
 // that does not fit does not block other groups. A pod with a foreign PriorityClass is never released, see
 // hasForeignClass.
 //
-// release also returns the groups that wait for the quota, by key.
+// The second result maps the key of each group that waits for the quota to the reason.
 func release(
 	quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod,
 ) (released []*corev1.Pod, waiting map[string]shortage) {

@@ -248,8 +248,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseKeepsQuotasAndGroups draws random groups and checks that release never exceeds the quota, and that it
-// releases pods of a group only if the group then has at least as many ungated pods as it needs.
+// TestReleaseKeepsQuotasAndGroups draws random groups and checks that release never exceeds the quota. It also checks
+// that release releases pods of a group only if the group then has at least as many ungated pods as it needs.
 func TestReleaseKeepsQuotasAndGroups(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,8 +27,8 @@ type queueView struct {
 	There object
 	// Nodes is the sum of the allocatable resources of all nodes. Nil if the engine has no queues, or if Queue is nil.
 	Nodes corev1.ResourceList
-	// Classes are the PriorityClasses for the groups in namespaces that the queue selects, by name. The value is nil if
-	// a class does not exist.
+	// Classes maps names to the PriorityClasses for the groups in namespaces that the queue selects. The value is nil if
+	// the class does not exist.
 	Classes map[string]*schedulingv1.PriorityClass
 	// Ensured are the changes that were written in the engine for the queue and its groups. Nil if nothing was written.
 	Ensured *engineChanges

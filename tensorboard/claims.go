@@ -13,8 +13,8 @@ import (
 type claims struct {
 	// Reason is why a claim cannot be mounted. It is empty if all claims can be mounted.
 	Reason string
-	// WantedOn is the node of another pod that uses or waits for a claim of the TensorBoard, if only one node at a time
-	// can mount the claim. It is empty if there is no such pod.
+	// WantedOn is the node of another pod that uses or waits for the same claim, which only one node at a time can
+	// mount. It is empty if there is no such pod.
 	WantedOn string
 	// Message has the details of Reason. If WantedOn is set instead, Message names the pod that uses the claim.
 	Message string

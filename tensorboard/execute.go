@@ -110,8 +110,8 @@ func (r *reconciler) create(
 	return owned.Create(ctx, r.client, r.reader, tb, theTensorBoard, object, options...)
 }
 
-// suspend sets spec.suspend to true. The status with the reason has already been written. suspend returns a conflict
-// error if the TensorBoard has changed since it was read.
+// suspend sets spec.suspend to true. The status with the reason has already been written. If the TensorBoard has
+// changed since it was read, suspend returns a conflict error.
 func (r *reconciler) suspend(ctx context.Context, tb *v1beta1.TensorBoard) error {
 	before := tb.DeepCopy()
 	tb.Spec.Suspend = true

@@ -254,9 +254,9 @@ func notReady(reason, message string) v1beta1.TensorBoardCondition {
 	}
 }
 
-// follow completes the new condition c: it sets the times and truncates the message. If c reports the same state as the
-// previous condition, which is the parameter before, follow returns the previous condition instead. The parameter asked
-// reports whether the sidecar was asked for its status.
+// follow completes a new condition: it sets the times and truncates the message. If the previous condition reports
+// the same state, follow returns the previous condition instead. The parameter asked reports whether the controller
+// asked the sidecar for its status.
 func follow(
 	before *v1beta1.TensorBoardCondition, c v1beta1.TensorBoardCondition, asked bool, now time.Time,
 ) v1beta1.TensorBoardCondition {

@@ -38,8 +38,8 @@ func (r *reconciler) writeStatus(ctx context.Context, tb *v1beta1.TensorBoard, s
 	return nil
 }
 
-// emit emits an event if the reason of a condition has changed, and reports whether it did. There is no event for a
-// transitional reason, or if SourcesAvailable becomes True and was not False before.
+// emit emits an event if the reason of a condition has changed, and reports whether it emitted one. There is no event
+// for a transitional reason, or if SourcesAvailable becomes True and was not False before.
 func (r *reconciler) emit(
 	ctx context.Context, tb *v1beta1.TensorBoard, before, after *v1beta1.TensorBoardCondition,
 ) bool {

@@ -11,7 +11,7 @@ import (
 // errLimit is returned if the quota has too little space left.
 var errLimit = errors.New("the limit of fetched logs is reached")
 
-// quota limits the total size of all fetched logs, in bytes.
+// quota limits the total size, in bytes, of all fetched logs.
 type quota struct {
 	limit int64
 	used  atomic.Int64

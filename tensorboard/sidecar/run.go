@@ -26,9 +26,9 @@ const (
 	// unavailable and each attempt takes time. Files that the server refuses or that exceed the quota do not count. The
 	// files are fetched in random order, so that the same files do not end every fetch.
 	maxFailures = 8
-	// overlap is the number of bytes at the end of a local event file that are fetched again, to verify that data was
-	// only appended to the file. Each record contains the time when it was written, so the overlap of another file
-	// differs.
+	// overlap is the number of bytes at the end of a local event file that are fetched again. If they are the same, data
+	// was only appended to the file. Another file has other bytes there, because each record contains the time when it
+	// was written.
 	overlap = 16 << 10
 )
 

@@ -14,7 +14,7 @@ import (
 
 // group is a block of constants.
 type group struct {
-	// title is the first sentence of the comment of the block. note is the rest of that comment.
+	// title is the first sentence of the block's comment, and note is the rest of it.
 	title, note string
 	constants   []constant
 }
