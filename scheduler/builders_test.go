@@ -21,7 +21,7 @@ func cpu(quantity string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity)}
 }
 
-// until returns the duration from now to the given time. If the time is zero, which means never, it returns 0.
+// until returns the duration from now to the given time. If the time is zero, which means never, until returns 0.
 func until(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -73,7 +73,7 @@ func (g groupView) unselected() groupView {
 	return g
 }
 
-// ofClass returns the view of a group whose group in the engine has the PriorityClass.
+// ofClass returns the view of a group whose group in the engine has the given PriorityClass.
 func (g groupView) ofClass(class string) groupView {
 	g.ClassInForce = class
 	return g

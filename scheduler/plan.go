@@ -277,9 +277,9 @@ func queueStatus(view queueView, limits []metav1.Condition, now time.Time) v1bet
 	}
 }
 
-// since truncates the messages of conditions, and sets their generation and transition time. The transition time does
-// not change if the status of the condition is the same as in the list before. The result has no conditions that
-// exist only in that list, for example a condition about a part of the spec that has been removed.
+// since completes new conditions: it truncates their messages, and sets their generation and transition time. If the
+// earlier condition of the same type has the same status, the transition time stays the same. An earlier condition
+// without a new one is dropped, for example a condition about a part of the spec that has been removed.
 func since(conditions, before []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

@@ -25,7 +25,7 @@ type shortage struct {
 // that does not fit does not block other groups. A pod with a foreign PriorityClass is never released, see
 // hasForeignClass.
 //
-// The second result maps the key of each group that waits for the quota to the reason.
+// The second result has the reason for each group that waits for the quota. Its keys are the keys of the groups.
 func release(
 	quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod,
 ) (released []*corev1.Pod, waiting map[string]shortage) {
@@ -100,8 +100,8 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 	return used
 }
 
-// overQuota maps the key of each group whose ungated pods wait for the quota to the reason. The controller computes
-// the reason itself, because an engine that enforces quotas does not report it.
+// overQuota returns the reasons why ungated pods wait for the quota, by the key of their group. The controller
+// computes the reasons itself, because an engine that enforces quotas does not report them.
 func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.Pod) map[string]shortage {
 	waiting := map[string]shortage{}
 	used := usage(groups, orphans, occupiesNode)

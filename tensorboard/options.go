@@ -136,7 +136,7 @@ func (o *Options) validate() error {
 }
 
 // checkLimits returns an error if a resource request is above its limit, because the API server would reject all pods
-// with such a container. The flags are --NAME-requests and --NAME-limits, where NAME is the parameter name.
+// with such a container. The parameter name is NAME in the names of the flags: --NAME-requests and --NAME-limits.
 func checkLimits(name string, requests, limits corev1.ResourceList) error {
 	for _, of := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[of]

@@ -119,7 +119,7 @@ func (s *sourceCollector) addURL(address string) {
 }
 
 // add adds a source and a run with the given name, unless the source already exists. If another run already has the
-// name, the new run gets the lowest number from 2 that makes its name unique.
+// name, the lowest number from 2 that makes the name unique is appended.
 func (s *sourceCollector) add(name string, source sidecar.Source) {
 	if !s.note(locationOf(source)) {
 		return

@@ -324,7 +324,7 @@ func newTenant(ctx context.Context) (namespace string, tenant client.Client) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx, "tenants")
 	// In this cluster, no controller fills the ClusterRole "edit" with rules. So the tenant gets one of the ClusterRoles
-	// that are aggregated elsewhere.
+	// that other clusters aggregate into it.
 	bind(ctx, namespace, namespace, rbacv1.RoleRef{
 		APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit",
 	})

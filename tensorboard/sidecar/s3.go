@@ -106,7 +106,7 @@ func (b *bucket) open(ctx context.Context, o object, from int64, _ string) (*con
 		}
 	}
 	if c.version == o.version {
-		c.modified = o.modified // the list has fractions of a second, which Last-Modified has not
+		c.modified = o.modified // Last-Modified has no fractions of a second, but the list has
 	}
 	return c, nil
 }

@@ -117,8 +117,8 @@ type file struct {
 // packed is the modification time of all files in an archive. If it were before 1970, tar would print warnings.
 var packed = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// archive returns a gzip-compressed tar archive of the files. No user and no name of this machine is in the archive,
-// and the time packed is the only time in it.
+// archive returns a gzip-compressed tar archive of the files. All files have the same modification time. The archive
+// contains no other time, no user and no name of this machine.
 func archive(files ...file) ([]byte, error) {
 	var content bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&content, gzip.BestCompression)

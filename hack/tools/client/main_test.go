@@ -177,7 +177,7 @@ func TestKrewInstallsTheArchiveOfEachPlatform(t *testing.T) {
 			if got := sh(t, root, "bin/kubectl-train"); got != "kubectl train for "+name {
 				t.Errorf("the program printed %q", got)
 			}
-			// The output contains the commands that install the script for completion. Run them, as the user would.
+			// The output of krew contains the commands that install the script for completion. Run them, as the user would.
 			var commands []string
 			for line := range strings.Lines(said) {
 				if _, command, ok := strings.Cut(strings.TrimSpace(line), "|  |   "); ok {

@@ -52,8 +52,8 @@ func pack(root, output string) ([]module.Version, error) {
 		packed = append(packed, m)
 	}
 	// A module can require a version of another module that differs from the one in versions.yaml. Pack writes such
-	// versions too. They contain the current files of the required module, because all builds in go.work use these
-	// files.
+	// versions too. Each of them contains the current files of the module, because go.work also replaces all versions of
+	// a module with its folder.
 	for _, user := range released.Modules {
 		for required, version := range user.Requires {
 			m := module.Version{Path: versions.Prefix + required, Version: version}

@@ -52,7 +52,7 @@ var lists = []list{
 }
 
 // write updates all lists. It returns an error if a file does not contain its list. It also returns an error if a
-// file contains its list more than once, unless the list has many set.
+// file contains its list more than once, unless the field many of the list is true.
 func write(root string) error {
 	modules, err := versions.Read(filepath.Join(root, "versions.yaml"))
 	if err != nil {

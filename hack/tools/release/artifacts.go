@@ -71,8 +71,8 @@ func (r *release) manifests(folder string) (files []string, err error) {
 	return files, nil
 }
 
-// components returns the manifests of a controller that users install. It maps the name of each one to the folder in
-// deploy that the manifest is rendered from.
+// components returns a map from the name of each manifest of a controller to the folder in deploy from which the
+// manifest is rendered.
 func components(module string) map[string]string {
 	if module == "scheduler" { // each engine has its own manifests
 		return map[string]string{"scheduler-native": "scheduler/native", "scheduler-volcano": "scheduler/volcano"}

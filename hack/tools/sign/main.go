@@ -193,7 +193,7 @@ func (s *signing) built() (img *image, statement artifact, sbom *artifact, err e
 	file := "bin/" + s.module + "-controller.cdx.json"
 	content, err := os.ReadFile(filepath.Join(s.root, file))
 	switch {
-	case errors.Is(err, os.ErrNotExist): // If no image is for the platform of this machine, `make images` writes no SBOM
+	case errors.Is(err, os.ErrNotExist): // without an image for this machine's platform, `make images` writes no SBOM
 	case err != nil:
 		return nil, statement, nil, err
 	default:
