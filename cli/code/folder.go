@@ -85,7 +85,10 @@ func Read(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	above, prefix := rulesAbove(absolute)
+	above, prefix, err := rulesAbove(absolute)
+	if err != nil {
+		return nil, err
+	}
 	folder, err := selectFiles(root.FS(), ignored{prefix: prefix, patterns: above})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)

@@ -149,6 +149,13 @@ func TestReadSelectsFiles(t *testing.T) {
 			},
 		},
 		{
+			name: "the patterns after a long line of an ignore file count",
+			files: map[string]string{
+				"train.py": "", "a.ckpt": "", ".gitignore": "#" + strings.Repeat("-", 100<<10) + "\n*.ckpt\n",
+			},
+			want: []string{"train.py"},
+		},
+		{
 			name:    "Kubernetes cannot mount a name that begins with two dots",
 			files:   map[string]string{"..data": "", "train.py": ""},
 			want:    []string{"train.py"},
@@ -185,13 +192,19 @@ func TestReadHonorsIgnoreFilesOfTheWorkTreeAbove(t *testing.T) {
 }
 
 func TestReadRejectsFolders(t *testing.T) {
-	home := write(t, map[string]string{"a/train.py": "", ".ssh/a/train.py": ""})
+	large := strings.Repeat("*.ckpt\n", 1<<18)
+	home := write(t, map[string]string{
+		"a/train.py": "", ".ssh/a/train.py": "", "large/.gitignore": large,
+		"tree/.git/HEAD": "", "tree/.gitignore": large, "tree/below/train.py": "",
+	})
 	t.Setenv("HOME", home)
 	for _, test := range []struct{ name, dir, want string }{
 		{"the home directory", home, "contains your home directory"},
 		{"a folder above the home directory", filepath.Dir(home), "contains your home directory"},
 		{"the root of the file system", "/", "contains your home directory"},
 		{"a folder in a folder for credentials", home + "/.ssh/a", "is in a folder for credentials (.ssh)"},
+		{"a folder with a large ignore file", home + "/large", home + "/large: .gitignore has more than 1 MiB"},
+		{"a folder below a large ignore file", home + "/tree/below", home + "/tree/.gitignore has more than 1 MiB"},
 		{"a file", home + "/a/train.py", "kubectl train run " + home + "/a -- train.py"},
 		{"a folder that does not exist", home + "/b", "there is no folder " + home + "/b"},
 	} {

@@ -1,8 +1,8 @@
 package code
 
 import (
-	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,7 +19,7 @@ const TrainIgnore = ".trainignore"
 
 const gitIgnore = ".gitignore"
 
-// maxIgnoreFile is the maximum number of bytes to read from an ignore file.
+// maxIgnoreFile is the maximum size of an ignore file, in bytes.
 const maxIgnoreFile = 1 << 20
 
 // ignoredFolders are never part of the code.
@@ -90,9 +90,10 @@ func (r *ignored) read(content fs.FS, dir string) error {
 		if err != nil {
 			return err
 		}
-		*patterns = append(*patterns, parse(file, domain)...)
-		if err := file.Close(); err != nil {
-			return err
+		more, err := parse(file, domain)
+		*patterns = append(*patterns, more...)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("%s %w", path.Join(dir, name), err)
 		}
 	}
 	return nil
@@ -101,20 +102,20 @@ func (r *ignored) read(content fs.FS, dir string) error {
 // rulesAbove returns the patterns of the .gitignore files in the folders above dir, up to the top of its git work
 // tree. It also returns the path from this top to dir, as a list of names. Both are nil if dir is in no work tree, or
 // is the top of one.
-func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
+func rulesAbove(dir string) ([]gitignore.Pattern, []string, error) {
 	top := dir
 	for {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 			break
 		}
 		if top == filepath.Dir(top) {
-			return nil, nil
+			return nil, nil, nil
 		}
 		top = filepath.Dir(top)
 	}
 	below, err := filepath.Rel(top, dir)
 	if err != nil || below == "." {
-		return nil, nil
+		return nil, nil, err
 	}
 	prefix := strings.Split(filepath.ToSlash(below), "/")
 	var patterns []gitignore.Pattern
@@ -123,22 +124,33 @@ func rulesAbove(dir string) ([]gitignore.Pattern, []string) {
 		if err != nil {
 			continue // most folders have no ignore file
 		}
-		patterns = append(patterns, parse(file, prefix[:i])...)
-		_ = file.Close() // an error is harmless: the file was only read
+		more, err := parse(file, prefix[:i])
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, nil, fmt.Errorf("%s %w", file.Name(), err)
+		}
+		patterns = append(patterns, more...)
 	}
-	return patterns, prefix
+	return patterns, prefix, nil
 }
 
 // parse returns the patterns of an ignore file. The patterns apply only in the folder of the file and below it. The
-// parameter domain is the path of this folder, as a list of names.
-func parse(file io.Reader, domain []string) []gitignore.Pattern {
+// parameter domain is the path of this folder, as a list of names. parse returns an error if the file is too large,
+// because without a pattern, a file could be uploaded that must not be.
+func parse(file fs.File, domain []string) ([]gitignore.Pattern, error) {
+	content, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxIgnoreFile {
+		return nil, errors.New("has more than 1 MiB")
+	}
 	var patterns []gitignore.Pattern
-	for lines := bufio.NewScanner(io.LimitReader(file, maxIgnoreFile)); lines.Scan(); {
-		line := lines.Text()
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimRight(line, "\r\n")
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		patterns = append(patterns, gitignore.ParsePattern(line, domain))
 	}
-	return patterns
+	return patterns, nil
 }

@@ -157,7 +157,11 @@ func (p *pyTorch) setProcs(config *pytorchv1beta1.TorchrunConfig, l *launch) {
 	switch {
 	case overrides:
 		if l.procs != procs && (p.spec.NprocPerNode != "" || policy != nil && policy.NProcPerNode != nil) {
-			p.notMapped(field, procs, result, "The flag --nproc_per_node of the command overrides it.")
+			from := field
+			if policy != nil && policy.NProcPerNode != nil {
+				from = "spec.elasticPolicy.nProcPerNode"
+			}
+			p.notMapped(from, procs, result, "The flag --nproc_per_node of the command overrides it.")
 		}
 		procs = l.procs
 	case procs == "auto" && p.spec.NprocPerNode == "":

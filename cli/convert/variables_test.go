@@ -100,6 +100,29 @@ func TestVariablesInFlagsOfTorchrun(t *testing.T) {
 	}
 }
 
+func TestTheFlagOverridesTheFieldWithTheNumberOfProcesses(t *testing.T) {
+	t.Parallel()
+	for field, spec := range map[string]string{
+		"spec.nprocPerNode":               `nprocPerNode: "4", `,
+		"spec.elasticPolicy.nProcPerNode": "elasticPolicy: {minReplicas: 1, maxReplicas: 2, nProcPerNode: 4}, ",
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			object, _ := convertedJob(t, pyTorchJob(spec+"pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: "+
+				"{containers: [{name: pytorch, image: a, command: [torchrun, --nproc_per_node=2, a.py]}]}}}}"))
+			var got []string
+			for _, r := range object.Remarks {
+				if r.Text == "The flag --nproc_per_node of the command overrides it." {
+					got = append(got, r.Field+" "+r.Value)
+				}
+			}
+			if diff := cmp.Diff([]string{field + " 4"}, got); diff != "" {
+				t.Errorf("unexpected fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestVariablesThatKubeflowOverrides(t *testing.T) {
 	t.Parallel()
 	const env = `{name: A, value: a}, {name: RANK, value: "0"}, {name: MASTER_ADDR, value: b}`
