@@ -48,7 +48,7 @@ func TestChoose(t *testing.T) {
 		"a failure beyond backoffLimit ends the job": {
 			job: ran().BackoffLimit(0), pods: oneFailed, want: decide.DecideEnd,
 		},
-		"a failure that restarts all replicas waits for reports of the peers": {
+		"a failure that restarts all replicas waits for failures of the peers": {
 			job: ran().Window(2 * time.Second), pods: oneFailed, want: decide.AwaitRootCause,
 		},
 		"a job that is created paused is paused": {job: job(role("worker", 2)).Paused(true), want: decide.Pause},

@@ -105,7 +105,7 @@ func TestIsDelayableFirstStatus(t *testing.T) {
 			job: job(role("worker", 2)), seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},
 		"the write is not delayed if a deadline counts from it": {job: job(role("worker", 2)).Deadline(60)},
-		"the write is not delayed if a failure waits for reports of the peers": {
+		"the write is not delayed if a failure waits for failures of the peers": {
 			job:  job(role("worker", 2)).Scope(scopeJob).Window(2 * time.Second),
 			seen: []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", exited(1))},
 		},

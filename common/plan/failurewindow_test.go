@@ -132,7 +132,7 @@ func TestEveryFailureHasItsWindow(t *testing.T) {
 }
 
 // The controller writes nothing for peers that fail during the wait, so many failures cost one write.
-func TestPeersThatFailDoNotExtendTheWaitForReports(t *testing.T) {
+func TestPeersThatFailDoNotExtendTheWaitForTheRootCause(t *testing.T) {
 	t.Parallel()
 	failed, next := pod("job-worker-1", exitedAgo(137, 5*time.Second)), pod("job-worker-2", exitedAgo(1, 5*time.Second))
 	runs := func(name string) *corev1.Pod { return pod(name, running) }
