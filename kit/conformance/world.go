@@ -178,7 +178,7 @@ func (w *world) carryOutLate(due bool) {
 const (
 	// retry is the longest requeue delay that settle regards as a retry. Retries happen before the steps in w.soon.
 	retry = 200 * time.Millisecond
-	// patience is the longest time for which the controller waits until the kubelets of the other replicas report their
+	// patience is the longest time that the controller waits until the kubelets of the other replicas report their
 	// failures. Such a wait ends after the steps in w.soon.
 	patience = 2 * time.Second
 )

@@ -182,7 +182,7 @@ func elasticExplorations() []exploration {
 	}
 }
 
-// staleExplorations returns the small jobs whose controller can start with caches that are older than those of the
+// staleExplorations returns the small jobs whose controller can start with caches that are older than the caches of the
 // previous process.
 func staleExplorations() []exploration {
 	return []exploration{
