@@ -58,7 +58,7 @@ clean-cache: $(BIN)/localcluster ## Delete the cache outside of the repository
 	$(BIN)/localcluster cache --clear
 
 .PHONY: generate
-generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trimcrd $(BIN)/reference $(BIN)/registry ## Generate deep copies, CRDs, references and lists of modules
+generate: $(BIN)/controller-gen $(BIN)/crd-ref-docs $(BIN)/kustomize $(BIN)/trimcrd $(BIN)/reference $(BIN)/registry $(BIN)/surface ## Generate deep copies, CRDs, references and lists of modules
 	hack/generate.sh $(CONTROLLERS)
 
 .PHONY: new-framework
@@ -191,7 +191,7 @@ $(BIN)/localcluster: FORCE
 	go build -o $@ ./test/cmd/localcluster
 $(BIN)/ginkgo: FORCE
 	cd test && go build -o $@ github.com/onsi/ginkgo/v2/ginkgo
-$(BIN)/image $(BIN)/pack $(BIN)/reference $(BIN)/registry $(BIN)/trimcrd: $(BIN)/%: FORCE
+$(BIN)/image $(BIN)/pack $(BIN)/reference $(BIN)/registry $(BIN)/surface $(BIN)/trimcrd: $(BIN)/%: FORCE
 	cd hack/tools && GOWORK=off go build -o $@ ./$*
 $(BIN)/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs

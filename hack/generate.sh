@@ -74,3 +74,4 @@ for controller in "$@"; do
 	rm -r "$dir"
 done
 "$bin/reference" -output docs/reference "$@"
+(cd common && "$bin/surface" -output exported.txt api/{batch,scheduler,tensorboard}/v1beta1 framework controller manager)
