@@ -39,7 +39,7 @@ type write struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// Begun is when the request arrived, Done when it was answered.
+	// Begun is the time at which the request arrived. Done is the time of the response.
 	Begun metav1.MicroTime `json:"requestReceivedTimestamp"`
 	Done  metav1.MicroTime `json:"stageTimestamp"`
 }
@@ -76,8 +76,8 @@ func (w write) String() string {
 // auditLog is the path of the file to which the API server appends audit events.
 type auditLog string
 
-// since returns the writes that began at the given time or later. It leaves out a last line that the API server has
-// not completed. After an error, the sequence ends.
+// since returns the writes whose requests arrived at the time begin or later. An incomplete last line of the log is
+// left out, because the API server has not finished it. The sequence ends after an error.
 func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	return func(yield func(write, error) bool) {
 		file, err := os.Open(string(a))

@@ -1,7 +1,8 @@
 // Package bench measures the controllers on a real API server with simulated nodes. It compares them with two
 // contenders on the same machine: the controller of batch/v1 Jobs, which does the same work, and the floor, which
 // does only the work that no controller can avoid. A figure is a measured value. Its bar is the highest acceptable
-// value. Because times depend on the machine, a bar for speed is a bar for the ratio to a contender where possible.
+// value. Times depend on the machine, so where possible, the figure for a speed is the ratio of the controller's time
+// to the time of a contender.
 package bench
 
 import (
@@ -48,12 +49,12 @@ type Options struct {
 // scale sets the sizes of the measurements.
 type scale struct {
 	// jobs is the number of jobs in most measurements, where all jobs run at the same time. The measurement of growth
-	// compares runs of that many jobs with a run of manyJobs jobs, and lets at most jobsAtOnce jobs run at the same
-	// time.
+	// compares a run of manyJobs jobs with runs of this number of jobs. In all these runs, at most jobsAtOnce jobs run
+	// at the same time.
 	jobs, manyJobs, jobsAtOnce int
 	// rounds is the number of races of each contender. largeRounds is the number of large jobs that each contender runs,
-	// one after the other. largeRounds is greater than rounds, because a large job takes less time than a race and its
-	// time varies more. The measured times are medians.
+	// one after the other. There are more large jobs than races, because a large job takes less time than a race, and
+	// the time of a large job varies more. The measured times are medians.
 	rounds, largeRounds int
 	// manyReplicas is the number of replicas of a large job.
 	manyReplicas int32
@@ -67,8 +68,8 @@ type scale struct {
 	// these jobs report.
 	reportingJobs int
 	reporting     time.Duration
-	// failures is the number of replicas that fail. failovers is how often the leading controller is terminated, and how
-	// often it is killed.
+	// failures is the number of replicas that fail. failovers is the number of times that the benchmark terminates the
+	// leading controller. The benchmark also kills the leading controller as often.
 	failures, failovers int
 }
 
@@ -94,7 +95,7 @@ type bench struct {
 // measurement measures some of the figures.
 type measurement struct {
 	name string
-	// quick is true if Run takes the measurement even with Options.Quick. With that option, the measurement only records
+	// quick is true if Run takes the measurement also with Options.Quick. In a quick run, the measurement records only
 	// exact figures.
 	quick bool
 	take  func(context.Context, *bench) error

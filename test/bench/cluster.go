@@ -35,7 +35,8 @@ const (
 	// clusterDomain and image are the values of the controllers' flags --cluster-domain and --image.
 	clusterDomain = "cluster.local"
 	image         = "none"
-	// pollInterval and timeout are used by eventually. No measured time depends on the interval.
+	// pollInterval is the time between two checks of the function eventually, which fails after timeout. No measured
+	// time depends on pollInterval.
 	pollInterval = 100 * time.Millisecond
 	timeout      = 30 * time.Minute
 )
@@ -73,9 +74,9 @@ func (b *bench) start(
 	plane, err := simulated.Start(ctx, simulated.Options{
 		Kind: kind, CRDs: crds, Dir: dir, Programs: b.options.Programs,
 		APIServer: map[string]string{"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "0"},
-		// The controller of batch/v1 Jobs runs in a separate process, so that its CPU time can be measured. Garbage
-		// collection of ended pods is off. By default, it deletes ended pods when there are more than 12,500. If it deleted
-		// pods of an unfinished Job, the Job would run these pods again.
+		// The controller of batch/v1 Jobs runs in a separate process, so that its CPU time can be measured. By default,
+		// Kubernetes deletes ended pods when there are more than 12,500. Here it does not: if such a pod belonged to an
+		// unfinished Job, the controller of Jobs would create a new pod for it.
 		ControllerManager: append([]string{"--controllers=*,-" + jobController, "--terminated-pod-gc-threshold=0"}, tuned...),
 		KwokPerNode:       true,
 	})
@@ -114,7 +115,7 @@ func (b *bench) start(
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the API server does not stop while there are watches
+	defer cancel() // ends the watches: the API server does not stop while there are watches
 	return measure(ctx, &cluster{
 		ControlPlane: plane, writes: auditLog(log), pprof: map[string]simulated.Address{}, bench: b,
 	})

@@ -70,8 +70,8 @@ func failures(ctx context.Context, b *bench) error {
 // benchmark measures the latency of replacements and not their throughput.
 const failureInterval = 250 * time.Millisecond
 
-// replacements makes one replica fail in each of several jobs, beginning with the job with index first. It returns the
-// 99th percentile of the time from a failure to the creation of the replacement.
+// replacements makes one replica fail in each of several jobs. The parameter first is the index of the first of these
+// jobs. replacements returns the 99th percentile of the time from a failure to the creation of the replacement.
 func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Duration, error) {
 	began := time.Now()
 	failedAt := map[string]time.Time{}
@@ -114,8 +114,9 @@ func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Dur
 	return took[len(took)*99/100], nil
 }
 
-// replacementsInBurst calls replacements while users create as many jobs as already run. Replacements are more urgent
-// than new jobs: the peers of a failed replica occupy nodes while they wait, and a new job occupies none.
+// replacementsInBurst measures the same time as the function replacements, but while users create as many jobs as
+// already run. Replacements are more urgent than new jobs: the peers of a failed replica occupy nodes while they
+// wait, and a new job occupies none.
 func (c *cluster) replacementsInBurst(ctx context.Context, w work) (time.Duration, error) {
 	jobs := c.bench.scale.jobs
 	for i := jobs; i < 2*jobs; i += jobsPerNamespace {
@@ -154,8 +155,9 @@ func (c *cluster) setContainer(ctx context.Context, namespace, name string, phas
 }
 
 // failover ends the leading copy of the controller and then makes a replica of a job fail. It returns the time from
-// the release or the expiry of the Lease to the first useful write of the other copy: a successful write that is
-// neither for leader election nor to an event. Before it returns, failover restarts the copy that it ended.
+// the release or the expiry of the Lease to the first useful write of the other copy. A write is useful if it
+// succeeds, is not part of leader election, and does not write an event. Before it returns, failover restarts the
+// copy that it ended.
 func (c *cluster) failover(
 	ctx context.Context, w work, job int, end func(string) error, expires bool,
 ) (time.Duration, error) {

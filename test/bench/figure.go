@@ -17,7 +17,7 @@ type figure struct {
 	// about describes the figure in the table.
 	about string
 	unit  string
-	// bar is the highest acceptable value. 0 means that there is no bar, unless zero is true.
+	// bar is the highest acceptable value. A bar of 0 means that there is no bar, unless the field zero is true.
 	bar float64
 	// zero is true if the bar is 0.
 	zero bool
@@ -141,8 +141,8 @@ func line(f figure, value float64) string {
 	return fmt.Sprintf("bench: %s %s %s", f.name, number(value), f.unit)
 }
 
-// number formats a value with three significant digits. If the value is at least 100 or a whole number, it has no
-// decimals.
+// number formats a value with three significant digits, or without decimals if the value is at least 100 or a whole
+// number.
 func number(value float64) string {
 	if value >= 100 || value == float64(int64(value)) {
 		return strconv.FormatFloat(value, 'f', 0, 64)

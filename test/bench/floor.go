@@ -19,10 +19,10 @@ import (
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// floor is the contender that does only the work that no controller of training jobs can avoid. The controller's part
-// is to watch the pods and to write the status of a job twice: when all replicas run, and when all have succeeded.
-// The client that creates a job also creates its Service and its complete pods. The cache of the floor keeps no spec
-// of a pod, and only the phase of its status.
+// floor is the contender that does only the work that no controller of training jobs can avoid. Its controller only
+// watches the pods, and writes the status of a job twice: when all replicas run, and when all have succeeded. The
+// client that creates a job also creates its Service and its complete pods. The cache of this controller drops the
+// spec of a pod, and the whole status except the phase.
 var floor = contender{
 	name:      "floor",
 	start:     startFloor,
@@ -99,7 +99,7 @@ func startFloor(ctx context.Context, c *cluster) error {
 	if err != nil {
 		return err
 	}
-	// All statuses of a job are written by the same worker, so that the writes keep their order.
+	// The same worker writes all statuses of a job, so that the writes keep their order.
 	queues := make([]chan *pytorchv1beta1.PyTorchTrainingJob, floorStatuses)
 	for i := range queues {
 		queues[i] = make(chan *pytorchv1beta1.PyTorchTrainingJob, 2*c.bench.scale.jobs)

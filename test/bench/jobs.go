@@ -29,8 +29,8 @@ type work struct {
 	replicas  int32
 	// ends is true if the replicas succeed a second after they start. Otherwise they run until they are deleted.
 	ends bool
-	// queue is the Queue of the job. If queue is set, the replicas are scheduled as a gang. If queue is empty and played
-	// is false, the pod template names a node.
+	// queue is the Queue of the job, whose replicas are then scheduled as a gang. Empty means that the job has no Queue.
+	// In that case, the pod template names a node, unless the field played is true.
 	queue string
 	// localQueue is the LocalQueue from which Kueue admits the job. If it is empty, the job runs without Kueue.
 	localQueue string

@@ -33,10 +33,11 @@ const (
 // default of a few seconds, the number of its status writes would depend on the speed of the machine.
 const batching = pytorchController + "-batching"
 
-// jobsPerLife is the number of jobs that have the same life.
+// jobsPerLife is the number of jobs with the same life, which is a series of events between the creation of a job and
+// its success.
 const jobsPerLife = 4
 
-// life describes the events in a job between its creation and its success.
+// life describes the events between the creation and the success of a job.
 type life struct {
 	// namespace is a namespace that has only the jobs of this life.
 	namespace string
@@ -72,8 +73,8 @@ func (l life) work() work {
 	return w
 }
 
-// kueueWrites counts how many more writes a job needs if Kueue admits the job. Before that, kueueWrites replaces the
-// running pytorch-controller by the batching copy.
+// kueueWrites counts how many more writes a job needs if Kueue admits the job. First, kueueWrites replaces the
+// running pytorch-controller with the batching copy.
 func (c *cluster) kueueWrites(ctx context.Context) error {
 	if err := c.Terminate(pytorchController); err != nil {
 		return err
@@ -204,8 +205,8 @@ func (c *cluster) restartJobs(ctx context.Context, w work) error {
 	return c.startPods(ctx, w)
 }
 
-// stopJobs evicts the jobs and admits them again. If Kueue does not admit the jobs, stopJobs pauses and resumes them.
-// It returns when the jobs run again.
+// stopJobs stops the jobs and then makes them run again. It evicts and admits jobs that Kueue admits, and pauses and
+// resumes other jobs. It returns when the jobs run again.
 func (c *cluster) stopJobs(ctx context.Context, w work) error {
 	stop, resume := c.evictJobs, c.admitJobs
 	if w.localQueue == "" {
@@ -276,7 +277,7 @@ func (c *cluster) endJobs(ctx context.Context, w work) error {
 	return c.workloadsAre(ctx, w, "finished", isTrue(kueuev1beta2.ConditionFinished))
 }
 
-// forEachJob calls do with the number of each job of a life. It stops at the first error.
+// forEachJob calls the function do with the number of each job of a life. It stops at the first error.
 func forEachJob(do func(i int) error) error {
 	for i := range jobsPerLife {
 		if err := do(i); err != nil {

@@ -8,8 +8,8 @@ import (
 	listwork "tensorstack.dev/jobs/test/internal/work"
 )
 
-// lists measures how the CPU time of a controller for an object grows when a list in the object has 4 times as many
-// items. It records the greatest growth of all lists. For the same lists, the tests in test/work count operations.
+// lists measures how a controller's CPU time for an object grows when one list in the object becomes 4 times as long.
+// It records the greatest growth among all lists. The tests in test/work count operations for the same lists.
 func lists(ctx context.Context, b *bench) error {
 	subjects, err := listwork.Subjects(b.options.Repo)
 	if err != nil {

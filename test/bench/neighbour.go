@@ -15,7 +15,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// neighbour measures how soon single jobs of one namespace get their pods while another namespace creates many jobs.
+// neighbour measures how soon a user who creates one job at a time in one namespace gets the pods of each job, while
+// many jobs are created in another namespace.
 func neighbour(ctx context.Context, b *bench) error {
 	const busyNamespace, quietNamespace = "busy", "quiet"
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
@@ -68,8 +69,9 @@ func (c *cluster) created(ctx context.Context, w work, n int) (<-chan struct{}, 
 	})
 }
 
-// oneAfterTheOther creates a job, deletes it when all its pods are created, and repeats this until the channel is
-// closed. For each job, it returns the time from the creation of the job to the creation of its last pod.
+// oneAfterTheOther creates a job, and deletes the job when all its pods are created. It does so again and again,
+// until the channel is closed. For each job, it returns the time from the creation of the job to the creation of its
+// last pod.
 func (c *cluster) oneAfterTheOther(ctx context.Context, w work, closed <-chan struct{}) ([]time.Duration, error) {
 	var began []time.Time
 	for done := false; !done; {

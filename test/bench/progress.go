@@ -23,7 +23,7 @@ import (
 )
 
 // reports measures the cost of jobs that report progress all the time. The benchmark plays their kubelets and their
-// sidecars: each pod gets a loopback address, where the benchmark answers the controller.
+// sidecars: each pod gets a loopback address, where the benchmark answers the requests of the controller.
 func reports(ctx context.Context, b *bench) error {
 	return b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
 		if err := ours.start(ctx, c); err != nil {
@@ -158,7 +158,8 @@ func (c *cluster) show(ctx context.Context, w work, jobs int) (bool, error) {
 	return true, nil
 }
 
-// ServeHTTP passes a request to the receiver of the pod that has the local address of the connection.
+// ServeHTTP passes a request to the receiver of the pod to which the controller sent it. The local address of the
+// connection is the address of this pod.
 func (s *sidecars) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 func manyReplicas(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	err := b.start(ctx, simulated.None, func(ctx context.Context, c *cluster) error {
-		for _, who := range []contender{theirs, ours} { // starting theirs also starts theirsThatWait
+		for _, who := range []contender{theirs, ours} { // theirsThatWait uses the controller of theirs
 			if err := who.start(ctx, c); err != nil {
 				return err
 			}

@@ -64,8 +64,8 @@ func (c *cluster) restart(ctx context.Context, controller string) error {
 	return c.settled(ctx, controller)
 }
 
-// settled waits until a controller has used almost no CPU time for 6 seconds. By default, the controllers batch
-// status changes for less than 6 seconds, so no batched change is left then.
+// settled waits until a controller has used almost no CPU time for 6 seconds. By default, the controllers delay
+// status changes by less than 6 seconds to batch them, so the controller has then written all of them.
 func (c *cluster) settled(ctx context.Context, controller string) error {
 	const interval, idle = 6 * time.Second, 100 * time.Millisecond
 	last := time.Duration(-1)

@@ -247,7 +247,7 @@ func (c *cluster) succeeded(
 	})
 }
 
-// inParallel calls do with each number from 0 to n-1, and makes several calls at the same time.
+// inParallel calls the function do with each number from 0 to n-1. It makes several calls at the same time.
 func (c *cluster) inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inParallel)
