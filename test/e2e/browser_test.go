@@ -32,7 +32,7 @@ func screenshot(ctx context.Context, url, selector, picture string) string {
 		options = append(options, chromedp.ExecPath(browser))
 	}
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
+		options = append(options, chromedp.NoSandbox) // as root, Chromium only starts without its sandbox
 	}
 	ctx, cancel := chromedp.NewExecAllocator(ctx, options...)
 	defer cancel()

@@ -129,7 +129,7 @@ spec:
 `, field), "apply", "-f", "-")
 }
 
-// allowsDisruptions waits until the status of the PodDisruptionBudget has 2 or 3 healthy pods, and allows the
+// allowsDisruptions waits until the status of the PodDisruptionBudget counts 2 or 3 healthy pods, and allows the
 // eviction of the given number of pods.
 func (n namespace) allowsDisruptions(ctx context.Context, pods int) {
 	GinkgoHelper()

@@ -49,8 +49,8 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 						Expect(f.condition).To(ContainSubstring(victim[1]))
 						switch way {
 						case "exception":
-							// Only the message of the exception can show which rank raised it, and the oldest version of torch does not
-							// write the rank into the message. In that case, the job may report no rank.
+							// Only the message of the exception shows which rank raised the exception, and the oldest version of torch
+							// does not write the rank into the message. With this version, the job may report no rank.
 							if trainsWithOldest() {
 								Expect(f.rank).To(BeElementOf("", strconv.Itoa(rank)))
 							} else {

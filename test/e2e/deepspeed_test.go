@@ -150,8 +150,8 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 })
 
 // trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The first processes of the job would
-// train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A spec can
-// kill any process from within its container.
+// train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A command
+// that a spec runs in a container of the job can kill any process of this container.
 func (n namespace) trainsLongWithDeepSpeed(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "schedule", "--from-literal=epochs=1000000")

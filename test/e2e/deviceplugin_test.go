@@ -21,7 +21,7 @@ import (
 type devicePlugin struct {
 	deviceplugin.UnimplementedDevicePluginServer
 
-	// resource is the name of the resource. Each process of the tests has its own resource.
+	// resource is the name of the resource that the devices belong to. Each process of the tests has its own resource.
 	resource string
 	// socket is the name of the socket of the plugin in the folder of the kubelet.
 	socket string

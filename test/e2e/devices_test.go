@@ -95,14 +95,14 @@ var _ = Describe("A job whose pods have devices", Label("devices"), func() {
 
 			Eventually(ctx, n.ofAlone(ctx, "0{.status.backoffCount}")).Should(MatchRegexp("^0+$"))
 			// Until the kubelet reports that the node has no healthy device, the scheduler can place new pods on the node. The
-			// kubelet rejects these pods, and such a failure does not count.
+			// kubelet rejects these pods, and the failure of a rejected pod does not count.
 			Eventually(ctx, n.failures(ctx, "ptjob/alone")).Should(And(
 				ContainElement("alone-worker-0 DeviceUnhealthy counted=false on "+before.node),
 				HaveEach(ContainSubstring("counted=false"))))
 		})
 })
 
-// epoch returns a function that returns the last epoch in the log of the example.
+// epoch returns a function that returns the last epoch in the log of the job digits-progress.
 func (n namespace) epoch(ctx context.Context) func() (int, error) {
 	return func() (int, error) {
 		log, err := n.output(ctx, "logs", "digits-progress-worker-0", "-c", "pytorch")()
@@ -117,7 +117,7 @@ func (n namespace) epoch(ctx context.Context) func() (int, error) {
 	}
 }
 
-// trainsAfter waits until the example has trained a later epoch than the given one.
+// trainsAfter waits until the job digits-progress has trained a later epoch than the given one.
 func (n namespace) trainsAfter(ctx context.Context, epoch int) {
 	GinkgoHelper()
 	Eventually(ctx, n.epoch(ctx)).Should(BeNumerically(">", epoch), "the job trains")
@@ -147,8 +147,8 @@ func (n namespace) devices(ctx context.Context) func() (map[string]string, error
 	}
 }
 
-// knownDevices waits until the kubelet has reported a device for each pod in the namespace. It maps the name of each
-// pod to the ID of its device.
+// knownDevices waits until the kubelet has reported a device for each pod in the namespace. It returns a map from the
+// name of each pod to the ID of its device.
 func (n namespace) knownDevices(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	var devices map[string]string

@@ -21,9 +21,9 @@ spec:
     - {type: worker, restartPolicy: Never, template: {spec: %s}}
 `
 
-// endingWith returns the manifest of the job with Python code for each replica. grace is the grace period of the pods
-// in seconds. Python as PID 1 ignores SIGTERM unless it has a handler, so a deleted pod runs until its grace period
-// is over.
+// endingWith returns the manifest of the job. The parameters master and worker are the Python code of the replicas,
+// and grace is the grace period of the pods in seconds. As PID 1, Python ignores SIGTERM unless the code handles it,
+// so a deleted pod runs until its grace period is over.
 func endingWith(grace int, master, worker string) string {
 	spec := func(code string) string {
 		return fmt.Sprintf(`{terminationGracePeriodSeconds: %d, containers: [{

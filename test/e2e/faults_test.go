@@ -72,16 +72,16 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 			later.completes(ctx)
 			Eventually(ctx, later.account(ctx)).Should(Equal(account{pods: 2}))
 		},
-		// If kube-scheduler kept running during the crash, it could miss that a pod was replaced by a pod of the same name.
-		// In that case, the kube-scheduler of Kubernetes 1.37 exits.
+		// kube-scheduler must also be down. If it kept running during the crash, it could miss that a pod was replaced by a
+		// pod of the same name, and then the kube-scheduler of Kubernetes 1.37 exits.
 		Entry("the control plane is down", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"),
 		Entry("all processes of the cluster are down", "kube-apiserver", "etcd", "kube-controller-manager",
 			"kube-scheduler", "kubelet", "containerd", "kube-proxy", "coredns"),
 	)
 
 	It("leaves a node that does not respond, and trains again when a node is available", func(ctx context.Context) {
-		// The default delays are for nodes that might come back and for clusters with more nodes, so the spec sets shorter
-		// ones.
+		// The spec shortens two delays. Their defaults leave time for a lost node to come back, and for a pod to be
+		// scheduled on another node. In this cluster, the pods can run on no other node.
 		redeploy(ctx, `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value":
 			["--node-lost-delay=5s", "--avoid-nodes-patience=5s"]}]`)
 		keepAnotherNode(ctx)
@@ -235,7 +235,7 @@ func (n namespace) completes(ctx context.Context) {
 	n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/steady", timeout)
 }
 
-// account is how many failures, restarts and pods the job "steady" has had.
+// account has the numbers of counted failures, restarts and pods of the job "steady" so far.
 type account struct {
 	counted, attempt, restarts int
 	// pods is the number of pods that were ever scheduled.
@@ -361,7 +361,7 @@ func leader(ctx context.Context) func() (string, error) {
 	return controllersNamespace.output(ctx, "get", "lease", "pytorch-controller", "-o", "jsonpath={.spec.holderIdentity}")
 }
 
-// controllerOf returns the pod of the controller whose identity in the Lease is holder.
+// controllerOf returns the pod of the controller whose identity in the Lease is the given holder.
 func controllerOf(ctx context.Context, holder string) replica {
 	GinkgoHelper()
 	name, _, _ := strings.Cut(holder, "_")
@@ -411,8 +411,8 @@ func redeploy(ctx context.Context, patch string) {
 	change(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", patch)
 }
 
-// awaitController waits until the UIDs of the controller's pods match and all these pods are ready. The UIDs include
-// those of pods that are being deleted, so afterwards no other pod can hold the Lease.
+// awaitController waits until the UIDs of the controller's pods match the parameter pods, and all these pods are
+// ready. A pod that is being deleted also has a UID, so afterwards no other pod can hold the Lease.
 func awaitController(ctx context.Context, pods OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(ctx, controllersNamespace.pods(ctx)).Should(pods)

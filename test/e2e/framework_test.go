@@ -30,7 +30,7 @@ var _ = Describe("A new framework", Label("framework"), Serial, func() {
 			By(command)
 			shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command)
 			shell.Dir = repository
-			// Remove the variables of the make that runs this test, so that the commands run as at a shell prompt.
+			// The make that runs this test sets variables. Remove them, so that the commands run as at a shell prompt.
 			shell.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") })
 			output, err := shell.CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), "%s", output)

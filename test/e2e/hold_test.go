@@ -66,7 +66,7 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 	})
 })
 
-// startWaitingAlone creates the job alone in a new namespace, and waits until its two replicas run.
+// startWaitingAlone creates the job "alone" in a new namespace, and waits until its two replicas run.
 func startWaitingAlone(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
@@ -74,8 +74,8 @@ func startWaitingAlone(ctx context.Context) namespace {
 	return n
 }
 
-// waitsAlone creates the job alone, and waits until its replicas run. Each replica runs until the file /tmp/enough
-// exists in its container. limits are the limits of the container as flow-style YAML, without braces.
+// waitsAlone creates the job "alone", and waits until its replicas run. Each replica runs until the file /tmp/enough
+// exists in its container. The parameter limits has the limits of the container as flow-style YAML, without braces.
 func (n namespace) waitsAlone(ctx context.Context, replicas int, limits string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -101,7 +101,8 @@ spec:
 	n.kubectl(ctx, "wait", "--for=condition=Running", "ptjob/alone", timeout)
 }
 
-// isHeld expects the pod of the leader to have the finalizer, and the other pod to have none.
+// isHeld expects the leader's pod to have the finalizer that the controller adds with --hold-leaders. The other pod
+// must have no finalizer.
 func (n namespace) isHeld(ctx context.Context) {
 	GinkgoHelper()
 	finalizers := `jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers} {end}`
@@ -109,7 +110,7 @@ func (n namespace) isHeld(ctx context.Context) {
 		Should(Equal(`alone-worker-0["batch.tensorstack.dev/leader"] alone-worker-1`))
 }
 
-// ofAlone returns a function that returns fields of the job alone.
+// ofAlone returns a function that returns fields of the job "alone".
 func (n namespace) ofAlone(ctx context.Context, path string) func() (string, error) {
 	return n.output(ctx, "get", "ptjob", "alone", "-o", "jsonpath="+path)
 }

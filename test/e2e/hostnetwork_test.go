@@ -45,8 +45,9 @@ var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
 		})
 })
 
-// completeSideBySide creates two jobs from an example, with hostNetwork and other changes to their pod spec, and waits
-// until both have succeeded. Their pods stay.
+// completeSideBySide creates two jobs from an example, and waits until both have succeeded. Their pods use the
+// network of the node, and stay when the jobs end. The parameter changes has more operations for the JSON patch of
+// each job.
 func (n namespace) completeSideBySide(ctx context.Context, example, template, kind, changes string) {
 	GinkgoHelper()
 	jobs := []string{"one", "other"}

@@ -15,9 +15,9 @@ import (
 	"tensorstack.dev/jobs/test/localcluster"
 )
 
-// Kueue runs in a pod, from the manifests of its release. They create the service account to which
-// examples/install/kueue gives permissions. The specs share a namespace with the queues of docs/kueue.md. The quota
-// of these queues suffices for only one job of the specs at a time.
+// The manifests of Kueue's release run Kueue in a pod. They create the service account to which
+// examples/install/kueue gives permissions. All specs use one namespace, which has the queues of docs/kueue.md. The
+// quota of these queues suffices for only one job of the specs at a time.
 var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 	var n namespace
 
@@ -199,7 +199,7 @@ func isKueueReady(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// integrations returns the lines that docs/kueue.md adds to the part integrations of Kueue's configuration.
+// integrations returns the lines that docs/kueue.md adds to the section "integrations" of Kueue's configuration.
 func integrations() string {
 	GinkgoHelper()
 	document, err := os.ReadFile(filepath.Join(root, "docs/kueue.md"))
@@ -209,7 +209,7 @@ func integrations() string {
 	return string(lines[1])
 }
 
-// editorOf returns the command of an editor that adds lines to the part integrations of Kueue's configuration.
+// editorOf returns the command of an editor that adds lines to the section "integrations" of Kueue's configuration.
 func editorOf(lines string) string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -222,7 +222,7 @@ func editorOf(lines string) string {
 	return editor
 }
 
-// kueueLabel is the label that puts a job into the queue.
+// kueueLabel is the label that puts a job into the LocalQueue named "queue".
 const kueueLabel = "kueue.x-k8s.io/queue-name: queue"
 
 // waiting creates a job with labels. The job is examples/pytorch/plain.yaml, but each of its two replicas waits for

@@ -55,8 +55,8 @@ var _ = Describe("The alerts and the dashboard", Label("install"), func() {
 	})
 })
 
-// exposed returns a set with the name of each metric of all controllers, and with "name label" for each label of a
-// metric.
+// exposed returns a set that has the name of each metric of all controllers. For each label of a metric, the set also
+// has the string "<name of the metric> <label>".
 func exposed(ctx context.Context, g Gomega) map[string]bool {
 	exposed := map[string]bool{}
 	registry, err := modules.Read(root)

@@ -9,13 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// rank is part of the command line of each process of the training, and not of the command line of its launcher.
+// rank is in the command line of each process that computes, and not in the command line of the launcher.
 const rank = "-u\x00/code/train.py"
 
 var _ = Describe("A job that reports its progress", Label("progress"), func() {
 	It("restarts once after a rank hangs in gloo, and completes from its checkpoint, as docs/progress.md shows",
 		Label("pytorch"), func(ctx context.Context) {
-			waitLonger(2) // a stall takes a minute, and the job trains twice
+			waitLonger(2) // a stall is detected after a minute, and the job trains twice
 			n := newNamespace(ctx)
 			n.volume(ctx, "digits-progress")
 			n.follow(ctx, "docs/progress.md", "Try it")
@@ -25,7 +25,7 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 	It("restarts once after a rank of DeepSpeed hangs, and completes from its checkpoint", Label("deepspeed"),
 		func(ctx context.Context) {
 			localClusterOrSkip("the test sends signals to processes of the local cluster")
-			waitLonger(5) // a stall takes a minute, and DeepSpeed trains twice
+			waitLonger(5) // a stall is detected after a minute, and DeepSpeed trains twice
 			n := newNamespace(ctx)
 			n.startProgress(ctx, "deepspeed")
 			Eventually(ctx, n.progress(ctx, "dsjob", "digits-progress")).Should(MatchRegexp(`^\d+% \(\d+/60\)$`))
@@ -37,7 +37,7 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 	It("restarts once after a rank hangs, even if the controller is killed at each step", Label("crash"), Serial,
 		func(ctx context.Context) {
 			localClusterOrSkip("the test sends signals to processes of the local cluster")
-			waitLonger(2) // a stall takes a minute, and the job trains twice
+			waitLonger(2) // a stall is detected after a minute, and the job trains twice
 			n := newNamespace(ctx)
 			n.startProgress(ctx, "pytorch")
 			Eventually(ctx, n.progress(ctx, "ptjob", "digits-progress")).Should(MatchRegexp(`^\d+% \(\d+/60\)$`))
@@ -62,7 +62,7 @@ var _ = Describe("A job that reports its progress", Label("progress"), func() {
 		})
 
 	It("stalls if it is silent for too long, unless it has announced that", func(ctx context.Context) {
-		waitLonger(2) // a stall takes a minute
+		waitLonger(2) // a stall is detected after a minute
 		n := newNamespace(ctx)
 		n.silent(ctx, "announced", `{"step": 1, "totalSteps": 2, "silenceSeconds": 3600}`)
 		Eventually(ctx, n.progress(ctx, "ptjob", "announced")).Should(Equal("50% (1/2)"))
@@ -176,7 +176,7 @@ func (n namespace) stalled(ctx context.Context, job string) func() (string, erro
 		"jsonpath={.status.conditions[?(@.type=='Stalled')]['status','reason','message']}")
 }
 
-// silent starts a job that writes the report once, or reports nothing if the report is empty. The job then runs until
+// silent starts a job that writes the given report once, or no report if the report is empty. The job then runs until
 // the file /tmp/enough exists.
 func (n namespace) silent(ctx context.Context, job, report string) {
 	GinkgoHelper()

@@ -58,9 +58,10 @@ type finding struct {
 	what string
 }
 
-// readsOnce returns the places in a file that read the cluster only once: calls of kubectl with a command that only
-// reads, and calls of now in a function literal that returns a value. Such a function literal should return the error
-// of the read, because Eventually retries after an error. If now fails, it fails the spec.
+// readsOnce returns the places in a file that read the cluster only once. These are calls of kubectl with a command
+// that only reads, and calls of the function now within a function literal that returns a value. Such a function
+// literal should return the error of the read, so that Eventually can retry. Instead, the function now fails the spec
+// after an error.
 func readsOnce(file *ast.File) []finding {
 	var found []finding
 	ast.Inspect(file, func(node ast.Node) bool {

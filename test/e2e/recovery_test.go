@@ -138,9 +138,9 @@ spec:
 		Entry("by exceeding its memory limit", "memory: 128Mi",
 			"b'x' * 2**30",
 			"greedy-worker-0 OOMKilled 137 counted=true"),
-		// The program does not write to an emptyDir, because the kubelet measures an emptyDir only once a minute. The exit
-		// code is optional: a busy kubelet reports that the pod has failed before it reports the exit code of the
-		// container.
+		// The program does not write to an emptyDir, because the kubelet measures an emptyDir only once a minute. The
+		// failure can lack the exit code, because a busy kubelet reports that the pod has failed before it reports the exit
+		// code of the container.
 		Entry("by exceeding its limit of ephemeral storage", "ephemeral-storage: 1Mi",
 			"import time; open('/tmp/big', 'wb').write(b'x' * 2**24); time.sleep(600)",
 			"greedy-worker-0 Evicted( 137)? counted=true"),
