@@ -96,7 +96,7 @@ var (
 	// patience is how long a spec waits for a state. It is five times as long as most waits take on a machine with 2
 	// cores, so that it suffices on slower machines. A spec with longer waits calls waitLonger.
 	patience = patienceOf(os.Getenv("E2E_PATIENCE"))
-	// timeout is patience as a flag of kubectl wait.
+	// timeout is the flag of kubectl wait that sets the timeout to patience.
 	timeout = "--timeout=" + patience.String()
 )
 
@@ -111,7 +111,7 @@ func patienceOf(variable string) time.Duration {
 	return patience
 }
 
-// waitLonger makes the spec wait several times as long as others for each state. This does not affect other specs,
+// waitLonger multiplies the time for which the running spec waits for each state. Other specs are not affected,
 // because a process runs one spec at a time.
 func waitLonger(times int) {
 	usual := patience
@@ -123,14 +123,14 @@ func waitLonger(times int) {
 	DeferCleanup(set, usual)
 }
 
-// kubectl runs kubectl in the namespace, expects it to succeed and returns its output. Use it for commands that change
-// something or wait. For commands that read, use output.
+// kubectl runs kubectl in the namespace, expects it to succeed and returns its output. Use it for commands that
+// change something or wait. For commands that only read, use the method output.
 func (n namespace) kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	return n.kubectlWith(ctx, "", args...)
 }
 
-// kubectlWith is kubectl with the input on stdin.
+// kubectlWith does the same as the method kubectl, and passes the input on stdin.
 func (n namespace) kubectlWith(ctx context.Context, input string, args ...string) string {
 	GinkgoHelper()
 	output, err := kubectlWith(ctx, input, append([]string{"-n", string(n)}, args...)...)
@@ -139,12 +139,13 @@ func (n namespace) kubectlWith(ctx context.Context, input string, args ...string
 }
 
 // output returns a function that runs kubectl in the namespace and returns its output. Other processes take time to
-// change the cluster, so pass the function to Eventually. To read a state that no longer changes, use now.
+// change the cluster, so pass the function to Eventually. If the state no longer changes, pass it to the function
+// now.
 func (n namespace) output(ctx context.Context, args ...string) func() (string, error) {
 	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
 }
 
-// now calls read once, expects it to succeed and returns the value.
+// now calls the function read once, expects it to succeed and returns its value.
 func now[T any](read func() (T, error)) T {
 	GinkgoHelper()
 	value, err := read()

@@ -145,7 +145,7 @@ var _ = Describe("A TensorBoard", Label("tensorboard"), func() {
 	It("is counted in the metrics of its controller, which are documented", func(ctx context.Context) {
 		const n = "t9k-tensorboard"
 		var metrics string
-		read := func() (string, error) { // the pod might be replaced at this moment
+		read := func() (string, error) { // fails while the pod is being replaced
 			pod, err := kubectl(ctx, "-n", n, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}")
 			if err != nil {
 				return "", err

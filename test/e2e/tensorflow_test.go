@@ -162,7 +162,7 @@ func (n namespace) logs(ctx context.Context, job string) func() (string, error) 
 
 // trainsLongWithTensorFlow creates the job digits-multi-worker and waits until it trains. The first processes of the
 // job would train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A
-// spec can kill any process from within its container.
+// command that a spec runs in a container of the job can kill any process of this container.
 func (n namespace) trainsLongWithTensorFlow(ctx context.Context) {
 	GinkgoHelper()
 	n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -212,9 +212,9 @@ spec:
 	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "persistentvolume", string(n), "--wait=false") })
 }
 
-// killable writes an example with the given command and restart policy into a file, and returns its path. The first
-// process of a PID namespace cannot be killed from within. The containers of each pod share a PID namespace, so that
-// the command is not the first process of this namespace and can be killed.
+// killable writes an example with the given command and restart policy into a file, and returns the path of the file.
+// No process of a PID namespace can kill the first process of this namespace. The containers of each pod share a PID
+// namespace, so that the command is not the first process and can be killed.
 func (n namespace) killable(ctx context.Context, example, restartPolicy string, command ...string) string {
 	GinkgoHelper()
 	manifest := n.kubectl(ctx, "create", "--dry-run=client", "-o", "json", "-f", "examples/tensorflow/"+example)
@@ -225,7 +225,7 @@ func (n namespace) killable(ctx context.Context, example, restartPolicy string, 
 		replicas["restartPolicy"] = restartPolicy
 		pod := replicas["template"].(map[string]any)["spec"].(map[string]any)
 		pod["shareProcessNamespace"] = true
-		pod["terminationGracePeriodSeconds"] = 2 // the training saves nothing, so it needs no more time
+		pod["terminationGracePeriodSeconds"] = 2 // the training saves nothing, so a short grace period suffices
 		container := pod["containers"].([]any)[0].(map[string]any)
 		container["command"] = append([]string{"python3"}, command...)
 		container["env"] = append(container["env"].([]any), map[string]any{"name": "EPOCHS", "valueFrom": map[string]any{

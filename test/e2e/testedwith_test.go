@@ -82,8 +82,8 @@ const (
 	oldest = 2
 )
 
-// testedWith is the page of tested versions. before is its text in the repository, and after is the text with the
-// versions that run.
+// testedWith is the page of tested versions. The field before is the text of the page in the repository. The field
+// after is the text with the versions that the spec has found.
 type testedWith struct{ before, after string }
 
 // testedWithFile is the file of the page.
@@ -96,7 +96,8 @@ func readTestedWith() *testedWith {
 	return &testedWith{before: string(content), after: string(content)}
 }
 
-// row returns the cells after the name in the row of a component, and their start and end in the page.
+// row returns the cells in the row of a component without the first cell, which is the name of the component. It also
+// returns the start and the end of these cells in the page.
 func (p *testedWith) row(component string) (cells []string, start, end int) {
 	GinkgoHelper()
 	row := regexp.MustCompile(`(?m)^\| ` + component + ` (\|.*\|)$`).FindStringSubmatchIndex(p.after)
@@ -122,7 +123,8 @@ func (p *testedWith) set(component string, column int, version string) {
 	p.after = p.after[:start] + strings.Join(cells, "|") + p.after[end:]
 }
 
-// save expects that the page had the versions that run. With $E2E_WRITE=true, it writes the page instead.
+// save expects that the page in the repository already had the versions that the spec has found. With
+// $E2E_WRITE=true, save writes these versions into the page instead.
 func (p *testedWith) save() {
 	GinkgoHelper()
 	if os.Getenv("E2E_WRITE") == "true" {

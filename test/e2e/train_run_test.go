@@ -381,7 +381,7 @@ func (n namespace) train(ctx context.Context, args ...string) (out, errOut strin
 	return stdout.String(), stderr.String(), err
 }
 
-// through starts a proxy of the API server, and returns a kubeconfig for it.
+// through starts a proxy of the API server, and returns the path of a kubeconfig that uses the proxy.
 func (namespace) through(proxy *faults.Proxy) string {
 	GinkgoHelper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -390,7 +390,8 @@ func (namespace) through(proxy *faults.Proxy) string {
 	return proxy.Kubeconfig(GinkgoTB())
 }
 
-// exitCode returns the exit code of a command that has ended with an error. For any other result, it is -1.
+// exitCode returns the exit code of a command that has ended with an error. If the command has succeeded or has not
+// started, exitCode returns -1.
 func exitCode(err error) int {
 	if ended, ok := err.(*exec.ExitError); ok { //nolint:errorlint // commands return this type
 		return ended.ExitCode()

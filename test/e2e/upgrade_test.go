@@ -140,7 +140,8 @@ type version struct {
 	name string
 	// source is the root of the source tree.
 	source string
-	// manifests is the folder with a kustomization for each controller, relative to the root of the repository.
+	// manifests is the path of the folder that has a kustomization for each controller. A relative path begins at the
+	// root of the repository.
 	manifests string
 }
 
@@ -240,8 +241,8 @@ var (
 	unfinished = regexp.MustCompile(`(?m)^(?:workqueue_depth|controller_runtime_active_workers)\{.*\} (\d+)$`)
 )
 
-// hasSeenAll waits until the controller holds the Lease, has reconciled at least as often as it has objects, and has an
-// empty queue.
+// hasSeenAll waits until the controller holds the Lease, has an empty queue, and has reconciled at least as many
+// times as there are objects of its kind.
 func (c controller) hasSeenAll(ctx context.Context) {
 	GinkgoHelper()
 	objects, err := kubectl(ctx, "get", c.kind(), "--all-namespaces", "-o", "name")
@@ -355,9 +356,10 @@ func (n namespace) ends(ctx context.Context) {
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*|` +
 	`defaults:(?:\n +(?:badNodePolicy|progressPolicy|restartScope): .*)+)\n`)
 
-// objects returns the jobs and the objects that they own, as they are stored. Every write to one of these objects
-// except the pods changes the result. The kubelet can write the status of a pod at any time, so the result has only
-// some metadata, the spec and the IDs of the containers of each pod. A restarted container has another ID.
+// objects returns the stored YAML of the jobs and of the objects that they own. The result also has some metadata,
+// the spec and the IDs of the containers of each pod. So every write to one of these objects except a pod changes the
+// result. The status of a pod is missing, because the kubelet can write it at any time, but a restarted container has
+// another ID.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
 	stored := now(n.output(ctx, "get",

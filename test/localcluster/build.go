@@ -35,13 +35,13 @@ type component struct {
 	dir      string
 	project  string            // the module of the project
 	version  string            // the version of that module
-	packages map[string]string // binary name -> package
+	packages map[string]string // maps the name of a binary to its package
 	out      string            // the folder for the binaries
 }
 
 // projects maps the name of a components folder, up to the first hyphen, to the module of its project. So the folder
-// kubernetes-1.34 uses the entry "kubernetes". binary is set if the name of the binary differs from the name of its
-// package.
+// kubernetes-1.34 uses the entry "kubernetes". The field binary is set only if the name of the binary differs from
+// the name of its package.
 var projects = map[string]struct {
 	module string
 	binary string
@@ -57,7 +57,8 @@ var projects = map[string]struct {
 	"prometheus": {module: "github.com/prometheus-operator/prometheus-operator"},
 }
 
-// BinDir returns the folder for the binaries of a components folder. Its name changes with the pinned versions.
+// BinDir returns the folder for the binaries of a components folder. The name of the returned folder depends on the
+// pinned versions.
 func (b *Builder) BinDir(folder string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil {
@@ -85,8 +86,8 @@ func (b *Builder) Binaries(ctx context.Context, folder string, names ...string) 
 	return c.out, b.Progress.Step(what, func() error { return c.build(ctx, missing) })
 }
 
-// SourceDir returns the folder with the source of the project of a components folder. It is used for files such as
-// CRDs.
+// SourceDir returns the folder with the source of the project of a components folder. Callers read files such as CRDs
+// from it.
 func (b *Builder) SourceDir(ctx context.Context, folder string) (string, error) {
 	c, err := b.component(folder)
 	if err != nil {

@@ -64,7 +64,7 @@ func removeCgroups() error {
 			}
 			return nil
 		})
-		for _, dir := range slices.Backward(dirs) { // children come after their parents, and are removed first
+		for _, dir := range slices.Backward(dirs) { // backward, because a cgroup can only be removed without children
 			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

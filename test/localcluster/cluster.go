@@ -72,9 +72,9 @@ type record struct {
 	Reason     string `json:"reason,omitempty"` // why the nodes are simulated
 	Kubernetes string `json:"kubernetes"`       // the components folder
 	Boot       string `json:"boot"`             // the boot ID of the machine at the last Up
-	// IPForward is the setting of the host before the cluster enabled forwarding.
+	// IPForward is the host's setting of IP forwarding before the cluster enabled it.
 	IPForward string `json:"ipForward,omitempty"`
-	// HostFolders are the folders outside of the state folder that the cluster created. See hostLeftovers.
+	// HostFolders are the folders that the cluster created outside of the state folder. See hostLeftovers.
 	HostFolders []string `json:"hostFolders,omitempty"`
 }
 

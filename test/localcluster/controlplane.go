@@ -78,8 +78,9 @@ func (p Paths) apiServer(bin string, kind Kind, gates flags) Daemon {
 		{"authorization-mode", "Node,RBAC"},
 		{"enable-admission-plugins", "NodeRestriction"},
 		{"allow-privileged", "true"},
-		// The API server forwards requests to the servers of APIServices, such as the server of Kueue, and authenticates to
-		// them with the front-proxy certificate. With that certificate, these servers trust the user in the headers.
+		// The API server forwards requests to the servers of APIServices, such as the server of Kueue. It authenticates to
+		// these servers with the front-proxy certificate. Because of this certificate, the servers trust the user name in
+		// the headers of a request.
 		{"requestheader-client-ca-file", p.cert("ca")},
 		{"requestheader-allowed-names", frontProxyUser},
 		{"requestheader-username-headers", "X-Remote-User"},
@@ -121,7 +122,8 @@ func (p Paths) controllerManager(bin string, kind Kind, gates flags) Daemon {
 	}
 	table = append(table, gates...)
 	if kind == Real {
-		// A lost node is detected soon, so that tests do not wait long. See nodeLeaseDurationSeconds in kubelet.yaml.
+		// Kubernetes must detect a lost node soon, so that tests do not wait long. See nodeLeaseDurationSeconds in
+		// kubelet.yaml.
 		table = append(table, flags{{"node-monitor-grace-period", "20s"}}...)
 	}
 	return Daemon{

@@ -87,7 +87,7 @@ func aptSources(folder string, release debian) ([]string, error) {
 				return nil, err
 			}
 			sources := sourcesFor(string(text), filepath.Ext(f), host, release.Suite)
-			if sources == "" { // for an empty file, mmdebstrap would read its standard input
+			if sources == "" { // mmdebstrap would read standard input instead of an empty file
 				continue
 			}
 			written := filepath.Join(folder, filepath.Base(f))
@@ -145,7 +145,7 @@ func packageFile(ctx context.Context, tmp, pkg, suffix string) ([]byte, error) {
 		}
 		return nil
 	}
-	if fetch() != nil { // package lists are missing or out of date
+	if fetch() != nil { // the package lists can be missing or out of date
 		if err := aptGet(ctx, "update"); err != nil {
 			return nil, err
 		}

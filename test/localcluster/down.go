@@ -102,8 +102,8 @@ func (c *Cluster) stopAll() error {
 		if proc == nil {
 			continue
 		}
-		// The grace period is short, because nothing depends on a clean shutdown. With a longer one, the API server would
-		// wait for its watches, and etcd for the API server.
+		// The grace period is short, because nothing depends on a clean shutdown. During a longer grace period, the API
+		// server would wait until its watches end, and etcd would wait for the API server.
 		group.Go(func() error {
 			if err := stop(*proc, 2*time.Second); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -217,9 +217,9 @@ func removeShimSockets(state string) {
 	}
 }
 
-// removeCNIResults removes the results that the CNI library has cached for our pods. The files are named
-// <network>-<pod>-<interface>. A pod with a file of our network is ours. All files of our pods are removed, including
-// those of the loopback network. The files of other pods stay.
+// removeCNIResults removes the results that the CNI library has cached for our pods. The library names each file
+// <network>-<pod>-<interface>. A pod with a file of our network is ours. removeCNIResults removes all files of such a
+// pod, also the file of the loopback network.
 func removeCNIResults(dir string) {
 	ours, _ := filepath.Glob(filepath.Join(dir, cniNetwork+"-*"))
 	for _, result := range ours {
@@ -293,7 +293,8 @@ func removeEmpty(dir string) {
 	}
 }
 
-// retry calls try until it succeeds, for up to 5 seconds, because the kernel cleans up asynchronously.
+// retry calls the function try until it succeeds, for up to 5 seconds. The kernel cleans up asynchronously, so the
+// first calls can fail.
 func retry(try func() error) error {
 	var err error
 	for range 100 {

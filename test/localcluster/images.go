@@ -259,7 +259,7 @@ func (c *Cluster) ensureImage(ctx context.Context, tag, path string) error {
 	return c.importImage(ctx, path)
 }
 
-// hasImage reports whether the node has the image with the full name.
+// hasImage reports whether the node has the image with the given full name.
 func (c *Cluster) hasImage(ctx context.Context, full string) bool {
 	out, err := c.ctr(ctx, "images", "list", "--quiet", "name=="+full)
 	return err == nil && strings.TrimSpace(out) == full

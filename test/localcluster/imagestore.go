@@ -86,8 +86,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"
 }
 
 // linkImages copies the store in the cache to a new cluster with hard links. It does nothing if the cluster already
-// has a store, if the cache has none, or if files cannot be linked. The commands that load an image import it if the
-// store of the cluster lacks it.
+// has a store, if the cache has none, or if files cannot be linked. If the store of the cluster lacks an image, the
+// command that loads this image imports it.
 func (c *Cluster) linkImages(ctx context.Context) error {
 	if exists(c.Paths.state("containerd")) || !exists(c.Paths.imageStore(unpackedMarks)) {
 		return nil

@@ -31,7 +31,7 @@ func inode(t *testing.T, elem ...string) uint64 {
 
 func TestNewClusterHasTheImagesOfTheCache(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir() // hard links require the same file system
+	folder := t.TempDir() // hard links are possible only within a file system
 	c := New("", DefaultKubernetes, Paths{Cache: filepath.Join(folder, "cache"), State: filepath.Join(folder, "state")},
 		NewProgress(io.Discard))
 	if err := os.Mkdir(c.Paths.State, 0o700); err != nil {

@@ -77,8 +77,8 @@ func ensureBridge(ctx context.Context, name, mac string) error {
 	return err
 }
 
-// subnetFree returns an error if the addresses of an interface of the host, other than the bridge, overlap with the
-// addresses of pods or Services.
+// subnetFree checks the addresses of the host's interfaces, except the bridge. It returns an error if they overlap
+// with the addresses of pods or Services.
 func subnetFree() error {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -93,7 +93,7 @@ func (p Paths) kubeProxy(bin string) (Daemon, error) {
 }
 
 func (p Paths) coredns(bin string) (Daemon, error) {
-	// Names outside of the cluster are forwarded to the resolver of the host, if it has one.
+	// CoreDNS forwards queries for names outside of the cluster to the resolver of the host, if the host has one.
 	resolv, _ := os.ReadFile("/etc/resolv.conf")
 	config, err := p.render("Corefile", map[string]any{"Upstream": strings.Contains("\n"+string(resolv), "\nnameserver")})
 	if err != nil {

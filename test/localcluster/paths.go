@@ -29,8 +29,9 @@ func DefaultPaths() (Paths, error) {
 	return Paths{Cache: cache, State: state}, nil
 }
 
-// folder returns the folder in the environment variable own. If the variable is not set, the result is the folder sub
-// below the folder in the variable xdg, or below the folder home in the home folder of the user.
+// folder returns the folder that the environment variable own names. If this variable is not set, the result is a
+// subfolder, with the relative path sub, of the folder that the variable xdg names. If xdg is not set either, it is
+// the same subfolder of the folder home in the user's home folder.
 func folder(own, xdg, home, sub string) (string, error) {
 	if dir := os.Getenv(own); dir != "" {
 		return filepath.Abs(dir)
@@ -57,7 +58,7 @@ func (p Paths) cache(elem ...string) string {
 	return filepath.Join(append([]string{p.Cache}, elem...)...)
 }
 
-// FindRepo returns the root of the repository. If the argument given is not empty, it must be the path of the root.
+// FindRepo returns the root of the repository. If the argument is not empty, it must be the path of the root.
 // Otherwise, FindRepo searches the working directory, the folder of this executable and their parents for the
 // component modules. The program reads these modules at run time, because go:embed cannot embed files of a nested
 // module.

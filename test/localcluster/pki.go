@@ -25,11 +25,11 @@ type identity struct {
 	cn    string
 	org   string
 	hosts []string // the names and addresses of a server; empty for a client
-	// kubeconfig is the path of the kubeconfig for a client of the API server. It is empty if there is none.
+	// kubeconfig is the path of the kubeconfig for a client of the API server. It is empty if the client has none.
 	kubeconfig string
 }
 
-// frontProxyUser is the user of the API server in its requests to the servers of APIServices.
+// frontProxyUser is the user name with which the API server sends requests to the servers of APIServices.
 const frontProxyUser = "front-proxy"
 
 const certificateLife = 10 * 365 * 24 * time.Hour
@@ -49,7 +49,7 @@ func identities(p Paths) []identity {
 		}},
 		{file: "apiserver-kubelet", cn: "kube-apiserver-kubelet-client", org: masters},
 		{file: "front-proxy", cn: frontProxyUser},
-		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // for the servers on loopback
+		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // for servers that listen on loopback
 		{file: "kubelet-server", cn: nodeName, hosts: []string{nodeName, nodeIP}},
 		admin,
 		client("kube-controller-manager", "system:kube-controller-manager", ""),
@@ -117,7 +117,7 @@ func (p Paths) ensureCA() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeKey(p.key("ca"), key); err != nil { // written first: if the certificate exists, its key does too
+	if err := writeKey(p.key("ca"), key); err != nil { // the key is first, so that no certificate lacks it
 		return nil, err
 	}
 	if err := writeFile(p.cert("ca"), encode("CERTIFICATE", der)); err != nil {
@@ -151,7 +151,8 @@ func (p Paths) loadCA() (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// issue issues a certificate for client use and, if it has hosts, for server use, unless the certificate exists.
+// issue writes a certificate for an identity, unless the certificate exists. Clients can use the certificate. If the
+// identity has hosts, servers can use it too.
 func (p Paths) issue(ca *authority, id identity) error {
 	if exists(p.cert(id.file)) && exists(p.key(id.file)) {
 		return nil

@@ -184,7 +184,7 @@ func (p Paths) start(d Daemon) (exited <-chan error, err error) {
 		err = writeFile(p.pidFile(d.Name), data)
 	}
 	if err != nil {
-		return nil, errors.Join(err, cmd.Process.Kill()) // down could not stop a process without a PID file
+		return nil, errors.Join(err, cmd.Process.Kill()) // Down could not stop a process without a PID file
 	}
 	return ended, nil
 }

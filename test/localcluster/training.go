@@ -15,18 +15,18 @@ import (
 type trainingImage struct {
 	Framework string
 	Debian    debian
-	// Name is the name of the image if no example runs it. Such an image has no digits. If Name is empty, the name comes
-	// from the framework.
+	// Name is set only for an image that no example runs. Such an image has no digits. If Name is empty, the name of the
+	// image comes from the framework.
 	Name         string   `json:",omitempty"`
 	Version      string   // the version of the framework
 	Packages     []string // the packages of Debian
 	Requirements string   // the packages of PyPI, as a pip lock file
 	Strip        []string // shell patterns of files that dpkg does not install
-	// Setup is a shell script. $1 is the root folder, and $2 is the folder of the packages of PyPI.
+	// Setup is a shell script. $1 is the root folder of the image, and $2 is the folder of the packages of PyPI.
 	Setup string
 	Files map[string]string
-	// Source is a package that is built from source. Nil means none. A nil Source does not become a part of the key of
-	// the image.
+	// Source is a package that is built from source. Nil means none. If Source is nil, the key of the image does not
+	// include it.
 	Source *sourcePackage `json:",omitempty"`
 	// Env has environment variables in addition to trainingBase.Config.Env.
 	Env []string `json:",omitempty"`
@@ -56,7 +56,8 @@ var (
 )
 
 // withoutLibuv is a part of a setup script. Debian builds torch without libuv. For most parts of torch, the variable
-// USE_LIBUV disables libuv. The rendezvous of torchrun does not read it, so the script changes the code.
+// USE_LIBUV disables libuv. The rendezvous of torchrun does not read this variable, so the script changes the code of
+// the rendezvous.
 const withoutLibuv = `
 distributed=$1/usr/lib/python3/dist-packages/torch/distributed
 sed -i 's/multi_tenant=True,/& use_libuv=False,/' "$distributed"/elastic/rendezvous/*_rendezvous*.py
@@ -147,7 +148,7 @@ var trainingImages = []trainingImage{
 
 // Parts of setup scripts.
 const (
-	// The server of TensorBoard needs more packages, and has a separate image.
+	// The script removes the server of TensorBoard, which needs more packages and has a separate image.
 	withoutTensorBoardServer = `rm -r "$2/bin" "$2/tensorboard/webfiles.zip"
 `
 	// The script removes Debian's ssh, a dependency of pdsh. Jobs must use the ssh that the controller provides. With
@@ -189,9 +190,10 @@ var trainingBase = struct {
 	Strip: []string{
 		"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
 	},
-	// In scripts from PyPI, the path of the Python of this machine is replaced by the path in the image. Python files are
-	// compiled, because the user of the image cannot write compiled files, and each start would be slow without them.
-	// Parts of torch need the name of the user. The apt configuration of this machine is removed.
+	// In scripts from PyPI, the setup script replaces the path of this machine's Python by the path in the image. It
+	// compiles Python files, because the user of the image cannot write compiled files, and each start would be slow
+	// without them. It names the user, because parts of torch need this name. It removes the apt configuration of this
+	// machine.
 	Setup: `
 if [ -d "$2/bin" ]; then
 	sed -i '1s|^#!.*python.*|#!/usr/bin/python3|' "$2"/bin/*

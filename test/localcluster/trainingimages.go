@@ -65,8 +65,8 @@ func trainingImagesOf(names []string) ([]trainingImage, error) {
 	return images, nil
 }
 
-// eachTrainingImage builds images, unless they are cached, and calls do with the path of each archive. It builds two
-// images at a time, because builds spend much time on downloads.
+// eachTrainingImage builds images, unless they are cached, and calls the function do with the path of each archive.
+// It builds two images at a time, because builds spend much time on downloads.
 func (c *Cluster) eachTrainingImage(
 	ctx context.Context, images []trainingImage, do func(ctx context.Context, image trainingImage, path string) error,
 ) error {

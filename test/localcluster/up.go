@@ -182,8 +182,8 @@ func (c *Cluster) buildAll(ctx context.Context, kind Kind) error {
 		kubernetes = append(kubernetes, "kubelet", "kube-proxy")
 		other = "coredns"
 	}
-	// Kubernetes is built first. The other components share many packages with it, so their builds mostly link. Concurrent
-	// builds would compile the shared packages several times.
+	// Kubernetes is built first, because the other components share many packages with it. So the builds of these
+	// components mostly only link. Concurrent builds would compile the shared packages several times.
 	if _, err := c.Binaries(ctx, c.Kubernetes, kubernetes...); err != nil {
 		return err
 	}

@@ -40,9 +40,9 @@ var _ = Describe("A TensorBoard with thousands of sources of the same name", Lab
 // have the same name for their runs, so the controller must add numbers to the names.
 func (c *cluster) createColliding(ctx context.Context) {
 	GinkgoHelper()
-	// A claim and a path in it have 72 parts in total. The name of claim i has i+1 parts with hyphens between them, and
-	// each path in the claim has the remaining parts. The paths of a claim differ only in the hyphens and slashes
-	// between their first seven parts, and these become equal in the name of the runs.
+	// The name of claim i has i+1 parts with hyphens between them. Each path in the claim has the rest of the 72 parts.
+	// The first six separators of the path are hyphens or slashes, and the paths of a claim differ only there. In the
+	// name of the runs, hyphens and slashes become the same character.
 	const parts = 72
 	var claims []any
 	for i := range 64 {

@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/tree"
 )
 
-// TestAttacksAndListsHaveTheSameBugs compares the bugs in the lists of attacks with the bugs in the code of the
-// tests. It only reads these tests. `make tenants` and `make work` run them.
+// TestAttacksAndListsHaveTheSameBugs compares the bugs in the lists of attacks with the bugs in the code of the tests
+// for attacks. It only reads the code of these tests. `make tenants` and `make work` run them.
 func TestAttacksAndListsHaveTheSameBugs(t *testing.T) {
 	t.Parallel()
 	var tests strings.Builder

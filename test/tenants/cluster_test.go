@@ -49,7 +49,7 @@ func start(ctx context.Context, modules ...string) *cluster {
 	return startOn(ctx, kind, modules...)
 }
 
-// startOn is like start, with the given engine.
+// startOn does the same as the function start, but with the given engine.
 func startOn(ctx context.Context, kind simulated.Kind, modules ...string) *cluster {
 	GinkgoHelper()
 	options := simulated.Options{
@@ -98,7 +98,8 @@ func (c *cluster) deployment(module string) string {
 	return folder
 }
 
-// addComponent adds a kustomize component to an installed controller. Like users, it writes a kustomization for that.
+// addComponent adds a kustomize component to an installed controller. It applies a kustomization with the component,
+// as users do.
 func (c *cluster) addComponent(ctx context.Context, s service, component string) {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -140,8 +141,8 @@ func (c *cluster) as(kubeconfig string) client.Client {
 	return must(client.New(config, client.Options{Scheme: c.Client.Scheme()}))
 }
 
-// inParallel calls do for each number below n, 20 at a time. It makes no more calls after a controller is harmed (see
-// cluster.harmed).
+// inParallel calls the function do for each number below n, 20 at a time. It makes no more calls after a controller
+// is harmed (see cluster.harmed).
 func (c *cluster) inParallel(n int, do func(i int) error) {
 	GinkgoHelper()
 	var group errgroup.Group

@@ -35,7 +35,7 @@ type controller struct {
 }
 
 // farAbove is a factor. A controller that uses more than farAbove times its memory limit is killed, so that the
-// machine does not run out of memory. In a container, the controller would be killed at the limit.
+// machine does not run out of memory. In a container, exceeding the limit itself would end the controller.
 const farAbove = 4
 
 // built maps the module and the bug of a controller to the path of its binary.
@@ -197,7 +197,7 @@ func (c *cluster) restart(ctx context.Context, restarted *controller) {
 	c.watch(ctx, restarted)
 }
 
-// memory describes the peak of a controller's memory, and its end if it has ended.
+// memory describes the peak of a controller's memory. If the controller has ended, memory also describes its end.
 func (c *controller) memory() string {
 	text := fmt.Sprintf("%s: peak of %d MiB, limit %d MiB", c.name, c.peak.Load()>>20, c.limit>>20)
 	if ended := c.ended.Load(); ended != nil {

@@ -79,8 +79,8 @@ func stepsOf(document, section string) ([]Step, error) {
 	return steps, nil
 }
 
-// OnlyReads reports whether the command only reads. A reader of the document might have to repeat such a command
-// until it prints the documented output.
+// OnlyReads reports whether the command only reads objects. A user might have to repeat such a command until it
+// prints the documented output.
 func (s Step) OnlyReads() bool {
 	return slices.ContainsFunc([]string{"get", "logs", "describe", "train why"}, func(verb string) bool {
 		return strings.HasPrefix(s.Command, "kubectl "+verb+" ")
@@ -90,8 +90,8 @@ func (s Step) OnlyReads() bool {
 // Compare returns an error unless the output of the command has all lines that the document shows, in the same order.
 // The output can have other lines between them. "..." in the document matches any text, and an age matches any age. A
 // prefix like "[default0]:" in the output is ignored, because torchrun of the oldest PyTorch puts it before each
-// line. The argument failed is the error of the command. If the document shows output, Compare ignores failed. If the
-// document shows no output, Compare returns an error if failed is not nil.
+// line. The argument failed is the error of the command. Compare returns this error only if the document shows no
+// output.
 func (s Step) Compare(output string, failed error) error {
 	if failed != nil && len(s.Prints) == 0 {
 		return fmt.Errorf("%w: %s", failed, output)

@@ -1,4 +1,4 @@
-// Package faults puts a proxy with faults between a program and the API server.
+// Package faults has a proxy between a program and the API server. Tests use it to make writes of the program fail.
 package faults
 
 import (
@@ -37,11 +37,11 @@ const (
 // Proxy is a proxy of the API server. It counts the writes: every request whose method is not GET, and every command
 // in a container, even if its request has the method GET.
 type Proxy struct {
-	// Before returns the fault for a write. If Before is nil, no write has a fault. The proxy calls Before when the API
-	// server does not have the write yet. The first write has number 1.
+	// Before returns the fault for a write. If Before is nil, no write has a fault. The proxy calls Before while the API
+	// server does not have the write yet. The first write has the number 1.
 	Before func(number int, write string) Fault
-	// After is called for a write without a fault, when the API server has answered and before the program gets the
-	// answer. It is not called for commands in containers. It can be nil.
+	// After can be nil. The proxy calls it for each write without a fault, except for commands in containers. At that
+	// time, the API server has answered, and the program does not have the answer yet.
 	After func(number int, write string)
 
 	server *httptest.Server
@@ -70,7 +70,7 @@ func (p *Proxy) Start(t testing.TB, config *rest.Config) {
 		Transport: &http.Transport{
 			TLSClientConfig: settings, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
-		FlushInterval: -1, // watches and logs are streams
+		FlushInterval: -1, // forward each part of a stream, such as a watch or a log, immediately
 	}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(proxy, w, r) }))
 	t.Cleanup(p.server.CloseClientConnections)
@@ -106,7 +106,7 @@ func (p *Proxy) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request
 		proxy.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
 		panic(http.ErrAbortHandler)
 	case Down:
-		_ = p.server.Listener.Close() // it can be closed already
+		_ = p.server.Listener.Close() // an earlier fault can have closed the listener
 		p.server.CloseClientConnections()
 		panic(http.ErrAbortHandler)
 	}

@@ -93,8 +93,8 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // newCache returns the cache of a program. The objects that the program creates have an owner of the same kind as the
-// argument owner. The cache has the transforms from program.Cache, and the transforms in the argument more for other
-// types.
+// argument owner. The cache has the transforms of program.Cache. For other types, it has the transforms in the
+// argument more.
 func newCache(
 	scheme *runtime.Scheme, program manager.Program, owner client.Object, more map[client.Object]toolscache.TransformFunc,
 ) (Cache, error) {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Place is a string, list or map in an object. A user can make it large.
+// Place is a string, list or map in an object that a user can make large.
 type Place struct {
 	// Path names the place, for example "spec.containers[].name".
 	Path string
@@ -74,7 +74,7 @@ func Similar(i int) string {
 type Repository struct {
 	// schemas are the schemas of our CRDs.
 	schemas map[schema.GroupKind]*apiextensionsv1.JSONSchemaProps
-	// keys are the strings in the code of the controllers that have the form of a key of a label or annotation.
+	// keys are the strings in the code of the controllers that look like the key of a label or annotation.
 	keys []string
 }
 
@@ -88,8 +88,8 @@ func Read(root string) (Repository, error) {
 	return Repository{schemas: schemas, keys: keys}, err
 }
 
-// PlacesOf returns the places in the objects of a kind. It leaves out places that are nested in more than depth fields
-// and items.
+// PlacesOf returns the places in the objects of a kind. The parameter depth is the maximum number of fields and items
+// that such a place is nested in.
 func (r Repository) PlacesOf(empty client.Object, kind schema.GroupKind, depth int) []Place {
 	w := walk{keys: r.keys, depth: depth, skip: map[reflect.Type]bool{}}
 	w.visit(reflect.TypeOf(empty).Elem(), r.schemas[kind], "", func(v reflect.Value, grow func(reflect.Value)) { grow(v) })
@@ -106,8 +106,8 @@ type walk struct {
 	skip map[reflect.Type]bool
 }
 
-// within finds a value in an object and calls grow with it. It allocates the pointers, lists and maps on the path to
-// the value.
+// within finds a value in an object and passes it to the function grow. On the path to the value, it allocates the
+// pointers, lists and maps.
 type within func(object reflect.Value, grow func(reflect.Value))
 
 func (w *walk) visit(of reflect.Type, limits *apiextensionsv1.JSONSchemaProps, path string, reach within) {
@@ -284,7 +284,7 @@ func growMap(v reflect.Value, limits *apiextensionsv1.JSONSchemaProps, n amount,
 	}
 }
 
-// readKeys returns the strings in the code of the controllers that have the form of a key of a label or annotation.
+// readKeys returns the strings in the code of the controllers that look like the key of a label or annotation.
 func readKeys(root string) ([]string, error) {
 	key := regexp.MustCompile(`"((?:[a-z0-9-]+\.)*(?:tensorstack\.dev|kubernetes\.io|k8s\.io|x-k8s\.io)/[a-zA-Z-]+)"`)
 	var keys []string
@@ -315,7 +315,8 @@ func lengthOf(limits *apiextensionsv1.JSONSchemaProps, bytes int) int {
 	return bytes
 }
 
-// countOf returns the number of items of a list or map, at least 1 and within the limits of a schema.
+// countOf returns the number of items that a list or map can have: the wanted number, but at least 1 and within the
+// limits of a schema.
 func countOf(
 	limits *apiextensionsv1.JSONSchemaProps, items int, most func(*apiextensionsv1.JSONSchemaProps) *int64,
 ) int {

@@ -38,12 +38,12 @@ type Range struct{ Oldest, Newest string }
 // Module is a module in versions.yaml.
 type Module struct {
 	Version, Role string
-	// Requires has the other modules that the module requires. It maps their names to the required versions.
+	// Requires maps the name of each module that this module requires to the required version.
 	Requires map[string]string
 }
 
-// UnmarshalJSON reads a module from an object with the fields version and role. All other fields are required
-// versions.
+// UnmarshalJSON reads a module from an object with the fields version and role. Every other field is a required
+// module: the name of the field is the module, and the value is the required version.
 func (m *Module) UnmarshalJSON(content []byte) error {
 	var fields map[string]string
 	if err := json.Unmarshal(content, &fields); err != nil {
@@ -73,8 +73,8 @@ func Read(root string) (File, error) {
 	return f, nil
 }
 
-// Names returns the names of the modules that have one of the roles, or of all modules if no role is given, in
-// alphabetical order.
+// Names returns the names of the modules that have one of the roles, in alphabetical order. If no role is given, it
+// returns the names of all modules.
 func (f File) Names(roles ...string) []string {
 	var names []string
 	for name, module := range f.Modules {

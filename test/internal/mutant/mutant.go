@@ -43,7 +43,7 @@ type List struct {
 	Mutants []Mutant `json:"mutants,omitempty"`
 	// Attacks are bugs that remove a defense: with the bug, an attack by a tenant must succeed.
 	Attacks []Mutant `json:"attacks,omitempty"`
-	// Equivalents are bugs that mutation testing puts into the code and no test can find.
+	// Equivalents are bugs that no test can find. Mutation testing puts these bugs into the code.
 	Equivalents []Equivalent `json:"equivalents,omitempty"`
 }
 
@@ -71,7 +71,7 @@ type Mutant struct {
 	Become string `json:"become,omitempty"`
 }
 
-// Equivalent explains why no test can distinguish a bug from the original.
+// Equivalent explains why no test can distinguish the code with a bug from the original code.
 type Equivalent struct {
 	Place
 	// Change describes the bug as package mutation does, for example "boundary of a < b".
@@ -272,7 +272,8 @@ func (m Mutant) writeTo(t testing.TB, path string) {
 }
 
 // Overlay writes a copy of the file with the bug, and an overlay file for go build. It returns the path of the
-// overlay file. With this path in the flag -overlay, go build replaces the original file by the copy.
+// overlay file. If the flag -overlay of go build has this path, go build compiles the copy instead of the original
+// file.
 func (m Mutant) Overlay(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ func Files(t testing.TB, root string, patterns ...string) []string {
 	}
 	var files []string
 	for file := range strings.SplitSeq(strings.TrimRight(string(output), "\x00"), "\x00") {
-		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // otherwise, the file was deleted since the last commit
+		if _, err := os.Stat(filepath.Join(root, file)); err == nil { // git also lists files that are deleted
 			files = append(files, file)
 		}
 	}

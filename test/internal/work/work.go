@@ -27,13 +27,13 @@ import (
 
 // Subject is a controller and a kind. The tests measure how much work the controller does for objects of the kind.
 type Subject struct {
-	// Name is the name of the controller and of the kind.
+	// Name has the name of the controller and the kind.
 	Name string
 	// Lists are the lists and maps of the objects.
 	Lists []input.Place
 	// new returns a small object.
 	new func() client.Object
-	// do does the work for an object.
+	// do does the work of the controller for an object.
 	do func(context.Context, client.Object) error
 }
 
@@ -65,8 +65,8 @@ func (c Case) Do(ctx context.Context) error {
 	return c.Subject.do(ctx, object)
 }
 
-// long is the number of items of an inner list in a hard case, if the CRD allows it. Inner lists are in the items of
-// the list that the case is about.
+// long is the number of items of an inner list in a hard case. An inner list is in an item of the list that the case
+// is about. If the CRD allows fewer items, the inner list has fewer.
 const long = 16
 
 // String describes a case.
@@ -126,7 +126,7 @@ const (
 // template of a job.
 const depth = 8
 
-// Subjects returns the work of all controllers. root is the root of the repository.
+// Subjects returns a subject for each controller. The parameter root is the root of the repository.
 func Subjects(root string) ([]Subject, error) {
 	repository, err := input.Read(root)
 	if err != nil {
