@@ -32,7 +32,7 @@ spec:
 `, "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=Failed", "ptjob/typo", timeout)
 		Eventually(ctx, func() (string, error) {
-			text, err := kubectl(ctx, "train", "why", "typo", "-n", string(n)) // flags must follow the name of kubectl's plugin
+			text, err := kubectl(ctx, "train", "why", "typo", "-n", string(n)) // flags must come after the name of a plugin
 			return strings.Join(strings.Fields(text), " "), err
 		}).Should(And(
 			ContainSubstring(`could not start its program: exec: "trian.py": executable file not found in $PATH.`),

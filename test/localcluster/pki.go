@@ -49,7 +49,7 @@ func identities(p Paths) []identity {
 		}},
 		{file: "apiserver-kubelet", cn: "kube-apiserver-kubelet-client", org: masters},
 		{file: "front-proxy", cn: frontProxyUser},
-		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // for servers that listen on loopback
+		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // for the servers on loopback
 		{file: "kubelet-server", cn: nodeName, hosts: []string{nodeName, nodeIP}},
 		admin,
 		client("kube-controller-manager", "system:kube-controller-manager", ""),

@@ -53,7 +53,8 @@ var _ = Describe("The metrics of a controller", Label("network", "pytorch"), fun
 // tenantAddress is the address of the attacker's pods.
 const tenantAddress = "127.0.77.1"
 
-// scrape sends a scrape request from an address and returns the HTTP status. It sends the token unless it is empty.
+// scrape sends a scrape request from an address and returns the HTTP status. The request has the token, unless the
+// token is empty.
 func scrape(ctx context.Context, url, token, from string) (status int, err error) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	scraper := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -87,8 +88,8 @@ func (c *cluster) token(ctx context.Context, as client.Client, namespace string)
 	return request.Status.Token
 }
 
-// mayReadMetrics gives the ServiceAccount in the namespace the ClusterRole that the component securemetrics provides
-// for Prometheus.
+// mayReadMetrics binds the ServiceAccount in the namespace to the ClusterRole that allows Prometheus to read metrics.
+// The component securemetrics provides this ClusterRole.
 func (c *cluster) mayReadMetrics(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, &rbacv1.ClusterRoleBinding{

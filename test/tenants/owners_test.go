@@ -34,8 +34,8 @@ var _ = Describe("A pod whose owner has a path for a name", Label("time"), func(
 // outside is the name of an owner. In the path of a URL, it leads to another path of the API server.
 const outside = "../../../../../../openapi/v2"
 
-// createOutside creates pods of the attacker with the finalizer of leaders and an owner whose name is the constant
-// outside. Every second pod has the label with the name of a job.
+// createOutside creates pods of the attacker with the finalizer of leaders. The name of their owner is the value of
+// the constant outside. Every second pod has the label that names a job.
 func (c *cluster) createOutside(ctx context.Context, s service) {
 	GinkgoHelper()
 	c.inParallel(20, func(i int) error {

@@ -338,9 +338,9 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// withoutPolicies calls do without three policies: the one for members of groups, the one for PriorityClasses, and
-// the one that adds the scheduling gate to pods of tenants. Kubernetes before 1.36 does not support the last one.
-// Afterwards, withoutPolicies installs the policies again.
+// withoutPolicies calls the function do while three policies are missing: the one for members of groups, the one for
+// PriorityClasses, and the one that adds the scheduling gate to pods of tenants. Kubernetes before 1.36 does not
+// support the last one. Afterwards, withoutPolicies installs the policies again.
 func (c *cluster) withoutPolicies(ctx context.Context, do func()) {
 	GinkgoHelper()
 	c.unbind(ctx, "members")
@@ -387,8 +387,8 @@ func (c *cluster) gatesOf(ctx context.Context, pod *corev1.Pod) (int, error) {
 	return len(pod.Spec.SchedulingGates), err
 }
 
-// crowd runs pods whose group names the victim's queue. The administrator creates them, since the policies would gate
-// pods of the attacker.
+// crowd runs pods whose group names the victim's queue. The administrator creates these pods, because the policies
+// would gate pods that the attacker creates.
 func (c *cluster) crowd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(create(ctx, c.attacker, attacker, scheduler.group("crowd", "lab"))).To(Succeed())
@@ -400,7 +400,8 @@ func (c *cluster) crowd(ctx context.Context) {
 	Eventually(ctx, func() ([]string, error) { return c.Bound(ctx, attacker, "crowd") }).Should(HaveLen(3))
 }
 
-// hoard creates a pod of the attacker that fits no node and claims that its queue has released it.
+// hoard creates a pod of the attacker that fits no node. An annotation of the pod claims that its queue has released
+// the pod.
 func (c *cluster) hoard(ctx context.Context) error {
 	err := create(ctx, c.attacker, attacker, scheduler.group("hoard", "shared"))
 	if client.IgnoreAlreadyExists(err) != nil {
@@ -452,7 +453,8 @@ func (c *cluster) createOnNode(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// claimPriority creates a pod of the attacker with the PriorityClass of another queue before its group exists.
+// claimPriority creates a pod of the attacker with the PriorityClass of another queue, and then the group of this
+// pod.
 func (c *cluster) claimPriority(ctx context.Context) {
 	GinkgoHelper()
 	c.createUrgentClass(ctx)

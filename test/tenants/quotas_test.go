@@ -369,8 +369,8 @@ func (c *cluster) leaveGroup(ctx context.Context) error {
 		[]byte(`{"metadata":{"annotations":{"scheduling.k8s.io/group-name":"none"}}}`)))
 }
 
-// useDirectly creates a PodGroup of Volcano in the victim's queue, as the attacker. Before that, it gives the
-// attacker the permission to create PodGroups of Volcano, which all users of Volcano have.
+// useDirectly gives the attacker the permission to create PodGroups of Volcano, which all users of Volcano have. Then
+// the attacker creates a PodGroup of Volcano in the victim's queue.
 func (c *cluster) useDirectly(ctx context.Context) error {
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "volcano"}
 	for _, object := range []client.Object{

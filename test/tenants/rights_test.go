@@ -115,9 +115,9 @@ func (c *cluster) writesOf(ctx context.Context, s service) []string {
 	return rights
 }
 
-// use tries to use a permission on the victim's object of the resource. If the verb is create, use creates a copy of
-// the object with another name. The client must make only dry runs. If objects has no object of the resource, use
-// returns an error that stops Eventually.
+// use tries to use the permission right on the victim's object of the resource. If the verb is create, it creates a
+// copy of the object with another name. The client must make only dry runs. If objects has no object of the resource,
+// the result is an error that stops Eventually.
 func use(ctx context.Context, as client.Client, right string, objects map[string]client.Object) error {
 	verb, resource, _ := strings.Cut(right, " ")
 	object := objects[resource]

@@ -25,17 +25,17 @@ type service struct {
 	kind   schema.GroupVersionKind
 	// labels are the labels by which the controller finds its pods and Services.
 	labels map[string]string
-	// object returns an object of the kind above. The controller has no work for this object. A kind without pod
-	// template ignores the template.
+	// object returns an object of the service's kind. The controller has no work for this object. If the kind has no pod
+	// template, the argument template is ignored.
 	object func(s service, name string, template corev1.PodTemplateSpec) *unstructured.Unstructured
 	// works creates an object of the victim and waits until the controller has done its work for the object.
 	works func(ctx context.Context, c *cluster, s service, name string)
-	// bug is the name of a bug that go build compiles into the controller. The name is in the list attacks of a file
-	// testdata/mutants.yaml. Empty means no bug.
+	// bug is the name of a bug that go build compiles into the controller. A file testdata/mutants.yaml has this name in
+	// its list "attacks". Empty means no bug.
 	bug string
 }
 
-// with returns the service with a bug in its controller.
+// with returns a copy of the service with a bug in its controller.
 func (s service) with(bug string) service {
 	s.bug = bug
 	return s
@@ -77,12 +77,12 @@ var (
 	}
 )
 
-// forEachJob is a table with a spec for each kind of job.
+// forEachJob adds a table with a spec for each kind of job.
 func forEachJob(text string, body func(context.Context, service)) {
 	table(text, body, pytorch, tensorflow, deepspeed)
 }
 
-// forEach is a table with a spec for each controller.
+// forEach adds a table with a spec for each controller.
 func forEach(text string, body func(context.Context, service)) {
 	table(text, body, pytorch, tensorflow, deepspeed, tensorboard, scheduler)
 }
@@ -298,7 +298,7 @@ func queueOf(name string, spec map[string]any) *unstructured.Unstructured {
 	return queue
 }
 
-// reasonOf returns the reason of a condition. It is empty if the object does not have the condition.
+// reasonOf returns the reason of a condition. The reason is empty if the object does not have the condition.
 func reasonOf(object *unstructured.Unstructured, condition string) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, one := range conditions {
