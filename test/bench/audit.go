@@ -108,7 +108,8 @@ func (a auditLog) since(begin time.Time) iter.Seq2[write, error] {
 	}
 }
 
-// selected returns the wanted writes since the given time, sorted by the time of the response.
+// selected returns the writes since the time begin that the function wanted accepts, sorted by the time of their
+// responses.
 func (a auditLog) selected(begin time.Time, wanted func(write) bool) ([]write, error) {
 	var selected []write
 	for w, err := range a.since(begin) {

@@ -64,8 +64,8 @@ type scale struct {
 	ownJobs, foreignPods int
 	// profile is the duration of a CPU profile.
 	profile time.Duration
-	// reportingJobs is the number of jobs that report progress. reporting is how long the controller is measured while
-	// these jobs report.
+	// reportingJobs is the number of jobs that report progress. The field reporting is the duration of the measurement
+	// of the controller while these jobs report.
 	reportingJobs int
 	reporting     time.Duration
 	// failures is the number of replicas that fail. failovers is the number of times that the benchmark terminates the

@@ -131,10 +131,10 @@ func unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// follow watches the objects of a kind that match the selector until the context ends. It calls update when an object
-// is created or changed, but not when it is deleted. It never makes two calls at the same time. In the first call for
-// an object, the argument before is nil. If the watch was interrupted, the first call can show an object that has
-// already changed since its creation.
+// follow watches the objects of a kind that match the selector until the context ends. It calls the function update
+// when an object is created or changed, but not when the object is deleted. It never makes two calls at the same
+// time. In the first call for an object, the argument before is nil. If the watch was interrupted, the first call can
+// show an object that has already changed since its creation.
 func (c *cluster) follow(
 	ctx context.Context, kind client.Object, selector labels.Selector, update func(before, after any),
 ) error {
@@ -273,7 +273,7 @@ func (c *cluster) podsAre(ctx context.Context, namespace string, phase corev1.Po
 	})
 }
 
-// queue creates a Queue that all namespaces can use, without a quota.
+// queue creates a Queue without a quota that all namespaces can use.
 func (c *cluster) queue(ctx context.Context, name string) error {
 	return c.Client.Create(ctx, &schedulerv1beta1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -71,7 +71,7 @@ func failures(ctx context.Context, b *bench) error {
 const failureInterval = 250 * time.Millisecond
 
 // replacements makes one replica fail in each of several jobs. The parameter first is the index of the first of these
-// jobs. replacements returns the 99th percentile of the time from a failure to the creation of the replacement.
+// jobs. The result is the 99th percentile of the time from a failure to the creation of the replacement.
 func (c *cluster) replacements(ctx context.Context, w work, first int) (time.Duration, error) {
 	began := time.Now()
 	failedAt := map[string]time.Time{}

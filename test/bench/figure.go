@@ -14,7 +14,7 @@ import (
 // figure is a value that is measured.
 type figure struct {
 	name string
-	// about describes the figure in the table.
+	// about is the description of the figure in the table.
 	about string
 	unit  string
 	// bar is the highest acceptable value. A bar of 0 means that there is no bar, unless the field zero is true.

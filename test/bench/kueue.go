@@ -132,7 +132,7 @@ func summary(writes []write) string {
 	return strings.Join(kinds, ", ")
 }
 
-// live runs the jobs of a life from their creation to their success.
+// live creates the jobs of a life, causes the events of this life, and makes the jobs succeed.
 func (c *cluster) live(ctx context.Context, l life) error {
 	steps := []func(context.Context, work) error{c.beginJobs}
 	if l.restarts {

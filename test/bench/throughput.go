@@ -102,12 +102,12 @@ func (c *cluster) createBatchJob(ctx context.Context, w work, i int, job *batchv
 
 // result is the result of a race.
 type result struct {
-	// took is the time from the first create by a user to the last success.
+	// took is the time from the first request to create a job to the last success.
 	took time.Duration
 	// cpu is the CPU time of the contender's program.
 	cpu time.Duration
-	// writes is the number of writes by the contender's program, except writes to events. events is the number of writes
-	// to events.
+	// writes is the number of writes by the contender's program, except writes to events. The field events is the number
+	// of writes to events.
 	writes, events int
 }
 

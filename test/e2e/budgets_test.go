@@ -90,8 +90,8 @@ spec:
 	})
 })
 
-// steady returns the manifest of a job of the given kind, named steady. Its replicas run until their pods are
-// deleted. spec is the YAML of the job's spec, up to the template of the replicas.
+// steady returns the manifest of a job of the given kind with the name "steady". Its replicas run until their pods
+// are deleted. The parameter spec is the YAML of the job's spec, up to the template of the replicas.
 func steady(kind, spec string) string {
 	command := "\n              command: [sh, -c, 'sleep 3600']"
 	if kind == "DeepSpeedJob" {
@@ -113,8 +113,8 @@ spec:%s
 `, kind, spec, command)
 }
 
-// budget creates the PodDisruptionBudget of the job steady. The parameter field is one line of the budget's spec, for
-// example "maxUnavailable: 1".
+// budget creates the PodDisruptionBudget of the job "steady". The parameter field is one line of the budget's spec,
+// for example "maxUnavailable: 1".
 func (n namespace) budget(ctx context.Context, field string) {
 	GinkgoHelper()
 	n.kubectlWith(ctx, fmt.Sprintf(`

@@ -99,8 +99,8 @@ func (f failureAtRank) String() string {
 	return fmt.Sprintf("replica %s, rank %s, ended by %s", f.replica, f.rank, f.end)
 }
 
-// startFailing starts a job with two replicas in which one rank fails. ways is a comma-separated list of the ways in
-// which the rank fails, one for each attempt. startFailing returns the kind of the job.
+// startFailing starts a job with two replicas in which one rank fails, and returns the kind of the job. The parameter
+// ways is a comma-separated list of the ways in which the rank fails, one for each attempt.
 func (n namespace) startFailing(
 	ctx context.Context, launcher string, rank int, restartPolicy string, backoffLimit int, ways string,
 ) (kind string) {

@@ -70,8 +70,8 @@ func codeVolume(configMap string) string {
 	return "\n          volumes: [{name: code, configMap: {name: " + configMap + "}}]\n          containers:"
 }
 
-// edited returns a published example of Kubeflow without its namespace. edits are pairs: a text of the example, and
-// its replacement.
+// edited returns a published example of Kubeflow without its namespace. The parameter edits has pairs: a text of the
+// example, and the replacement for this text.
 func edited(example string, edits ...string) string {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, "cli/convert/testdata/kubeflow/training-operator", example))

@@ -204,7 +204,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 	})
 })
 
-// startSteady creates the job steady in a new namespace. The job trains until the test calls n.completes.
+// startSteady creates the job "steady" in a new namespace. The job trains until the test calls n.completes.
 func startSteady(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)

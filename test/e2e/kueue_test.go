@@ -225,8 +225,8 @@ func editorOf(lines string) string {
 // kueueLabel is the label that puts a job into the LocalQueue named "queue".
 const kueueLabel = "kueue.x-k8s.io/queue-name: queue"
 
-// waiting creates a job with labels. The job is examples/pytorch/plain.yaml, but each of its two replicas waits for
-// the file /tmp/enough before it trains.
+// waiting creates a job from examples/pytorch/plain.yaml with the given name and labels. Before it trains, each of
+// the two replicas waits for the file /tmp/enough.
 func (n namespace) waiting(ctx context.Context, name, labels string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(root, "examples/pytorch/plain.yaml"))

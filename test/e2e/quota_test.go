@@ -62,7 +62,7 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 })
 
 // collective returns the manifest of a job of four replicas. The replicas end when replicas 1 to 3 have connected to
-// replica 0. spec is YAML that is added to the spec of the job.
+// replica 0. The parameter spec is YAML that is added to the spec of the job.
 func collective(kind, name, spec string) string {
 	container := strings.ToLower(strings.TrimSuffix(kind, "TrainingJob"))
 	return fmt.Sprintf(`

@@ -147,8 +147,8 @@ spec:
 	)
 })
 
-// failures returns a function that returns one line for each entry of status.failures: replica, reason, exit code if
-// any, whether the failure counted, and the node.
+// failures returns a function that returns one line for each entry of status.failures. The line has the replica, the
+// reason, the exit code if any, whether the failure counted, and the node.
 func (n namespace) failures(ctx context.Context, job string) func() ([]string, error) {
 	return func() ([]string, error) {
 		var failures []string

@@ -15,8 +15,8 @@ import (
 	"tensorstack.dev/jobs/test/stages"
 )
 
-// TestEverySpecIsInOneStage checks the labels of the specs. Each spec must match the filter of exactly one stage that
-// runs specs with the newest versions, and the filter of each such stage must match a spec.
+// TestEverySpecIsInOneStage checks the labels of the specs. Among the stages that run specs with the newest versions,
+// the filter of exactly one stage must match each spec. The filter of each of these stages must match a spec.
 func TestEverySpecIsInOneStage(t *testing.T) {
 	specs, withSpecs := specsWithStages(t), map[string]bool{}
 	list := readStages(t)

@@ -27,8 +27,9 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "end to end")
 }
 
-// This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES: the start of each failure message, and the
-// end of the output of the spec, which has the state of its namespace. hack/e2e.sh prints the file.
+// This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES. For each spec, the file has the start of the
+// failure message and the end of the output. The output ends with the state of the spec's namespace. hack/e2e.sh
+// prints the file.
 var _ = ReportAfterSuite("failures", func(report Report) {
 	file := os.Getenv("E2E_FAILURES")
 	if file == "" {
@@ -111,8 +112,8 @@ func patienceOf(variable string) time.Duration {
 	return patience
 }
 
-// waitLonger multiplies the time for which the running spec waits for each state. Other specs are not affected,
-// because a process runs one spec at a time.
+// waitLonger multiplies the time that the running spec waits for each state. Other specs are not affected, because a
+// process runs one spec at a time.
 func waitLonger(times int) {
 	usual := patience
 	set := func(duration time.Duration) {

@@ -290,7 +290,7 @@ func startWaiting(ctx context.Context) namespace {
 	return n
 }
 
-// waits blocks until all replicas of the jobs run and no more changes of the status are due.
+// waits returns when all replicas of the jobs run and no more changes of the status are due.
 func (n namespace) waits(ctx context.Context) {
 	GinkgoHelper()
 	n.eachIs(ctx, "Running", "Running", "Running")
@@ -351,8 +351,9 @@ func (n namespace) ends(ctx context.Context) {
 	}
 }
 
-// onlyInNewCRDs matches the fields that the API server returns only with the CRDs of this version: default values
-// that it adds without storing them, and stored fields that the previous CRDs do not have.
+// onlyInNewCRDs matches the fields that the API server returns only with the CRDs of this version. Some fields have
+// default values, which the API server adds without storing them. The other fields are stored, but the previous CRDs
+// do not have them.
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*|` +
 	`defaults:(?:\n +(?:badNodePolicy|progressPolicy|restartScope): .*)+)\n`)
 

@@ -26,8 +26,8 @@ func (p *Progress) Printf(format string, args ...any) {
 	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Step runs a step and returns its error. It prints when the step begins and ends and how long it took. While the step
-// runs, it prints a line every 30 seconds.
+// Step runs a step and returns its error. It prints a line when the step begins, every 30 seconds while the step
+// runs, and when the step ends. The last line has the duration of the step.
 func (p *Progress) Step(name string, run func() error) error {
 	p.Printf("%s ...", name)
 	began := time.Now()

@@ -18,7 +18,7 @@ import (
 
 // UpOptions select the nodes of the cluster.
 type UpOptions struct {
-	// Simulated requests simulated nodes even if a real node could run.
+	// Simulated is true if the nodes must be simulated even if a real node could run.
 	Simulated bool
 	// Nodes is the number of simulated nodes. A cluster with a real node has one node.
 	Nodes int

@@ -16,8 +16,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// No network enforces the NetworkPolicies here. Instead, cyclonus, a conformance test for NetworkPolicies, computes
-// from the objects in the API server whether a connection is allowed.
+// No network enforces the NetworkPolicies here. Instead, the spec uses cyclonus, a conformance test for
+// NetworkPolicies. From the objects in the API server, cyclonus computes whether a connection is allowed.
 var _ = Describe("The ports", Label("network"), func() {
 	// 2222 is the port of TensorFlow and of DeepSpeed's ssh, and 29500 is the port of PyTorch. 40000 was chosen at
 	// random.

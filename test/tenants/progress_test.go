@@ -65,7 +65,7 @@ var _ = Describe("The progress of a job", Label("progress", "pytorch"), func() {
 				leaks.Add(1)
 			}
 			body, _ := json.Marshal(half)
-			for name := range r.Header { // a copied signature of the request must not be valid
+			for name := range r.Header { // the signature of a request must not be valid in the answer
 				w.Header().Set("X-Progress-Signature", strings.TrimPrefix(r.Header.Get(name), "HMAC "))
 			}
 			_, _ = w.Write(body)

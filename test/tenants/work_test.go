@@ -183,7 +183,7 @@ func (c *cluster) works(ctx context.Context, s service, name string) {
 	s.works(ctx, c, s, name)
 }
 
-// unless returns err if no controller is harmed. Otherwise, it returns an error that stops Eventually.
+// unless returns err while no controller is harmed. After that, it returns an error that stops Eventually.
 func (c *cluster) unless(err error) error {
 	if harmed := c.harmed(); harmed != nil {
 		return StopTrying("a controller is harmed").Wrap(harmed)

@@ -30,8 +30,8 @@ import (
 
 // Cache transforms objects as the cache of a controller does.
 type Cache struct {
-	// transforms maps the type of an object to the function that transforms it. fallback transforms objects of other
-	// types.
+	// transforms maps the type of an object to the function that transforms it. The function fallback transforms objects
+	// of other types.
 	transforms map[reflect.Type]toolscache.TransformFunc
 	fallback   toolscache.TransformFunc
 	// owner is the owner reference of the objects that the controller creates.

@@ -39,13 +39,13 @@ func (p Place) Grow(object client.Object, bytes int) {
 	p.grow(reflect.ValueOf(object).Elem(), amount{bytes: bytes, name: distinct})
 }
 
-// Add adds items to a list or map until it has the given number of items, within the limits of the CRD. name returns
-// the name of the i-th item.
+// Add adds items to a list or map until it has the given number of items, within the limits of the CRD. The function
+// name returns the name of the i-th item.
 func (p Place) Add(object client.Object, items int, name func(i int) string) {
 	p.grow(reflect.ValueOf(object).Elem(), amount{items: items, name: name})
 }
 
-// amount is the size to which a place grows: a number of bytes, or a number of items if items is not 0.
+// amount is the size to which a place grows: a number of bytes, or a number of items if the field items is not 0.
 type amount struct {
 	bytes, items int
 	// name returns the name of the i-th item.
@@ -307,7 +307,8 @@ func readKeys(root string) ([]string, error) {
 	return slices.Compact(keys), nil
 }
 
-// lengthOf returns the length of a string that takes the given number of bytes, within the limits of a schema.
+// lengthOf returns the given number of bytes, or the maximum length of a string in a schema if this length is
+// smaller.
 func lengthOf(limits *apiextensionsv1.JSONSchemaProps, bytes int) int {
 	if limits != nil && limits.MaxLength != nil {
 		return min(bytes, int(*limits.MaxLength))
