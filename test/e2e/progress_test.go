@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// rank is in the command line of each process that computes, and not in the command line of the launcher.
+// rank is in the command line of each process that trains, and not in the command line of the launcher.
 const rank = "-u\x00/code/train.py"
 
 var _ = Describe("A job that reports its progress", Label("progress"), func() {

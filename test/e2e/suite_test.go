@@ -28,8 +28,8 @@ func TestE2E(t *testing.T) {
 }
 
 // This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES. For each spec, the file has the start of the
-// failure message and the end of the output. The output ends with the state of the spec's namespace. hack/e2e.sh
-// prints the file.
+// failure message and the end of the output. This end has the state of the spec's namespace. hack/e2e.sh prints the
+// file.
 var _ = ReportAfterSuite("failures", func(report Report) {
 	file := os.Getenv("E2E_FAILURES")
 	if file == "" {
@@ -139,9 +139,9 @@ func (n namespace) kubectlWith(ctx context.Context, input string, args ...string
 	return output
 }
 
-// output returns a function that runs kubectl in the namespace and returns its output. Other processes take time to
-// change the cluster, so pass the function to Eventually. If the state no longer changes, pass it to the function
-// now.
+// output returns a function that runs kubectl in the namespace and returns its output. Pass this function to
+// Eventually, because other processes take time to change the cluster. Pass it to the function now only if the state
+// no longer changes.
 func (n namespace) output(ctx context.Context, args ...string) func() (string, error) {
 	return func() (string, error) { return kubectl(ctx, append([]string{"-n", string(n)}, args...)...) }
 }

@@ -357,10 +357,9 @@ func (n namespace) ends(ctx context.Context) {
 var onlyInNewCRDs = regexp.MustCompile(`(?m)^ +(?:(?:metadata|resources): {}|(?:rank|scheduledTime): .*|` +
 	`defaults:(?:\n +(?:badNodePolicy|progressPolicy|restartScope): .*)+)\n`)
 
-// objects returns the stored YAML of the jobs and of the objects that they own. The result also has some metadata,
-// the spec and the IDs of the containers of each pod. So every write to one of these objects except a pod changes the
-// result. The status of a pod is missing, because the kubelet can write it at any time, but a restarted container has
-// another ID.
+// objects returns the stored YAML of the jobs and of the objects that they own, so that each write to one of them
+// changes the result. Of a pod, the result has only some metadata, the spec and the IDs of the containers, because
+// the kubelet can write the status at any time. A restarted container has another ID.
 func (n namespace) objects(ctx context.Context) string {
 	GinkgoHelper()
 	stored := now(n.output(ctx, "get",
