@@ -1,5 +1,5 @@
-// Package caches checks that no object that the API server accepts from a tenant uses much memory in the caches of
-// the controllers.
+// Package caches checks that the caches of the controllers use little memory for each object, whatever a tenant can
+// write into it.
 package caches
 
 import (
@@ -42,12 +42,12 @@ const root = "../.."
 // accepted is the size of the largest object that the API server accepts, in bytes of JSON.
 const accepted = 1_500_000
 
-// depth is the maximum number of nested fields and items in the path of a checked place (see input.Place). The test
-// does not need deeper places: a cache that keeps such a place also keeps a checked place that contains it.
+// depth is the maximum number of fields and items in the path of a checked place (see input.Place). Deeper places
+// need no check: a cache that keeps a deeper place also keeps the checked place that contains it.
 const depth = 6
 
-// kept lists the kinds in the cache of each controller. most is the maximum size of an object of these kinds in the
-// cache, in bytes of memory.
+// kept lists the kinds in the cache of each controller. The field most is the maximum size, in bytes of memory, of
+// one cached object of these kinds.
 var kept = []struct {
 	controller string
 	cache      func(input.Caches) input.Cache
@@ -116,9 +116,8 @@ func kindOf(t *testing.T, object client.Object) schema.GroupVersionKind {
 	return gvk
 }
 
-// checkKind checks that the cache keeps at most the given number of bytes of an object of a kind. It tries three
-// sorts of objects: with one large place (see input.Place), with a list of large items, and with several random large
-// places.
+// checkKind checks that the cache keeps no more bytes of an object than the parameter most. It tries objects of three
+// sorts: with one large place (see input.Place), with a list of large items, and with several random large places.
 func checkKind(t *testing.T, c input.Cache, empty client.Object, places []input.Place, most int64) {
 	t.Helper()
 	if len(places) < 10 {
@@ -200,7 +199,7 @@ func TestAllWatchedKindsAreChecked(t *testing.T) {
 		t.Fatal("found no permissions: ", err, err2)
 	}
 	watched := map[string]bool{
-		// The files below do not permit to watch these resources. Optional kustomize components do.
+		// Only optional kustomize components let controllers watch these resources. The files below do not include them.
 		"networking.k8s.io/networkpolicies": true, "kueue.x-k8s.io/workloads": true,
 	}
 	for _, file := range append(files, components...) {
@@ -224,7 +223,7 @@ func TestAllWatchedKindsAreChecked(t *testing.T) {
 	}
 }
 
-// watchedBy returns the resources that the roles in a file permit to watch, with their API groups.
+// watchedBy returns the resources, with their API groups, of all rules that have the verb watch in a file.
 func watchedBy(t *testing.T, file string) []string {
 	t.Helper()
 	content, err := os.ReadFile(file)

@@ -21,8 +21,8 @@ import (
 
 const pytorch = "PyTorchTrainingJob"
 
-// stopped expects the job to wait in its queue without pods. The job must have counted the given number of evictions,
-// and no pause and no restart.
+// stopped expects the job to wait in its queue without pods. The status of the job must count as many evictions as
+// the parameter, no pause and no restart.
 func (j job) stopped(ctx context.Context, evictions int) {
 	GinkgoHelper()
 	Eventually(ctx, j.pods(ctx)).Should(BeEmpty())
@@ -31,12 +31,13 @@ func (j job) stopped(ctx context.Context, evictions int) {
 		Equal(fmt.Sprintf("evictions %d, pauses 0, attempt 0, backoffCount 0", evictions)))
 }
 
-// workloadObject returns the Workload of the job with only its name, for patches.
+// workloadObject returns an object that only names the Workload of the job. A patch needs no more.
 func (j job) workloadObject() *kueuev1beta2.Workload {
 	return &kueuev1beta2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}}
 }
 
-// hasMuchQuota raises the quota of the queue of docs/kueue.md, so that Kueue also admits jobs that fit on no node.
+// hasMuchQuota raises the quota of the ClusterQueue of docs/kueue.md, so that Kueue also admits jobs that fit on no
+// node.
 func (c *cluster) hasMuchQuota(ctx context.Context) {
 	GinkgoHelper()
 	c.patch(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -175,7 +176,7 @@ spec:
 		const scheduler = "spec:\n  scheduler: {t9kScheduler: {queue: queue}}\n"
 		manifest = strings.Replace(manifest, "spec:\n", scheduler, 1)
 		Expect(yaml.Unmarshal([]byte(manifest), object)).To(Succeed())
-		// The API server enforces a new policy after a moment.
+		// The API server does not enforce a new policy immediately.
 		Eventually(ctx, func() error { return c.Client.Create(ctx, object.DeepCopy(), client.DryRunAll) }).Should(MatchError(
 			ContainSubstring("the label kueue.x-k8s.io/queue-name cannot be used with spec.scheduler.t9kScheduler: " +
 				"remove one of them")))

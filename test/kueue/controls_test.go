@@ -21,7 +21,7 @@ spec: {clusterQueue: team}
 // withoutOurKinds is the configuration of Kueue without the job kinds of this repository.
 var withoutOurKinds, _, _ = strings.Cut(configuration, "  externalFrameworks:")
 
-// These specs leave out a part of the installation, and show that the part is needed.
+// Each spec leaves out one part of the installation, and shows the problem that follows.
 var _ = Describe("Without a part of the installation", func() {
 	It("jobs exceed the quota, if they have no label", func(ctx context.Context) {
 		c := start(ctx, configuration, "8")
@@ -43,7 +43,8 @@ var _ = Describe("Without a part of the installation", func() {
 				Eventually(ctx, j.state(ctx)).Should(Equal("Running"))
 				return
 			}
-			// Kueue also queues each pod by itself, and does not admit the pods because the job uses the whole quota.
+			// Kueue also queues each pod by itself. It does not admit these pods, because the job already uses the whole
+			// quota.
 			Eventually(ctx, func(g Gomega) {
 				pods, err := j.pods(ctx)()
 				g.Expect(err).NotTo(HaveOccurred())

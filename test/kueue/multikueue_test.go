@@ -66,8 +66,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: multikue
 subjects: [{kind: ServiceAccount, name: multikueue-sa, namespace: kueue-system}]
 `
 
-// dispatch has the manifests of an admission check that dispatches jobs to the worker cluster named worker. %s is the
-// kubeconfig of this cluster in base64.
+// dispatch has the manifests of an admission check that dispatches jobs to a worker cluster. %s is the kubeconfig of
+// the worker cluster, in base64.
 const dispatch = `
 apiVersion: v1
 kind: Secret
@@ -108,7 +108,8 @@ spec:
       containers: [{name: main, image: image, command: [train], resources: {requests: {cpu: 1}}}]
 `
 
-// dispatchesOurKinds is the configuration of a manager cluster that also dispatches the job kinds.
+// dispatchesOurKinds is the Kueue configuration of a manager cluster. With it, MultiKueue also dispatches the job
+// kinds of this repository.
 var dispatchesOurKinds = configuration + "\nmultiKueue:\n  externalFrameworks:\n" + frameworks()
 
 // frameworks returns the job kinds as entries of multiKueue.externalFrameworks.
@@ -129,7 +130,8 @@ type clusters struct {
 	created *record
 }
 
-// startClusters starts a manager cluster, whose Kueue has the given configuration, and a worker cluster.
+// startClusters starts a manager cluster and a worker cluster. The parameter config is the configuration of Kueue in
+// the manager cluster.
 func startClusters(ctx context.Context, config string) *clusters {
 	GinkgoHelper()
 	quota := strings.Replace(queues, "nominalQuota: 2\n", "nominalQuota: 20\n", 1)
@@ -206,8 +208,8 @@ type record struct {
 	err   error
 }
 
-// recordPods records the pods that are created from now on. The specs read the record, so it continues until the
-// clean-up, although ctx ends with BeforeAll.
+// recordPods records the pods that are created from now on. The recording does not end with ctx, which ends with
+// BeforeAll, because the specs also need it. It ends at the clean-up.
 func (c *cluster) recordPods(ctx context.Context) *record {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -263,7 +265,8 @@ type dispatched struct {
 	created *record
 }
 
-// job creates a job in the manager cluster. changes are pairs: a text of the manifest, and its replacement.
+// job creates a job in the manager cluster. The parameter changes has pairs: a text in the manifest and its
+// replacement.
 func (c *clusters) job(ctx context.Context, kind, name string, changes ...string) dispatched {
 	GinkgoHelper()
 	manifest := fmt.Sprintf(kinds[kind], name, kueuev1beta2.LabelQueueName+": queue")
@@ -274,7 +277,7 @@ func (c *clusters) job(ctx context.Context, kind, name string, changes ...string
 	}
 }
 
-// left are changes of a manifest (see clusters.job): they set managedBy, which leaves the job to MultiKueue.
+// left has the changes of a manifest (see clusters.job) that set spec.managedBy, which leaves the job to MultiKueue.
 var left = []string{"\nspec:\n", "\nspec:\n" + managedBy}
 
 // runs expects the job to run in the worker cluster, and its status in the manager cluster to show the pods of the
@@ -300,7 +303,7 @@ func (d dispatched) runs(ctx context.Context) {
 	Expect(d.created.of(d.name)()).To(BeEmpty(), "pods in the manager cluster")
 }
 
-// isGone expects the worker cluster to have neither the job nor its Workload nor its pods.
+// isGone expects that the job, its Workload and its pods do not exist in the worker cluster.
 func (d dispatched) isGone(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, d.remote.exists(ctx)).WithTimeout(dispatchTimeout).Should(BeFalse())
@@ -308,8 +311,8 @@ func (d dispatched) isGone(ctx context.Context) {
 	Eventually(ctx, d.remote.pods(ctx)).WithTimeout(dispatchTimeout).Should(BeEmpty())
 }
 
-// isRejected expects Kueue to reject the job with a message that has the given part. The job must run in neither
-// cluster.
+// isRejected expects Kueue to reject the job for a reason that contains the parameter message. The job must run in
+// neither cluster.
 func (d dispatched) isRejected(ctx context.Context, message string) {
 	GinkgoHelper()
 	Eventually(ctx, d.condition(ctx, kueuev1beta2.ConditionEvicted)).WithTimeout(dispatchTimeout).Should(
@@ -344,8 +347,8 @@ func (j job) hasWorkload(ctx context.Context) func() (bool, error) {
 	}
 }
 
-// found reports whether a read has found the object, given the error of the read. It returns all errors except
-// not-found errors.
+// found reports whether a read has found its object. It returns the error of the read, unless this is a not-found
+// error.
 func found(err error) (bool, error) {
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -483,7 +486,8 @@ var _ = Describe("A manager cluster of MultiKueue", Label("multikueue"), func() 
 					before, err := d.remote.uid(ctx)()
 					Expect(err).NotTo(HaveOccurred())
 					cluster.patch(ctx, team.DeepCopy(), `{"spec": {"stopPolicy": "HoldAndDrain"}}`)
-					Eventually(ctx, func(g Gomega) { // Kueue deletes the old job, and can recreate it without admitting it
+					// Kueue deletes the job in the worker cluster. It can create the job there again, but does not admit it yet.
+					Eventually(ctx, func(g Gomega) {
 						uid, err := d.remote.uid(ctx)()
 						g.Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 						g.Expect(uid).NotTo(Equal(before))

@@ -115,8 +115,8 @@ func (j job) status(ctx context.Context) (batchv1beta1.JobStatus, error) {
 	return status, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status)
 }
 
-// state returns a function that describes the job. If the condition Running is False and the job has not finished,
-// the text has the phase, and the reason and the message of this condition. Otherwise, the text is the phase.
+// state returns a function that returns the phase of the job. If the condition Running is False and the job has not
+// finished, the reason and the message of the condition follow the phase.
 func (j job) state(ctx context.Context) func() (string, error) {
 	return func() (string, error) {
 		status, err := j.status(ctx)
@@ -184,13 +184,13 @@ func (c *cluster) patch(ctx context.Context, object client.Object, patch string)
 	Expect(c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-// ends lets the main container of a replica exit with 0.
+// ends makes the main container of a replica exit with 0.
 func (j job) ends(ctx context.Context, index int) {
 	GinkgoHelper()
 	j.exits(ctx, index, 0)
 }
 
-// exits lets the main container of a replica exit with a code.
+// exits makes the main container of a replica exit with a code.
 func (j job) exits(ctx context.Context, index, code int) {
 	GinkgoHelper()
 	pod := &corev1.Pod{}

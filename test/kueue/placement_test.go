@@ -26,8 +26,8 @@ metadata: {name: %[1]s}
 spec: {nodeLabels: {pool: %[1]s}}
 `
 
-// clusterQueue has the manifests of a ClusterQueue in the cohort lab and of its LocalQueue. %[1]s is the name of
-// both, and %[2]s are the flavors of the ClusterQueue.
+// clusterQueue has the manifests of a ClusterQueue and its LocalQueue. The ClusterQueue is in the cohort named lab.
+// %[1]s is the name of both queues, and %[2]s is the list of flavors.
 const clusterQueue = `---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -46,7 +46,7 @@ metadata: {name: %[1]s, namespace: default}
 spec: {clusterQueue: %[1]s}
 `
 
-// quota returns an entry of the flavors of a ClusterQueue. The entry has a quota of CPUs for the flavor.
+// quota returns an entry for the flavors of a ClusterQueue: a flavor with its quota of CPUs.
 func quota(flavor string, cpus int) string {
 	return fmt.Sprintf(`{name: %s, resources: [{name: cpu, nominalQuota: %d}]}`, flavor, cpus)
 }
@@ -58,7 +58,7 @@ func (c *cluster) label(ctx context.Context, node, key, value string) {
 		fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, key, value))
 }
 
-// jobIn creates a PyTorchTrainingJob for a LocalQueue. The template has the annotation, if one is given.
+// jobIn creates a PyTorchTrainingJob for a LocalQueue. If the parameter annotation is not empty, the template has it.
 func (c *cluster) jobIn(ctx context.Context, queue, name, annotation string) job {
 	GinkgoHelper()
 	manifest := fmt.Sprintf(kinds[pytorch], name, kueuev1beta2.LabelQueueName+": "+queue)
@@ -70,7 +70,7 @@ func (c *cluster) jobIn(ctx context.Context, queue, name, annotation string) job
 	return job{cluster: c, kind: pytorch, name: name}
 }
 
-// nodes returns a function that lists the nodes of the pods of the job, each once.
+// nodes returns a function that lists the nodes of the job's pods, without duplicates.
 func (j job) nodes(ctx context.Context) func() ([]string, error) {
 	return func() ([]string, error) {
 		pods, err := j.pods(ctx)()
@@ -109,7 +109,7 @@ var _ = Describe("A job that Kueue admits", func() {
 		}
 		owner := c.jobIn(ctx, "theirs", "owner", "")
 		Eventually(ctx, owner.state(ctx)).Should(Equal("Running"))
-		// Kueue chooses which of the two jobs it evicts.
+		// Kueue can evict either of the two jobs.
 		Eventually(ctx, func(g Gomega) {
 			var states []string
 			for _, j := range jobs {
@@ -200,8 +200,8 @@ var _ = Describe("A job that Kueue admits", func() {
 // withinRack is the annotation of a template whose pods must be in one rack.
 const withinRack = "kueue.x-k8s.io/podset-required-topology: rack"
 
-// startRacks starts a cluster with two racks of two nodes. Kueue assigns nodes of the racks to the jobs of the queue
-// team.
+// startRacks starts a cluster with two racks of two nodes. For jobs of the queue named team, Kueue assigns nodes in
+// these racks.
 func startRacks(ctx context.Context) *cluster {
 	GinkgoHelper()
 	c := start(ctx, configuration, "1", "1", "1", "1")
@@ -234,7 +234,7 @@ func (j job) failures(ctx context.Context) func() ([]string, error) {
 }
 
 // losesDevice reports a device of the replica on the node as unhealthy, as a kubelet does. The device belongs to the
-// resource cpu, because the API server rejects resources that the container does not request.
+// resource cpu: the API server rejects a status with a resource that the container does not request.
 func (j job) losesDevice(ctx context.Context, node string) {
 	GinkgoHelper()
 	pods, err := j.pods(ctx)()

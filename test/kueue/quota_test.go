@@ -44,7 +44,8 @@ func (j job) waitsForQuota(ctx context.Context) {
 	Eventually(ctx, j.state(ctx)).Should(MatchRegexp("^(Pending|Resuming) Queued: .*insufficient"))
 }
 
-// jobAndNext creates two jobs: j runs and uses the whole quota, and next waits for a part of it.
+// jobAndNext creates two jobs. The first one, j, runs and uses the whole quota. The second one waits for a part of
+// it.
 func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job) {
 	GinkgoHelper()
 	j = c.jobWith(ctx, "job", 2, runPolicy)
@@ -54,8 +55,8 @@ func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job
 	return j, next
 }
 
-// keepsQuota lists the pods again and again until the spec ends. It fails the spec if the number of pods that can run
-// at the same time exceeds the quota of docs/kueue.md.
+// keepsQuota fails the spec if more pods can run at the same time than the quota of docs/kueue.md allows. It lists
+// the pods again and again until the spec ends.
 func (c *cluster) keepsQuota(ctx context.Context) {
 	var most atomic.Int32
 	ctx, cancel := context.WithCancel(ctx)

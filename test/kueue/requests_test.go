@@ -43,7 +43,7 @@ spec:
         resources: {requests: {cpu: 1}}}]}}}
 `
 
-// oldWorkloads is the CRD of Workloads of an old version of Kueue, which serves only v1beta1.
+// oldWorkloads is the Workload CRD of an old version of Kueue. It serves only v1beta1.
 const oldWorkloads = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -196,7 +196,7 @@ var _ = Describe("With examples/install/kueue-required", func() {
 		for kind, manifest := range kinds {
 			object := &unstructured.Unstructured{}
 			Expect(yaml.Unmarshal(fmt.Appendf(nil, manifest, "new", ""), object)).To(Succeed())
-			// The API server enforces a new policy after a moment.
+			// The API server does not enforce a new policy immediately.
 			create := func() error { return c.Client.Create(ctx, object.DeepCopy(), client.DryRunAll) }
 			Eventually(ctx, create).Should(refusal, kind)
 		}

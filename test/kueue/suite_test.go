@@ -44,7 +44,7 @@ var (
 // modules are the modules whose controllers run.
 var modules = []string{"pytorch", "tensorflow", "deepspeed"}
 
-// The first process builds the programs, and the others find them in the cache.
+// The first Ginkgo process builds the programs. The other processes find them in the build cache.
 var _ = SynchronizedBeforeSuite(build, build)
 
 func build(ctx context.Context) {
@@ -72,9 +72,9 @@ type cluster struct {
 	controllers map[string]*gexec.Session
 }
 
-// configuration and queues are examples of docs/kueue.md. configuration is a part of Kueue's configuration that makes
-// Kueue leave the pods of our jobs to the job controllers. queues has a LocalQueue named queue with a quota of two
-// CPUs. The tests create the LocalQueue in the namespace default.
+// configuration and queues are examples from docs/kueue.md. The first one is a part of Kueue's configuration, with
+// which Kueue leaves the pods of our jobs to the job controllers. The second one has a LocalQueue named queue with a
+// quota of two CPUs. The tests create this LocalQueue in the namespace default.
 var configuration, queues = documented()
 
 func documented() (configuration, queues string) {
@@ -90,8 +90,8 @@ func documented() (configuration, queues string) {
 }
 
 // start starts a control plane with nodes, installs examples/install/kueue, and runs the controllers with the
-// permissions of that installation. Kueue runs with the given configuration. If config is empty, Kueue does not run.
-// If a spec fails, the report has the end of Kueue's log.
+// permissions of that installation. The parameter config is the configuration of Kueue. If it is empty, Kueue does
+// not run. If a spec fails, its report has the end of Kueue's log.
 func start(ctx context.Context, config string, cpus ...string) *cluster {
 	GinkgoHelper()
 	plane, err := simulated.Start(ctx, simulated.Options{
@@ -132,7 +132,8 @@ func installation(ctx context.Context) string {
 	return strings.Join(documents, "\n---\n")
 }
 
-// startController runs the controller of a module with additional flags, with the permissions of its ServiceAccount.
+// startController runs the controller of a module with additional flags. The controller has the permissions of its
+// ServiceAccount.
 func (c *cluster) startController(module string, flags ...string) {
 	GinkgoHelper()
 	name := module + "-controller"

@@ -52,11 +52,11 @@ func TestAlertsAreValidAndDocumented(t *testing.T) {
 	}
 }
 
-// situation has test cases for an alert. Each entry of bad and good is a case. It has one series per line, with a
-// value for each minute. The alert must fire with each entry of bad, and must not fire with any entry of good.
+// situation has the test cases of an alert. Each case is an entry of bad or good. The entry has one series per line,
+// with a value for each minute. The alert must fire in each bad case, and must not fire in any good case.
 type situation struct {
 	bad, good []string
-	// minute is the minute of the series at which the alert is evaluated. 0 means minute 100.
+	// minute is the minute at which the test evaluates the alert. 0 means minute 100.
 	minute int
 }
 
@@ -121,11 +121,11 @@ var situations = map[string]situation{
 	},
 	"TensorStackNodeCausesRestarts": {
 		// The alert counts the restarts of the last day, which has 1440 minutes. If a case has several series, all their
-		// samples are within 12 hours: the test loads the series in any order, and Prometheus rejects a sample that is
-		// much older than the samples that it already has.
+		// samples are within 12 hours. The reason is that the test loads the series in any order, and Prometheus rejects a
+		// sample that is much older than the samples that Prometheus already has.
 		minute: 3000,
 		bad: []string{
-			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the counter begins with 1, which must count
+			restartsByNode("a", "NodeLost", "_x2900 1x40 2x20 3x50"), // the first value, 1, must also count
 			restartsByNode("a", "NodeLost", "1x2000 4x1000"),
 			restartsByNode("a", "NodeLost", "5x2000 1x300 2x300 3x400"), // the controller has restarted in its pod
 			restartsByNode("a", "NodeLost", "_x2400 1x600") + "\n" + // the restarts of both causes count
@@ -192,7 +192,7 @@ func TestAlertsFireOnlyInBadSituations(t *testing.T) {
 				}
 				engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 100000)
 				expression := strings.Join(strings.Fields(rule.Expr.String()), " ")
-				// An alert fires if its expression has a result, so count the results.
+				// An alert fires if its expression has a result, so the test counts the results.
 				ask := fmt.Sprintf("\n\neval instant at %dm count(%s)\n", cmp.Or(situation.minute, 100), expression)
 				for _, bad := range situation.bad {
 					promqltest.RunTest(t, "load 1m\n  "+indented(bad)+ask+"  {} 1\n", engine)
@@ -213,7 +213,7 @@ func TestQueriesAndDocumentHaveTheSameMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Queries also use metrics of libraries. For these, the end-to-end tests check that the controllers expose them.
+	// Queries also use metrics of libraries. The end-to-end tests check that the controllers expose these metrics.
 	ours := regexp.MustCompile(`^tensorstack_`)
 	histogram := regexp.MustCompile(`_(bucket|sum|count)$`)
 	queries, err := Queries(root)

@@ -1,5 +1,5 @@
-// Package monitoring reads the alerts and the dashboard of deploy/monitoring. Tests compare their queries with the
-// metrics of the controllers.
+// Package monitoring reads the alerts and the dashboard of deploy/monitoring. Tests compare the queries of both with
+// the metrics of the controllers.
 package monitoring
 
 import (

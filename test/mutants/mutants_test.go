@@ -1,7 +1,7 @@
 // Package mutants checks that the exploration of small jobs finds bugs. The bugs are the mutants in
-// testdata/mutants.yaml of the packages of common. Each mutant has been a real bug, of the job controller or of
-// another operator. The exploration must fail with each mutant. If the name of a mutant begins with a key of shownBy
-// and a colon, only the explorations that shownBy names for this key run.
+// testdata/mutants.yaml of the packages of common. Each mutant has been a real bug of the job controller or of
+// another operator. The exploration must fail with each mutant. The name of a mutant can begin with a key of shownBy
+// and a colon. Then only the explorations run that shownBy names for this key.
 package mutants
 
 import (
@@ -15,7 +15,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
-// shownBy maps the beginning of the name of a bug to a part of the names of the explorations that show the bug.
+// shownBy maps the text before the colon in the name of a bug to a part of the names of the explorations that show
+// the bug.
 var shownBy = map[string]string{
 	"a gang":     "a_gang",
 	"kueue":      "that_Kueue_admits",

@@ -9,8 +9,8 @@ import (
 )
 
 // mutateBoolean changes conditions. Each operand of && becomes true and each operand of || becomes false, as if the
-// operand was missing. A whole condition becomes true in one mutant and false in another. There are no mutants with a
-// wrong operator or a negated condition, because a test that detects a missing operand also detects them.
+// operand was missing. A whole condition becomes true in one mutant and false in another. No mutant has a wrong
+// operator or a negated condition, because a test that detects a missing operand also detects these bugs.
 func (w *weaver) mutateBoolean(e ast.Expr) {
 	if !w.isBoolean(e) || w.isOperand(e) || w.isTarget(e) {
 		return
@@ -18,7 +18,8 @@ func (w *weaver) mutateBoolean(e ast.Expr) {
 	w.mutateCondition(e, token.ILLEGAL)
 }
 
-// mutateCondition changes a condition that is an operand of the given operator. token.ILLEGAL stands for no operator.
+// mutateCondition changes a condition. The parameter of is the operator around the condition, or token.ILLEGAL if the
+// condition is no operand.
 func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	e = ast.Unparen(e)
 	if not, ok := e.(*ast.UnaryExpr); ok && isLogic(not.X) {
@@ -39,7 +40,7 @@ func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	}
 }
 
-// opposite maps each operator to the operator that a negation turns it into.
+// opposite maps each operator to the other one. A negation around a condition exchanges the two.
 var opposite = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
 
 // isLogic reports whether an expression is a condition with && or ||.

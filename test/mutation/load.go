@@ -49,7 +49,7 @@ func loadPackage(root, dir string) (*pkg, error) {
 		GoFiles                       []string
 	}
 	exports := map[string]string{}
-	var last listed // go list prints a package after its dependencies
+	var last listed // the package itself, which go list prints after its dependencies
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
 		var next listed
 		if err := decoder.Decode(&next); errors.Is(err, io.EOF) {

@@ -4,7 +4,7 @@
 //
 //   - loadPackage reads a package and its types (load.go);
 //   - weave finds the mutants of a file and writes them into it (weave.go). The operators are in booleans.go, values.go
-//     and statements.go. Their code calls the functions in switch.go.txt;
+//     and statements.go. The code of mutants calls the functions in switch.go.txt;
 //   - a suite compiles the mutants and runs the tests on each (suite.go);
 //   - testdata/mutants.yaml of the package explains mutants that no test can distinguish from the original
 //     (equivalents.go);
@@ -15,7 +15,7 @@ import "fmt"
 
 // Mutant is a bug: a change of one place in a file.
 type Mutant struct {
-	// ID is the number of the mutant in the switch of the binary, from 1.
+	// ID is the number with which the test binary switches the mutant on. The first mutant has the number 1.
 	ID int
 	// File is the path of the file, relative to the root of the repository.
 	File string

@@ -65,7 +65,8 @@ func (s Score) left() int {
 	return sum
 }
 
-// compare returns an error if the score is worse than the recorded score.
+// compare returns an error if the score is below the recorded score, or if more mutants of a file survive than
+// recorded.
 func (s Score) compare(recorded Score) error {
 	var errs []error
 	if s.Percent() < recorded.Percent() {

@@ -16,14 +16,15 @@ type Runner struct {
 	Root string
 	// Output receives the survivors and the scores.
 	Output io.Writer
-	// Behind is true if the tests of Package.Behind also run, on the mutants that the unit tests did not detect.
+	// Behind is true if the tests of Package.Behind also run. They run on the mutants that the unit tests do not detect
+	// and no entry explains.
 	Behind bool
 	// Parallel is the number of tests that run at the same time.
 	Parallel int
 }
 
-// Run tests a package, prints the survivors, and returns the score. It returns an error if the score is worse than the
-// recorded score, or if an entry of the equivalents in testdata/mutants.yaml explains no survivor.
+// Run tests a package, prints the survivors, and returns the score. It returns an error if the score is worse than
+// the recorded score, or if an entry in testdata/mutants.yaml explains no survivor.
 func (r *Runner) Run(ctx context.Context, p Package) (Score, error) {
 	folder, err := os.MkdirTemp("", "mutation")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRun runs all steps on a temporary module. The tests of the module detect the mutants of all operators in one
-// function, and no mutant in another.
+// TestRun runs all steps on a temporary module. In one function of the module, the tests detect the mutants of all
+// operators. In another function, they detect no mutant.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test compiles a module")

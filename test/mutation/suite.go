@@ -20,7 +20,7 @@ import (
 	"tensorstack.dev/jobs/test/internal/mutant"
 )
 
-// switchCode has the functions that the code of mutants calls, without the package clause.
+// switchCode has the functions that the code of mutants calls. It lacks the package clause.
 //
 //go:embed switch.go.txt
 var switchCode string
@@ -44,7 +44,7 @@ type suite struct {
 	flags []string
 	// limit is the timeout of the tests with one mutant.
 	limit time.Duration
-	// quick and slow map the ID of a mutant to the quick and the slow tests that reach the mutant.
+	// The maps quick and slow list, for the ID of each mutant, the quick and the slow tests that reach the mutant.
 	quick, slow map[int][]string
 }
 
@@ -59,7 +59,8 @@ type target struct {
 	overlay string
 }
 
-// newTarget writes the mutants of the named files of a package into a folder. If no file is named, all files are used.
+// newTarget writes the files of a package, with all their mutants, into a folder. If the parameter files is not
+// empty, it names the files to write.
 func newTarget(root, dir string, files []string, folder string) (*target, error) {
 	p, err := loadPackage(root, dir)
 	if err != nil {
@@ -125,7 +126,8 @@ func (t *target) compile(
 	return s, nil
 }
 
-// record runs each test separately and without a mutant. It records in quick and slow which mutants the test reaches.
+// record runs each test separately and without a mutant. It adds the test to the maps quick or slow for each mutant
+// that the test reaches.
 func (s *suite) record(ctx context.Context, folder string, parallel int) error {
 	output, err := s.command(ctx, "-test.list=.").Output()
 	if err != nil {

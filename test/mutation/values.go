@@ -70,7 +70,8 @@ func (w *weaver) mutateBuiltin(call *ast.CallExpr, isConstant bool) {
 	}
 }
 
-// call replaces a builtin in a call by a function of switch.go.txt.
+// isZeroed reports whether a mutant replaces the visited expression by zero. The expression must be a result, the
+// value of a field, or an argument of cmp.Or. Conditions are excluded because mutateBoolean changes them.
 func (w *weaver) call(call *ast.CallExpr, function string, id int) {
 	text := fmt.Sprintf("%s(%d, ", function, id)
 	w.replaced = append(w.replaced, edit{w.offset(call.Pos()), w.offset(call.Lparen) + 1, text})
@@ -157,7 +158,7 @@ func (w *weaver) neverMatch(e ast.Expr) {
 	w.around(e, fmt.Sprintf("%s[%s](%d, ", function, name, w.add(e, "without case %s", w.quote(e))), ")")
 }
 
-// isEmpty reports whether an expression is a literal without elements. Such a struct is already zero.
+// isEmpty reports whether an expression is a literal without elements. An empty literal of a struct is already zero.
 func isEmpty(e ast.Expr) bool {
 	literal, ok := e.(*ast.CompositeLit)
 	return ok && len(literal.Elts) == 0

@@ -15,14 +15,14 @@ import (
 type weaver struct {
 	*pkg
 	source *source
-	// path is the File of the mutants.
+	// path is the value of Mutant.File.
 	path    string
 	mutants []Mutant
 	// firstID is the ID of the first mutant.
 	firstID int
 	// wraps maps a node to the texts around it, the outermost first.
 	wraps map[ast.Node][]wrap
-	// replaced are the edits that replace operators.
+	// replaced has the edits that replace operators and names of builtins.
 	replaced []edit
 	// parents are the nodes around the visited node, beginning with the file.
 	parents []ast.Node
@@ -55,8 +55,8 @@ func weave(p *pkg, s *source, path string, firstID int) ([]Mutant, []byte) {
 	return w.mutants, w.text()
 }
 
-// isFixed reports whether the switch of a mutant cannot change a node at run time: the node is a declaration of
-// constants, imports or types, or a type.
+// isFixed reports whether a node has no mutants because the compiler evaluates the node: a type, or a declaration of
+// constants, imports or types.
 func isFixed(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -148,8 +148,8 @@ func (w *weaver) quote(n ast.Node) string {
 
 func (w *weaver) offset(at token.Pos) int { return w.fset.Position(at).Offset }
 
-// nameOf returns the name of a type in the code of the file. It is empty if the file does not import the type's
-// package.
+// nameOf returns the name of a type as the code of the file writes it. The name is empty if the file does not import
+// the package of the type.
 func (w *weaver) nameOf(t types.Type) string {
 	isKnown := true
 	name := types.TypeString(t, func(of *types.Package) string {

@@ -53,7 +53,7 @@ func TestClientIsReproducible(t *testing.T) {
 		t.Errorf("the files differ (-here +somewhere else):\n%s", diff)
 	}
 
-	// kubectl runs the program and the script for completion from the PATH.
+	// kubectl finds the plugin and its script for completion in the PATH.
 	programs := t.TempDir()
 	platform := "linux_" + runtime.GOARCH
 	for _, step := range []struct{ command, want string }{

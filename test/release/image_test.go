@@ -50,7 +50,7 @@ func TestImageBuildsAreReproducible(t *testing.T) {
 	}
 }
 
-// modulesOf returns the versions of the modules in an SBOM by their paths, and the version of Go as std.
+// modulesOf maps the paths of the modules in an SBOM to their versions. The path std stands for Go.
 func modulesOf(t *testing.T, sbom string) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile(sbom)
@@ -70,7 +70,7 @@ func modulesOf(t *testing.T, sbom string) map[string]string {
 	return modules
 }
 
-// expectLicenses checks that a file has a license of Go and of each module that is not of this repository.
+// expectLicenses checks that a file has the licenses of Go and of all modules from other repositories.
 func expectLicenses(t *testing.T, modules map[string]string, file string) {
 	t.Helper()
 	content, err := os.ReadFile(file)

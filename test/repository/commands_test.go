@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runElsewhere is a command of a document with a file that runs the command. The tests do not read this command from
-// the document.
+// runElsewhere is a command of a document, with a file that runs the command. The file contains the command itself,
+// and does not read it from the document.
 type runElsewhere struct {
 	Command string `json:"command"`
 	// File is the file that runs the command or a similar one. Text is a part of the file that proves that the file
@@ -26,8 +26,8 @@ type runElsewhere struct {
 	Text string `json:"text"`
 }
 
-// TestCommandsOfDocumentsAreRun checks that a test runs each command that a document shows. The end-to-end tests follow
-// the console blocks of sections. testdata/commands.yaml lists where the other commands are run.
+// TestCommandsOfDocumentsAreRun checks that a test runs each command that a document shows. The end-to-end tests run
+// the commands in console blocks. For the other commands, testdata/commands.yaml lists the files that run them.
 func TestCommandsOfDocumentsAreRun(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/commands.yaml")

@@ -190,7 +190,7 @@ func set(t *testing.T, job map[string]any, field, text string) []string {
 	return []string{"spec." + field}
 }
 
-// converted converts a job. It returns the result as JSON, which has no comments, and the remarks.
+// converted converts a job, and returns the result and the remarks. The result is JSON, so it has no comments.
 func converted(t *testing.T, job map[string]any) (string, []convert.Remark) {
 	t.Helper()
 	content, err := json.Marshal(job)

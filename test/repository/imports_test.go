@@ -13,8 +13,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// testLibraries are the libraries that only tests can import. A go.mod file does not show whether other code imports a
-// library, because it also has the requirements of tests.
+// testLibraries are the libraries that only tests may import. A go.mod file does not show who imports a library,
+// because it lists the requirements of tests and of other code together.
 var testLibraries = []string{
 	"github.com/google/go-cmp", "github.com/onsi/ginkgo", "github.com/onsi/gomega", "pgregory.net/rapid",
 	"sigs.k8s.io/controller-runtime/pkg/envtest",

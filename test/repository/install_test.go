@@ -45,7 +45,7 @@ func TestInstallationOfAllHasExactlyTheObjectsOfEachController(t *testing.T) {
 	t.Parallel()
 	var each []unstructured.Unstructured
 	for controller, objects := range installations(t) {
-		if controller != "volcano" { // deploy/all has the scheduler-controller for kube-scheduler
+		if controller != "volcano" { // deploy/all lacks the scheduler-controller for Volcano
 			each = append(each, objects...)
 		}
 	}
@@ -214,8 +214,8 @@ func rulesOfController(t *testing.T, objects []unstructured.Unstructured) []rbac
 	return rules
 }
 
-// ownsTensorBoards reports whether the installation of a controller has the component for jobs that can own a
-// TensorBoard.
+// ownsTensorBoards reports whether the jobs of a controller can own a TensorBoard. If so, the installation of the
+// controller has the component for this.
 func ownsTensorBoards(t *testing.T, controller string) bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, controller, "config/controller/kustomization.yaml"))
@@ -225,9 +225,9 @@ func ownsTensorBoards(t *testing.T, controller string) bool {
 	return bytes.Contains(content, []byte("deploy/base/tensorboards\n"))
 }
 
-// TestServiceMonitorsOfAllControllersCanBeCombined puts the components of all controllers on deploy/all. It uses a
-// kustomization that also generates a ConfigMap named controller, as the kustomization of a user can. This ConfigMap
-// must not conflict with the ConfigMaps that the components generate for their parameters.
+// TestServiceMonitorsOfAllControllersCanBeCombined puts the ServiceMonitor components of all controllers on top of
+// deploy/all. It uses a kustomization that also generates a ConfigMap named controller, as the kustomization of a
+// user can. This ConfigMap must not conflict with the ConfigMaps that the components generate for their parameters.
 func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	t.Parallel()
 	want := manifests.Kustomized(t, "deploy/all")
@@ -239,8 +239,8 @@ func TestServiceMonitorsOfAllControllersCanBeCombined(t *testing.T) {
 	manifests.Same(t, want, manifests.Without("ConfigMap", manifests.OnTop(t, "deploy/all", content)))
 }
 
-// TestComponentsForNetworkPoliciesCanBeCombined puts the components of all controllers on deploy/all. Each component
-// must add the flag --network-policies and the permissions only to its own controller.
+// TestComponentsForNetworkPoliciesCanBeCombined puts the components for network policies of all controllers on top of
+// deploy/all. Each component must add the flag --network-policies and the permissions only to its own controller.
 func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	t.Parallel()
 	content := "components:\n"
@@ -272,8 +272,8 @@ func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	}
 }
 
-// TestComponentsForSecureMetricsCanBeCombined puts the components of all controllers on deploy/all. Each component must
-// change only its own controller, and add only the permissions that it needs.
+// TestComponentsForSecureMetricsCanBeCombined puts the components for secure metrics of all controllers on top of
+// deploy/all. Each component must change only its own controller, and add only the permissions that it needs.
 func TestComponentsForSecureMetricsCanBeCombined(t *testing.T) {
 	t.Parallel()
 	type secured struct {

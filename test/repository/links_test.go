@@ -33,7 +33,7 @@ func TestLinksOfDocumentsAreValid(t *testing.T) {
 	}
 }
 
-// linksOf returns the targets of the links of a document to files of the repository.
+// linksOf returns the targets of all links of a document, except URLs.
 func linksOf(t *testing.T, document string) []string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("../..", document))

@@ -118,7 +118,8 @@ func position(fields *ast.FieldList) int {
 	return -1
 }
 
-// returned calls check for each return statement of a function, with the result at the given index.
+// returned passes a result of each return statement of a function to check. The parameter at is the index of the
+// result.
 func returned(body *ast.BlockStmt, at int, check func(ast.Expr)) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {

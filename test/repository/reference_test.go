@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestReferenceHasEveryField finds fields that the generated reference does not have. The generator omits types by
-// name, and must not omit too many.
+// TestReferenceHasEveryField finds fields that are missing in the generated reference. The generator omits the types
+// that its configuration names, so the configuration must not name too many.
 func TestReferenceHasEveryField(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../*/config/crd/*_*.yaml")
@@ -49,8 +49,8 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}
 }
 
-// described are fields whose inner fields have descriptions in the CRDs, although they belong to core types.
-// ourFields leaves out the inner fields.
+// described are fields with inner fields of core types that have descriptions in the CRDs. ourFields leaves out these
+// inner fields.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
 // ourFields returns the names of the fields below a property that belong to the types of this project. A field

@@ -2,8 +2,8 @@ package repository
 
 import "testing"
 
-// TestRulesOfObjectsNameAField checks the rules about whole objects. If such a rule names no field, the API server
-// begins its message with "<nil>: ".
+// TestRulesOfObjectsNameAField checks the validation rules of whole objects. If such a rule names no field, the API
+// server begins its message with "<nil>: ".
 func TestRulesOfObjectsNameAField(t *testing.T) {
 	t.Parallel()
 	rules := 0

@@ -54,8 +54,8 @@ func TestUnsetStructsAreWrittenAsTheirDefault(t *testing.T) {
 	}
 }
 
-// unlikeTheirDefault returns the paths of the fields of a type, at any depth, whose unset value differs from the
-// default of the CRD: either Go writes another value than the default, or Go omits a field whose default is {}.
+// unlikeTheirDefault returns the paths of all fields of a type, at any depth, that do not become their default when
+// they are unset. Either Go writes a value that is not the default, or Go omits a field whose default is {}.
 func unlikeTheirDefault(
 	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
 ) []string {

@@ -108,8 +108,8 @@ func TestModulesScriptPrintsTheModules(t *testing.T) {
 }
 
 // TestLibrariesOfKubernetesHaveOneVersion compares the requirements of all modules with the Kubernetes that the tests
-// run. With a second version of a library, Go compiles the library and its importers again, and the tested
-// controllers have different libraries than the shipped ones.
+// run. If a library had two versions, Go would compile the library and its importers twice, and the tests would run
+// the controllers with other libraries than the shipped ones.
 func TestLibrariesOfKubernetesHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	want := requirements(t, filepath.Join(components, "kubernetes"))

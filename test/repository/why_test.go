@@ -150,7 +150,7 @@ func jobCondition(
 	return conditionType
 }
 
-// eventOf adds an event, and returns the condition of the findings about events.
+// eventOf adds an event to the facts, and returns the value of Finding.Condition for events.
 func eventOf(facts *why.Facts, kind, name, reason string) string {
 	facts.Events = append(facts.Events, corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason, Message: reasonMessage,

@@ -70,7 +70,7 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 			continue
 		}
 		if len(files) > 0 {
-			p.Files, p.Mutants, p.Killed = files, 0, 0 // the record has only the score of all files
+			p.Files, p.Mutants, p.Killed = files, 0, 0 // the recorded score is for all files together
 		}
 		score, err := runner.Run(ctx, *p)
 		if err != nil {
