@@ -49,8 +49,8 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}
 }
 
-// described are fields with inner fields of core types that have descriptions in the CRDs. ourFields leaves out these
-// inner fields.
+// described are the fields whose inner fields belong to core types, but have descriptions in the CRDs. ourFields
+// leaves out these inner fields.
 var described = []string{"conditions", "dependent", "reference", "nodeSelector", "namespaceSelector"}
 
 // ourFields returns the names of the fields below a property that belong to the types of this project. A field

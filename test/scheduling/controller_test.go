@@ -35,7 +35,7 @@ type cluster struct {
 	crashes bool
 }
 
-// crash kills the scheduler-controller and starts it again. It is a no-op unless crashes is true.
+// crash kills the scheduler-controller and starts it again. If crashes is false, the method does nothing.
 func (c cluster) crash() {
 	GinkgoHelper()
 	if c.crashes {
@@ -134,7 +134,8 @@ func (c cluster) queue(ctx context.Context, name string, spec v1beta1.QueueSpec)
 	return queue
 }
 
-// change updates an object, and retries after conflicts.
+// change reads an object, changes it with the function how, and updates it. It retries after each error, for example
+// after a conflict.
 func change[T client.Object](ctx context.Context, c cluster, object T, how func(T)) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
@@ -261,9 +262,9 @@ func (c cluster) delete(ctx context.Context, group *v1beta1.PodGroup) {
 		client.MatchingLabels{v1beta1.LabelGroupName: group.Name})).To(Succeed())
 }
 
-// makeRoom deletes a group with its pods while the engine is down, so that all waiting pods compete for the room.
-// kube-scheduler delays the next attempt for a pod after a failed one, whatever its priority. A restart removes these
-// delays.
+// makeRoom deletes a group with its pods while the engine is down, and starts the engine again. So all waiting pods
+// compete for the room. Without the restart, kube-scheduler would delay pods after a failed attempt, whatever their
+// priority.
 func (c cluster) makeRoom(ctx context.Context, group *v1beta1.PodGroup) {
 	GinkgoHelper()
 	Expect(c.Kill(c.Engine)).To(Succeed())

@@ -26,7 +26,8 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-// withJobs returns the arguments of a table that expects a case to pass on both engines, with the pytorch-controller.
+// withJobs returns the arguments of a table that expects a case to pass on both engines. The pytorch-controller runs
+// in each spec.
 func withJobs(body func(ctx context.Context, c cluster)) []any {
 	return onBoth(func(ctx context.Context, c cluster) {
 		startController(c.ControlPlane, "pytorch")
@@ -429,7 +430,7 @@ func (j job) group(ctx context.Context) *v1beta1.PodGroup {
 	return group
 }
 
-// engineGroup returns an object with the kind and the name of the job's group in the engine.
+// engineGroup returns the engine's PodGroup of the job. The object has only a kind and a name.
 func (j job) engineGroup() client.Object {
 	named := metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}
 	if j.Kind == simulated.Volcano {

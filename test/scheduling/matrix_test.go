@@ -41,7 +41,8 @@ func fails(kind simulated.Kind, failure string) TableEntry {
 // does not test gangs.
 func withoutGangs(failure string) TableEntry { return fails(simulated.Plain, failure) }
 
-// onEngines returns the arguments of a table that runs a case once for each entry, with the expected outcome.
+// onEngines returns the arguments of a table. The table runs a case once for each entry, and expects the outcome of
+// the entry.
 func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry) []any {
 	arguments := []any{func(ctx context.Context, want outcome) {
 		c := startScheduler(ctx, want.kind)
@@ -59,7 +60,8 @@ func onEngines(body func(ctx context.Context, c cluster), entries ...TableEntry)
 	return arguments
 }
 
-// onBoth returns the arguments of a table that expects a case to pass on both engines. others are additional entries.
+// onBoth returns the arguments of a table that expects a case to pass on both engines. The parameter others has
+// additional entries.
 func onBoth(body func(ctx context.Context, c cluster), others ...TableEntry) []any {
 	return onEngines(body, append([]TableEntry{passes(simulated.Native), passes(simulated.Volcano)}, others...)...)
 }

@@ -210,8 +210,8 @@ func (c cluster) allocated(ctx context.Context) []string {
 	return devices
 }
 
-// oneWorker returns the part of a manifest with one worker that requests one CPU. field is an additional field of the
-// pod spec.
+// oneWorker returns the part of a manifest with one worker that requests one CPU. The parameter field is an
+// additional field of the pod spec.
 func oneWorker(field string) string {
 	return fmt.Sprintf(`spec: {replicaSpecs: [{type: worker, restartPolicy: OnFailure, template: {spec: {%s,
   containers: [{name: pytorch, image: image, resources: {requests: {cpu: 1}}}]}}}]}`, field)
@@ -254,8 +254,8 @@ func (c cluster) loseNode(ctx context.Context, node string, jobs ...job) {
 	})).To(Succeed())
 }
 
-// ran returns the description of a running job with the given number of failures and the given running pods (see
-// job.placement).
+// ran returns the text with which job.placement describes a running job. The parameter pods lists the running pods of
+// the job.
 func ran(failures int, pods ...string) string {
 	return fmt.Sprintf("Running after %d failures: %s", failures, strings.Join(pods, ", "))
 }
@@ -283,8 +283,8 @@ func (j job) unbound(ctx context.Context) func() ([]string, error) {
 	})
 }
 
-// list returns a function that describes the pods of the job, sorted. It leaves out pods that are being deleted.
-// describe returns the text for a pod, and reports whether the list must have the pod.
+// list returns a function that returns a text for each pod of the job, sorted. It leaves out pods that are being
+// deleted. The function describe returns the text for a pod, and reports whether the list must have the pod.
 func (j job) list(ctx context.Context, describe func(corev1.Pod) (string, bool)) func() ([]string, error) {
 	return func() ([]string, error) {
 		var pods corev1.PodList
@@ -338,7 +338,7 @@ func (j job) hasAllowed(ctx context.Context, node string) {
 		"new pods can run on node " + node + " again: replicas of the job have waited for a node"))
 }
 
-// events returns a function that lists the messages of the events of the job that have the reason.
+// events returns a function that lists the messages of the job's events with a reason.
 func (j job) events(ctx context.Context, reason string) func() ([]string, error) {
 	return func() ([]string, error) {
 		var events eventsv1.EventList

@@ -17,7 +17,7 @@ import (
 )
 
 // amongQueues returns the arguments of a table that expects a case to pass on Volcano, with and without a crash of
-// the scheduler-controller. onNative is the entry for kube-scheduler, which has no queues.
+// the scheduler-controller. The parameter onNative is the entry for kube-scheduler, which has no queues.
 func amongQueues(body func(ctx context.Context, c cluster), onNative TableEntry) []any {
 	return onEngines(body, onNative, passes(simulated.Volcano),
 		Entry("volcano, with a crash of the controller", outcome{kind: simulated.Volcano, crash: true}, SpecTimeout(timeout)))

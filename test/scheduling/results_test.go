@@ -21,7 +21,8 @@ const (
 	resultsEnd   = "<!-- End of the results. -->\n"
 )
 
-// expectedFailure is the name of report entries for cases that fail as expected on an engine. The value is the failure.
+// expectedFailure is the name of a report entry. A case has this entry if it fails on an engine, as expected. The
+// value of the entry is the failure.
 const expectedFailure = "expected failure"
 
 // This hook of Ginkgo updates the tables of the results after a successful run of the whole suite.
@@ -40,8 +41,8 @@ var _ = ReportAfterSuite("results", func(report Report) {
 	Expect(os.WriteFile(resultsFile, written, 0o600)).To(Succeed())
 })
 
-// resultTables returns a table for each subject. Each table has a row for each case, and a case has one spec per
-// engine. The function skips specs whose names are not names of engines.
+// resultTables returns a table for each subject, with a row for each case. A row combines the specs of a case, one
+// per engine. The function skips specs whose names are not names of engines.
 func resultTables(specs types.SpecReports) string {
 	type row struct {
 		subject, name string

@@ -32,8 +32,8 @@ func TestScheduling(t *testing.T) {
 // programs are the programs of the control planes.
 var programs simulated.Programs
 
-// The first process builds the programs, and the others find them in the cache. The build is outside of the specs,
-// because their timeouts are too short for it.
+// The first Ginkgo process builds the programs, and the other processes find them in the build cache. The build is
+// outside of the specs, because their timeouts are too short for it.
 var _ = SynchronizedBeforeSuite(build, build)
 
 func build(ctx context.Context) {

@@ -23,7 +23,7 @@ const retryTimeout = 30 * time.Second
 // the engine makes no attempt. The engine makes none if the group, its queue or some of its pods are missing, or if
 // the pods do not even fit an empty node.
 //
-// With Retry, a test can check that pods stay unbound without waiting for a fixed time.
+// A test that calls Retry can check that pods stay unbound, and does not have to wait for a fixed time.
 func (c *ControlPlane) Retry(ctx context.Context, times int, namespace, group string) error {
 	for i := range times {
 		waiting, err := c.waiting(ctx, namespace, group)
@@ -75,8 +75,8 @@ func (c *ControlPlane) retry(ctx context.Context, pods []corev1.Pod) error {
 	})
 }
 
-// nudge adds a thousandth of a CPU to the largest node. kube-scheduler retries a pod only after a change that could
-// make it schedulable.
+// nudge makes kube-scheduler try to place waiting pods again. kube-scheduler does this only after a change that could
+// make the pods schedulable. So nudge adds a thousandth of a CPU to the largest node.
 func (c *ControlPlane) nudge(ctx context.Context) error {
 	if c.Kind == Volcano {
 		return nil // Volcano tries all waiting pods in each session
@@ -97,8 +97,8 @@ func (c *ControlPlane) nudge(ctx context.Context) error {
 // attempts counts the failed attempts of the engine to place a pod.
 type attempts struct {
 	count func(ctx context.Context, pod *corev1.Pod) (int, error)
-	// more is the increase of the count after which at least one of the counted attempts has begun after the first
-	// call of count.
+	// more is the increase of the count that proves a new attempt, which has begun after the first call of count. An
+	// increase by 1 can come from an attempt that has begun earlier.
 	more int
 }
 
@@ -113,8 +113,8 @@ func logAttempts(file string) attempts {
 		count := 0
 		name := fmt.Appendf(nil, ` pod="%s/%s"`, pod.Namespace, pod.Name)
 		for line := range bytes.Lines(log) {
-			// kube-scheduler logs the second message for a pod that it no longer tries to place, because too few pods of the
-			// group are left.
+			// kube-scheduler logs the second message if it does not even try to place a pod, because too few pods of the group
+			// are left.
 			isAttempt := bytes.Contains(line, []byte(`] "Unable to schedule pod`)) ||
 				bytes.Contains(line, []byte(`] "Error scheduling pod; retrying"`))
 			if isAttempt && bytes.Contains(line, name) {
@@ -125,9 +125,9 @@ func logAttempts(file string) attempts {
 	}}
 }
 
-// sessionAttempts counts Volcano's sessions, which it reads from the metrics of Volcano. Volcano tries all waiting
-// pods in each session. For a pod whose condition PodScheduled is not False, the count is 0. Volcano has not tried
-// such a pod, because it has not seen the pod yet, or because the group or the queue of the pod is missing.
+// sessionAttempts counts Volcano's sessions in the metrics of Volcano. Volcano tries all waiting pods in each
+// session. For a pod whose condition PodScheduled is not False, the count is 0. Volcano has not tried such a pod,
+// because it has not seen the pod yet, or because the group or the queue of the pod is missing.
 func sessionAttempts(metricsURL string) attempts {
 	return attempts{more: 2, count: func(ctx context.Context, pod *corev1.Pod) (int, error) {
 		tried := func(c corev1.PodCondition) bool {

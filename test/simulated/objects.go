@@ -67,10 +67,10 @@ func (c *ControlPlane) RemoveNode(ctx context.Context, name string) error {
 }
 
 // LoseNode makes a node unavailable for a short time. It freezes kwok, adds the taint of a node that is out of
-// service, and calls seen. Kubernetes evicts the pods of the node because of the taint, but the pods stay Terminating
-// while kwok is frozen. So seen can wait until the controllers have recorded why their pods are deleted. When seen
-// returns, LoseNode removes the taint and continues kwok. Then the pods end, and new pods can run on the node.
-// LoseNode needs the component Kwok.
+// service, and calls the function seen. Kubernetes evicts the pods of the node because of the taint, but the pods
+// stay Terminating while kwok is frozen. So the function can wait until the controllers have recorded why their pods
+// are deleted. When the function returns, LoseNode removes the taint and continues kwok. Then the pods end, and new
+// pods can run on the node. LoseNode needs the component Kwok.
 func (c *ControlPlane) LoseNode(ctx context.Context, name string, seen func()) error {
 	if err := c.Freeze(Kwok); err != nil {
 		return err

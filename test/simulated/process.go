@@ -54,7 +54,7 @@ func (p *program) start(ctx context.Context) error {
 	exited := make(chan struct{})
 	p.exited = exited
 	go func(cmd *exec.Cmd) {
-		runtime.LockOSThread() // Pdeathsig is sent when the thread that started the program ends
+		runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that started the program ends
 		defer runtime.UnlockOSThread()
 		defer close(exited)
 		err := cmd.Start()

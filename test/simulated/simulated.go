@@ -64,8 +64,8 @@ type Options struct {
 	Dir string
 	// Programs are the programs to run.
 	Programs Programs
-	// Kueue is the part of Kueue's configuration that is not about addresses and certificates. Kueue runs unless this
-	// part is empty.
+	// Kueue is the part of Kueue's configuration that is not about addresses and certificates. If the part is empty,
+	// Kueue does not run.
 	Kueue string
 	// APIServer maps the name of each additional flag of the API server to its value.
 	APIServer map[string]string
