@@ -34,7 +34,8 @@ func (a Area) replace(module *strings.Replacer) Area {
 	return Area{Name: module.Replace(a.Name), Paths: replaceAll(a.Paths), Stages: replaceAll(a.Stages)}
 }
 
-// Has reports whether a file belongs to the area: whether a path matches the file or one of its folders.
+// Has reports whether a file belongs to the area, which is so if one of the paths matches the file or a folder above
+// it.
 func (a Area) Has(file string) bool {
 	for ; file != "."; file = path.Dir(file) {
 		if matches(a.Paths, file) {
@@ -90,7 +91,9 @@ func (l List) digestFor(s Stage, tree Tree) string {
 // area, these stages come first, because the change is probably about that area and not about an area that many
 // stages test.
 func (l List) touched(before, now map[string]string) []Stage {
-	narrowest := map[string]int{} // for each stage, the lowest number of stages that test one of its changed areas
+	// narrowest has, for each stage, the number of stages that test a changed area of this stage. If several such areas
+	// have changed, the lowest number counts.
+	narrowest := map[string]int{}
 	for _, area := range l.Areas {
 		if before[area.Name] == now[area.Name] {
 			continue

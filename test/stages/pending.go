@@ -25,8 +25,8 @@ type Pending struct {
 	Areas map[string]string `json:"since"`
 }
 
-// ReadPending reads the file of a repository. If the file is missing, it returns neither stages nor digests, so that
-// all areas count as changed.
+// ReadPending reads the PendingFile of a repository. If the file is missing, it returns neither stages nor digests,
+// so that all areas count as changed.
 func ReadPending(root string) (Pending, error) {
 	var pending Pending
 	content, err := os.ReadFile(filepath.Join(root, PendingFile))
@@ -42,7 +42,7 @@ func ReadPending(root string) (Pending, error) {
 	return pending, nil
 }
 
-// Write writes the file of a repository.
+// Write writes the PendingFile of a repository.
 func (p Pending) Write(root string) error {
 	content, err := yaml.Marshal(p)
 	if err != nil {
@@ -55,9 +55,9 @@ func (p Pending) Write(root string) error {
 	return os.WriteFile(filepath.Join(root, PendingFile), append([]byte(comment), content...), 0o644)
 }
 
-// Next returns the stages to run. Touched stages test an area that has changed since the file was written. Remembered
-// stages are in the file. A stage can be among both. Stages that have passed on this machine with the same files are
-// left out.
+// Next returns the stages to run. Touched stages test an area that has changed since PendingFile was written.
+// Remembered stages are listed in PendingFile. A stage can be both touched and remembered. Stages that have passed on
+// this machine with the same files are left out.
 func (p Pending) Next(list List, tree Tree, records Records) (touched, remembered []Stage) {
 	hasPassed := func(s Stage) bool { return records.Passed(s.Name, list.digestFor(s, tree)) }
 	for _, name := range p.Stages {
@@ -69,8 +69,8 @@ func (p Pending) Next(list List, tree Tree, records Records) (touched, remembere
 	return slices.DeleteFunc(touched, hasPassed), slices.DeleteFunc(remembered, hasPassed)
 }
 
-// Update returns the content of the file for a tree. Stages that the last changes touched come after those that were
-// pending before.
+// Update returns the content of PendingFile for a tree. Stages that the last changes touched come after those that
+// were pending before.
 func (p Pending) Update(list List, tree Tree, records Records) Pending {
 	touched, remembered := p.Next(list, tree, records)
 	updated := Pending{Stages: []string{}, Areas: list.digests(tree)}

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Records has the result of the last run of each stage, in a folder of this machine. The result is that the stage
-// failed, or that it passed with certain files. The folder can be deleted at any time: without it, no stage has a
-// result.
+// Records has the result of the last run of each stage on this machine: the stage failed, or it passed with the
+// recorded files. The folder can be deleted at any time. Then no stage has a result.
 type Records struct{ Folder string }
 
 // Failed reports whether a stage has failed and has not passed since.
@@ -26,8 +25,8 @@ func (r Records) Passed(stage, files string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(content)), files)
 }
 
-// Pass records that a stage passed. Each of the other arguments stands for the files with which the stage passed: the
-// hash of the tree, and the digest of the files that the stage tests.
+// Pass records that a stage passed. The parameter files identifies the tested files in two ways: by the hash of the
+// tree, and by the digest of the files that the stage tests.
 func (r Records) Pass(stage string, files ...string) error {
 	return r.move(stage, "failed", "passed", strings.Join(files, "\n")+"\n")
 }

@@ -207,12 +207,13 @@ func command(group []Stage) string {
 	return fmt.Sprintf("make e2e FOCUS=%q", Filter(group))
 }
 
-// command runs the command of a group. End-to-end specs write a report to a file.
+// command runs the command of a group. End-to-end specs write their report to the path in the parameter report.
 func (r *Runner) command(ctx context.Context, group []Stage, report string) error {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", command(group))
 	cmd.Env = append(os.Environ(), "E2E_REPORT="+report)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Output, r.Output
-	// An interrupted make ends its children, and these remove the clusters and processes that they started.
+	// The command is interrupted instead of killed, so that it and its children can remove the clusters and processes
+	// that they started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd.Run()
 }

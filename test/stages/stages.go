@@ -1,7 +1,7 @@
 // Package stages runs the checks of the repository in stages. Some stages run for every change. Other stages take
-// turns within a time limit: first those that test a file of the change and those that are pending from earlier
-// changes, and then some that the hash of the files selects. Stages that take very long only run on request, or after
-// they have failed. stages.yaml lists the stages, and which files each of them tests.
+// turns within a time limit. The first of these test a file of the change, or are pending from earlier changes. Then
+// the hash of the files selects more of them. Stages that take very long only run on request, or after they have
+// failed. stages.yaml lists the stages, and the files that each of them tests.
 package stages
 
 import (
@@ -45,7 +45,8 @@ type List struct {
 	// LimitSeconds is the time for a whole run. If a run takes longer than usual, optional stages that would exceed the
 	// limit are left for later runs. Due.IsOptional defines which stages are optional. 0 means no limit.
 	LimitSeconds int `json:"limitSeconds"`
-	// InTurn lists the stages that run if a change touches a file that they test, and otherwise in turn.
+	// InTurn lists the stages that do not run with every change. Such a stage runs if a change touches a file that the
+	// stage tests, or when it is its turn.
 	InTurn []Stage `json:"inTurn"`
 	// Exhaustive lists stages that take too long for a change. They run only in a run of all stages, or after they have
 	// failed.
@@ -124,7 +125,8 @@ func (s Stage) replace(module *strings.Replacer) Stage {
 	}
 }
 
-// each replaces every stage or area that has a role with one for each module of the role.
+// each repeats every stage or area that has a role, once for each module of the role. It keeps all others as they
+// are.
 func each[T repeated[T]](items []T, registry modules.File) []T {
 	var all []T
 	for _, item := range items {
@@ -156,7 +158,7 @@ type Due struct {
 	Stage
 	// Why is the reason why the stage runs. The name of the stage and Why form a sentence.
 	Why string
-	// IsOptional is true if the stage is left for a later run when this run would exceed List.LimitSeconds.
+	// IsOptional is true if the stage can be left for a later run, because this run would exceed List.LimitSeconds.
 	IsOptional bool
 }
 
@@ -232,8 +234,8 @@ func fromAnywhere(stages []Stage, hash []byte) []Stage {
 }
 
 // fitting returns the stages of a group that fit into the rest of a run, and those that are left for later runs. The
-// run has taken the elapsed time so far. Stages that are not optional always run. So fitting reserves the time that
-// such stages of this group and of the following groups take.
+// parameter elapsed is how long the run has taken so far. Stages that are not optional always run, so fitting
+// reserves time for all such stages of this group and of the following groups.
 func (l List) fitting(
 	group []Stage, following [][]Stage, isOptional map[string]bool, elapsed time.Duration,
 ) (fit, left []Stage) {

@@ -131,8 +131,8 @@ var list = List{
 	},
 }
 
-// treeOf returns a tree with files that are given as "path content". number is the index of the stage of InTurn that
-// the hash of the tree selects first.
+// treeOf returns a tree with files, each given as "path content". The parameter number is the index of the stage of
+// InTurn that the hash of the tree selects first.
 func treeOf(number int, files ...string) Tree {
 	tree := Tree{Hash: fmt.Sprintf("%016x%024x", number, 0), Files: map[string]string{}}
 	for _, file := range files {

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Tree has the files of a working tree, including uncommitted changes, except files that git ignores and PendingFile.
+// Tree has the files of a working tree, including uncommitted changes. It has neither PendingFile nor files that git
+// ignores.
 type Tree struct {
 	// Hash is git's hash of the files.
 	Hash string
@@ -60,7 +61,8 @@ func ReadTree(ctx context.Context, root string) (Tree, error) {
 	return tree, nil
 }
 
-// digest returns a short hash of the files that a function selects, and of a text.
+// digest returns a short hash of a text and of some files. The function selects reports whether a file is one of
+// them.
 func (t Tree) digest(selects func(file string) bool, text string) string {
 	entries := []string{text}
 	for file, object := range t.Files {

@@ -15,8 +15,8 @@ import (
 // root is the folder of the repository.
 const root = "../.."
 
-// files returns the files of the repository that match a pattern, except generated files. The keys are paths from
-// root, the values are the contents.
+// files returns the files of the repository that match a pattern, except generated files. It maps the path of each
+// file, relative to root, to its content.
 func files(t *testing.T, patterns ...string) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
