@@ -11,8 +11,8 @@ import (
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 )
 
-// These specs do not connect to a TensorBoard: that needs a kubelet and the tensorboard-controller. test/e2e has
-// both.
+// These specs do not connect to a TensorBoard, because that needs a kubelet and the tensorboard-controller. test/e2e
+// has both.
 var _ = Describe("kubectl train board", func() {
 	const board = `tensorboardSpec: {trainingLogFilesets: ["t9k://pvc/logs/runs"]}, `
 

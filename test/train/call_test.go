@@ -20,8 +20,8 @@ import (
 // isProgram is the name of the environment variable that makes the test binary run kubectl train.
 const isProgram = "TEST_RUNS_KUBECTL_TRAIN"
 
-// TestMain runs the specs, or kubectl train if the variable isProgram is set. So the specs can start kubectl train as
-// a process without building it.
+// TestMain runs the tests. If the environment variable isProgram is set, it runs kubectl train instead. So the specs
+// can start kubectl train as a process without building it.
 func TestMain(m *testing.M) {
 	if os.Getenv(isProgram) != "" {
 		command.Main()
@@ -48,8 +48,8 @@ type call struct {
 	interrupt context.CancelFunc
 }
 
-// start starts kubectl train in the namespace. The command is interrupted at the end of the spec. Use train for
-// commands that end by themselves.
+// start starts kubectl train in the namespace. The command is interrupted at the end of the spec. For commands that
+// end by themselves, use the method train.
 func (n namespace) start(ctx context.Context, args ...string) *call {
 	c := &call{out: gbytes.NewBuffer(), errOut: gbytes.NewBuffer(), ended: make(chan error, 1)}
 	ctx, c.interrupt = context.WithCancel(context.WithoutCancel(ctx))

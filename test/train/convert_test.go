@@ -21,7 +21,7 @@ import (
 	"tensorstack.dev/jobs/cli/command"
 )
 
-// kubeflow is the folder with the published examples of Kubeflow, and cases the folder with our own manifests.
+// kubeflow is the folder with the published examples of Kubeflow. cases is the folder with our own manifests.
 const (
 	kubeflow = "../../cli/convert/testdata/kubeflow"
 	cases    = "../../cli/convert/testdata/cases"

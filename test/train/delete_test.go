@@ -51,8 +51,8 @@ var _ = Describe("kubectl train delete", func() {
 		n.create(ctx, plain("PyTorchTrainingJob", "digits"))
 		n.run(ctx, "digits-worker-0", "digits-worker-1")
 		deletion := n.start(ctx, "delete", "digits", "--cascade=orphan", "-o", "name")
-		// The test removes the finalizer orphan. In a cluster, the garbage collector removes it after it has orphaned the
-		// pods.
+		// In a cluster, the garbage collector removes the finalizer orphan after it has orphaned the pods. Here, the test
+		// removes the finalizer.
 		job := n.object(plain("PyTorchTrainingJob", "digits"))
 		Eventually(ctx, func() []string {
 			_ = api.Get(ctx, n.key("digits"), job)

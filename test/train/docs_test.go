@@ -145,8 +145,8 @@ func (n namespace) kubeconfig() string {
 // kubelet simulates the scheduler, the kubelet and the garbage collector of a namespace.
 type kubelet struct {
 	namespace namespace
-	// endsTraining is true if the trainings must succeed. If it is false, they continue to run. It does not affect the
-	// job named failing: in this job, all pods except the leader fail.
+	// endsTraining is true if the trainings must succeed, and false if they must continue to run. It does not affect the
+	// job named failing, in which all pods except the leader fail.
 	endsTraining atomic.Bool
 }
 

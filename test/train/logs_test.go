@@ -15,7 +15,7 @@ import (
 // The API server gets the output of pods from the kubelet, which does not exist here. So these specs do not read the
 // output of pods. The specs of test/e2e read it.
 var _ = Describe("kubectl train logs", func() {
-	// failed creates a job that has failed and whose pods are gone.
+	// failed creates a job, and waits until the job has failed and its pods are gone.
 	failed := func(ctx context.Context, n namespace) {
 		GinkgoHelper()
 		n.create(ctx, withSpec("PyTorchTrainingJob", "digits", "runPolicy: {cleanUpPolicy: All}, "+workers))

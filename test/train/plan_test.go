@@ -49,7 +49,7 @@ var ownedKinds = []schema.GroupVersionKind{
 	tensorboardv1beta1.GroupVersion.WithKind("TensorBoard"),
 }
 
-// workloadCRD is a CustomResourceDefinition for the Workloads of Kueue that accepts all fields.
+// workloadCRD is a CustomResourceDefinition for Kueue's Workloads. It accepts all fields.
 func workloadCRD() *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "workloads." + kueuev1beta2.GroupVersion.Group},
@@ -72,7 +72,7 @@ func workloadCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// examplesOfJobs maps the name of each example with a job to its manifest.
+// examplesOfJobs returns the manifests of the examples that have a job. The keys are the names of the examples.
 func examplesOfJobs() map[string]string {
 	manifests := map[string]string{}
 	for _, framework := range []string{"pytorch", "tensorflow", "deepspeed"} {
@@ -90,8 +90,8 @@ func examplesOfJobs() map[string]string {
 	return manifests
 }
 
-// changed returns an example with changes. texts are pairs: a text of the example, whose first occurrence is
-// replaced, and its replacement.
+// changed returns an example with changes. The parameter texts has pairs: a text of the example and its replacement.
+// Only the first occurrence of a text is replaced.
 func changed(example string, texts ...string) string {
 	content, err := os.ReadFile(filepath.Join("../../examples", example))
 	if err != nil {

@@ -134,7 +134,8 @@ const chiefAndWorkers = `replicaSpecs: [
 	{type: chief, template: {spec: {containers: [{name: tensorflow, image: training, args: [a]}]}}},
 	{type: worker, template: {spec: {containers: [{name: tensorflow, image: training, args: [a]}]}}}]`
 
-// now calls read once, expects it to succeed and returns the value. Use it for a state that no longer changes.
+// now calls the function read once, expects success, and returns the value. Use it for a state that no longer
+// changes.
 func now[T any](read func() (T, error)) T {
 	GinkgoHelper()
 	value, err := read()

@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/faults"
 )
 
-// writesOfRun is the number of writes of kubectl train run with code that fits into a ConfigMap: it creates the job,
-// creates the ConfigMap, and starts the job.
+// writesOfRun is the number of writes of kubectl train run if the code fits into a ConfigMap. The command creates the
+// job, creates the ConfigMap, and starts the job.
 const writesOfRun = 3
 
 var _ = Describe("kubectl train run, at each write", func() {
@@ -46,7 +46,7 @@ var _ = Describe("kubectl train run, at each write", func() {
 		It(nth(write)+" and all later requests fail: it names the job that is left", func(ctx context.Context) {
 			n := newNamespace(ctx)
 			_, _, err := n.train(ctx, n.through(at(write, faults.Down), n.digits("--detach"))...)
-			if write == 1 { // the command cannot know whether the request was lost or its answer
+			if write == 1 { // the command cannot know whether the request or its answer was lost
 				Expect(err).To(MatchError(ContainSubstring(
 					"It is not known whether ptjob/digits in namespace " + string(n) + " exists now")))
 				Expect(n.objects(ctx)).To(BeEmpty())
@@ -131,8 +131,8 @@ func (namespace) through(proxy *faults.Proxy, args []string) []string {
 	return append([]string{"--kubeconfig", proxy.Kubeconfig(GinkgoTB())}, args...)
 }
 
-// isPrepared expects a paused job that lacks its code, and owns all other objects of the namespace. So nothing is left
-// after the job is deleted.
+// isPrepared expects a paused job that lacks its code, and that owns all other objects of the namespace. It deletes
+// the job, and expects that nothing is left.
 func (n namespace) isPrepared(ctx context.Context) {
 	GinkgoHelper()
 	job := n.job(ctx, "digits")

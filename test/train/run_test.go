@@ -283,7 +283,8 @@ func (n namespace) digits(flags ...string) []string {
 	return n.code(map[string]string{"train.py": "print()\n", "models/net.py": "pass\n"}, flags...)
 }
 
-// requireGroup makes the API server reject new pods of the namespace whose fsGroup is not the given group.
+// requireGroup makes the API server reject new pods of the namespace that have another fsGroup than the parameter
+// group.
 func (n namespace) requireGroup(ctx context.Context, group int64) {
 	GinkgoHelper()
 	name := metav1.ObjectMeta{Name: "group-of-" + string(n)}
@@ -358,7 +359,7 @@ func kindsOfObjects() []client.ObjectList {
 	return lists
 }
 
-// each calls see with each object of the namespace that a command can have created.
+// each calls the function see with each object of the namespace that a command can have created.
 func (n namespace) each(ctx context.Context, see func(kind string, object client.Object)) {
 	GinkgoHelper()
 	for _, list := range kindsOfObjects() {

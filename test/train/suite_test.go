@@ -118,7 +118,7 @@ func (n namespace) train(ctx context.Context, args ...string) (out, errOut strin
 	return stdout.String(), stderr.String(), err
 }
 
-// trainWith is like train, and writes the output to the given streams.
+// trainWith is like train, but writes the output to two streams.
 func (n namespace) trainWith(ctx context.Context, out, errOut io.Writer, args ...string) error {
 	cmd := command.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
 	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--namespace", string(n)}, args...))

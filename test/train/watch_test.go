@@ -254,8 +254,8 @@ var _ = Describe("kubectl train watch", func() {
 	)
 })
 
-// restarts returns the manifest of a PyTorchTrainingJob with two replicas that restart after a failure. limit is its
-// backoffLimit.
+// restarts returns the manifest of a PyTorchTrainingJob with two replicas that restart after a failure. The parameter
+// limit is the backoffLimit of the job.
 func restarts(name string, limit int) string {
 	return fmt.Sprintf(`{apiVersion: batch.tensorstack.dev/v1beta1, kind: PyTorchTrainingJob, metadata: {name: %s}, spec: {
   runPolicy: {backoffLimit: %d},

@@ -402,8 +402,8 @@ Read more: docs/troubleshooting.md#a-job-in-a-queue
 	})
 })
 
-// job returns the manifest of a PyTorchTrainingJob with two replicas. spec has additional fields of its spec, and
-// container is the container of the template.
+// job returns the manifest of a PyTorchTrainingJob with two replicas. The parameter spec has additional fields of the
+// spec. The parameter container is the container of the template.
 func job(name, spec, container string) string {
 	return fmt.Sprintf("{apiVersion: batch.tensorstack.dev/v1beta1, kind: PyTorchTrainingJob, metadata: {name: %s}, "+
 		"spec: {%s replicaSpecs: [{type: worker, replicas: 2, restartPolicy: OnFailure, template: {spec: {containers: "+

@@ -22,8 +22,8 @@ func TestReasonsHaveWords(t *testing.T) {
 		},
 		"scheduler.md": {"Reasons of the conditions of a PodGroup"},
 	}
-	// No job has these reasons. A PodGroup that does not wait has the first three, and a PodGroup with a field that the
-	// engine ignores has the last one.
+	// No job has these reasons. The first three are reasons of a PodGroup that does not wait. The last one is a reason
+	// of a PodGroup with a field that the engine ignores.
 	notOfJobs := []string{
 		schedulerv1beta1.ReasonAdmitted, schedulerv1beta1.ReasonEnoughPods, schedulerv1beta1.ReasonScheduled,
 		schedulerv1beta1.ReasonNotSupportedByEngine,

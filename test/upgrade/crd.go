@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Broken lists the changes of a CRD that break users of the previous version: names and versions that are gone, and
-// fields whose values the new version rejects, drops or defaults differently. CEL rules are not compared, because
-// their text does not show which objects they reject. The tests with stored objects cover these rules.
+// Broken lists the changes of a CRD that break users of the previous version: names and versions that are gone,
+// values that the new version rejects or drops, and different defaults. CEL rules are not compared, because their
+// text does not show which objects they reject. The tests with stored objects cover these rules.
 func Broken(before, after *apiextensionsv1.CustomResourceDefinition) []string {
 	var broken []string
 	changed := func(what string, before, after any) {
@@ -202,7 +202,7 @@ func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return schema.Type
 }
 
-// missing returns a text about each name that is in the list before and not in the list after.
+// missing returns a text about each name of the first list that is not in the second list.
 func missing(what string, before, after []string) []string {
 	var lost []string
 	for _, name := range before {

@@ -141,9 +141,9 @@ func TestBrokenFindsIncompatibleChanges(t *testing.T) {
 }
 
 // accepted maps the revision of the previous version to a pattern. The test ignores the findings that match the
-// pattern, because these changes break no user: no release lacked the limits of lists, maps and strings, and no
-// release let a container restart its whole pod. Each new default equals the value that Go writes for an unset field,
-// so it changes no pod.
+// pattern, because these changes break no user. All releases limit lists, maps and strings, and reject containers
+// that can restart the whole pod. Each new default equals the value that Go writes for an unset field, so the default
+// changes no pod.
 var accepted = map[string]*regexp.Regexp{
 	"907c086c3fee1baa560830c993ef5245989ad060": regexp.MustCompile(
 		` has a new max(Items|Length|Properties)$|\.restartPolicyRules\[\]\.action accepts only some values now$` +

@@ -11,8 +11,8 @@ import (
 	"tensorstack.dev/jobs/test/internal/modules"
 )
 
-// TestInstallsOnThisKubernetes applies all manifests that users apply. It skips those that need an API that this
-// version of Kubernetes does not have (see docs/upgrading.md).
+// TestInstallsOnThisKubernetes applies all manifests that users apply. If this version of Kubernetes lacks an API
+// that a manifest needs, the test skips the manifest (see docs/upgrading.md).
 func TestInstallsOnThisKubernetes(t *testing.T) {
 	t.Parallel()
 	s := startAPIServer(t)

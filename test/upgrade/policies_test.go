@@ -44,7 +44,8 @@ func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T)
 			}
 			tenant := s.tenant(t)
 			for _, step := range steps {
-				// No namespace controller runs here, so the deletion of the controller's namespace never ends.
+				// No namespace controller runs here, so the deletion of the controller's namespace never ends, and kubectl must
+				// not wait.
 				wait := "--wait=" + strconv.FormatBool(step.part == "crd")
 				s.kubectl(t, step.command, "-k", "../../deploy/scheduler/"+step.part, wait)
 				if step.part != "crd" {
@@ -92,7 +93,8 @@ func podOfGroup() *corev1.Pod {
 	}
 }
 
-// awaitGate waits until new pods of a PodGroup get a scheduling gate if want is true, or get none if want is false.
+// awaitGate waits until new pods of a PodGroup get a scheduling gate. If the parameter want is false, it waits until
+// new pods get none.
 func awaitGate(t *testing.T, tenant client.Client, want bool) {
 	t.Helper()
 	var lastErr error

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrSkipped is the error if the source of the previous version is not in the repository and cannot be fetched, and
+// ErrSkipped is the error of WritePrevious if the repository lacks the previous version and cannot fetch it, but
 // $WITHOUT_HISTORY allows this.
 var ErrSkipped = errors.New("skipped because of $WITHOUT_HISTORY")
 

@@ -99,8 +99,8 @@ kubectl get crd -o name | grep tensorstack.dev | xargs -I CRD kubectl patch CRD 
 	r.checkObjects(t, newVersion)
 	r.checkStoredVersions(t, newVersion)
 
-	// A manager removes a field by applying a manifest without the field. The API server rejects this if the
-	// metadata.managedFields of the object name a version that the CRD no longer has.
+	// A manager removes a field by applying a manifest without the field. The API server rejects the manifest if
+	// metadata.managedFields of the object refers to a version that the CRD no longer has.
 	for _, name := range []string{"moved", "left"} {
 		r.applyFields(t, name, newVersion, "cleanUpPolicy: All")
 		if got := r.backoffLimit(t, name); got != batchv1beta1.DefaultBackoffLimit {
@@ -127,7 +127,7 @@ func newRoad(t *testing.T) *road {
 	t.Helper()
 	r := &road{apiServer: startAPIServer(t), want: map[schema.GroupVersionKind][]unstructured.Unstructured{}}
 	crds := r.applyCRDs(t, repo)
-	// Examples of different frameworks can have objects of the same name.
+	// Examples of different frameworks can have objects of the same name, so each folder has a namespace.
 	for _, folder := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard", "scheduler"} {
 		r.kubectl(t, "create", "namespace", folder)
 		r.kubectl(t, "apply", "--namespace="+folder, "-f", filepath.Join(repo, "examples", folder))
@@ -162,8 +162,8 @@ func jobKind(version string) schema.GroupVersionKind {
 type crdVersion = apiextensionsv1.CustomResourceDefinitionVersion
 
 // storing returns a function that turns the only version of a CRD into two: v1 and v1beta1. The CRD serves both
-// versions and stores the given one. v1beta1 has no descriptions: with the descriptions of both versions, the CRD
-// would be too large for kubectl apply.
+// versions. The parameter version is the one that the CRD stores. v1beta1 has no descriptions, because the
+// descriptions of both versions would make the CRD too large for kubectl apply.
 func storing(version string) func(crdVersion) []crdVersion {
 	return func(v crdVersion) []crdVersion {
 		old, next := *v.DeepCopy(), *v.DeepCopy()
@@ -203,8 +203,8 @@ func withoutDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// step applies the CRDs with the versions that the function returns. It waits until the API server serves these
-// versions and uses the new storage version.
+// step applies the CRDs with the result of the function versions. It waits until the API server serves these versions
+// and uses the new storage version.
 func (r *road) step(t *testing.T, what string, versions func(crdVersion) []crdVersion) {
 	t.Helper()
 	t.Log(what)
@@ -257,7 +257,7 @@ func (r *road) served(t *testing.T) map[string]string {
 	return served
 }
 
-// apply applies the CRDs with the versions that the function returns. It uses kubectl apply, as users do with the
+// apply applies the CRDs with the result of the function versions. It uses kubectl apply, as users do with the
 // manifests of a release.
 func (r *road) apply(t *testing.T, versions func(crdVersion) []crdVersion) error {
 	t.Helper()
@@ -279,7 +279,8 @@ func (r *road) apply(t *testing.T, versions func(crdVersion) []crdVersion) error
 	return r.try(t, "apply", "-f", file)
 }
 
-// eachObject reads each object in a version, and calls visit with the result and with the object that r.want has.
+// eachObject reads each object in a version. It passes the result, and the same object of r.want, to the function
+// visit.
 func (r *road) eachObject(t *testing.T, version string, visit func(got, want *unstructured.Unstructured)) {
 	t.Helper()
 	for gvk, objects := range r.want {
@@ -321,7 +322,7 @@ func (r *road) writeObjects(t *testing.T, version string) {
 	})
 }
 
-// rewrite writes each object again. In its managedFields and ownerReferences, v1 replaces v1beta1.
+// rewrite writes each object again, with v1 in place of v1beta1. This includes its managedFields and ownerReferences.
 func (r *road) rewrite(t *testing.T) {
 	t.Helper()
 	r.shell(t, `
@@ -398,7 +399,7 @@ func (r *road) backoffLimit(t *testing.T, name string) int32 {
 func (r *road) shell(t *testing.T, commands string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", commands)
-	// kubectl caches the versions that an API server serves, in the home directory. A new home directory has no cache.
+	// In the home directory, kubectl caches the versions that an API server serves. A new home directory has no cache.
 	command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig, "HOME="+t.TempDir(),
 		"PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
 	output, err := command.CombinedOutput()

@@ -52,8 +52,8 @@ func TestTheSmallObjectsAreValid(t *testing.T) {
 	}
 }
 
-// TestASearchForEachItemGrowsFaster adds a bug to the tensorboard-controller, with which its work grows with the
-// square of the length of a list. The measured growth must then exceed the limit of
+// TestASearchForEachItemGrowsFaster adds a bug to the tensorboard-controller. With the bug, the work of the
+// controller grows with the square of the length of a list. The measured growth must then exceed the limit of
 // TestTheWorkForAListGrowsWithItsLength.
 func TestASearchForEachItemGrowsFaster(t *testing.T) {
 	isAskedFor(t)
@@ -73,8 +73,8 @@ func TestASearchForEachItemGrowsFaster(t *testing.T) {
 	}
 }
 
-// isAskedFor skips the test unless $WORK is set, as make work does. The tests that call isAskedFor take about a
-// minute.
+// isAskedFor skips the test unless $WORK is set. `make work` sets the variable. The tests that call isAskedFor take
+// about a minute.
 func isAskedFor(t *testing.T) {
 	t.Helper()
 	if os.Getenv("WORK") == "" {
@@ -145,7 +145,7 @@ func sum(covdata, folder string) (float64, error) {
 	}
 	total := 0.0
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
-		fields := strings.Fields(lines.Text()) // position, number of statements, count
+		fields := strings.Fields(lines.Text()) // position, number of statements, number of executions
 		// Controllers measure the size of a large object one more time than the size of a small object. This additional
 		// work does not grow with the length of a list, so the operations of memsize do not count.
 		if len(fields) != 3 || strings.HasPrefix(fields[0], "tensorstack.dev/jobs/common/memsize/") {
