@@ -21,8 +21,8 @@ import (
 
 const pytorch = "PyTorchTrainingJob"
 
-// stopped expects the job to wait in its queue without pods. The status of the job must count as many evictions as
-// the parameter, no pause and no restart.
+// stopped expects the job to wait in its queue without pods. In the status of the job, the number of evictions must
+// equal the parameter. The status must count no pause and no restart.
 func (j job) stopped(ctx context.Context, evictions int) {
 	GinkgoHelper()
 	Eventually(ctx, j.pods(ctx)).Should(BeEmpty())

@@ -57,7 +57,8 @@ spec:
 				Eventually(ctx, first.counts(ctx)).Should(Equal("evictions 1, pauses 0, attempt 0, backoffCount 0"))
 
 				By("letting the urgent job end, and the others run in turn")
-				// Kueue admits older Workloads first. Of Workloads that were created in the same second, it can admit any first.
+				// Kueue admits older Workloads first. If several Workloads were created in the same second, it can admit them in
+				// any order.
 				for waiting := []job{urgent, first, second}; len(waiting) > 0; {
 					var next job
 					Eventually(ctx, func(g Gomega) {

@@ -208,8 +208,8 @@ type record struct {
 	err   error
 }
 
-// recordPods records the pods that are created from now on. The recording does not end with ctx, which ends with
-// BeforeAll, because the specs also need it. It ends at the clean-up.
+// recordPods records the pods that are created from now on. ctx ends with BeforeAll, but the specs also need the
+// record. So the recording continues until the clean-up.
 func (c *cluster) recordPods(ctx context.Context) *record {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

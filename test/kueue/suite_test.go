@@ -72,8 +72,8 @@ type cluster struct {
 	controllers map[string]*gexec.Session
 }
 
-// configuration and queues are examples from docs/kueue.md. The first one is a part of Kueue's configuration, with
-// which Kueue leaves the pods of our jobs to the job controllers. The second one has a LocalQueue named queue with a
+// configuration and queues are examples from docs/kueue.md. The first one is a part of Kueue's configuration. It
+// makes Kueue leave the pods of our jobs to the job controllers. The second one has a LocalQueue named queue with a
 // quota of two CPUs. The tests create this LocalQueue in the namespace default.
 var configuration, queues = documented()
 

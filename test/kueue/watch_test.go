@@ -35,7 +35,7 @@ func (c *cluster) watched(ctx context.Context, name string) func() (string, erro
 		var out bytes.Buffer
 		cmd := command.New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: io.Discard})
 		cmd.SetArgs([]string{"--kubeconfig", kubeconfig, "watch", name, "--timeout=5s"})
-		_ = cmd.ExecuteContext(ctx) // fails, because it times out before the job has finished
+		_ = cmd.ExecuteContext(ctx) // the command fails, because it times out before the job has finished
 		return out.String(), nil
 	}
 }

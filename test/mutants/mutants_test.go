@@ -1,7 +1,7 @@
 // Package mutants checks that the exploration of small jobs finds bugs. The bugs are the mutants in
 // testdata/mutants.yaml of the packages of common. Each mutant has been a real bug of the job controller or of
 // another operator. The exploration must fail with each mutant. The name of a mutant can begin with a key of shownBy
-// and a colon. Then only the explorations run that shownBy names for this key.
+// and a colon. Then the test runs only the explorations that shownBy names for this key.
 package mutants
 
 import (

@@ -18,8 +18,8 @@ func (w *weaver) mutateBoolean(e ast.Expr) {
 	w.mutateCondition(e, token.ILLEGAL)
 }
 
-// mutateCondition changes a condition. The parameter of is the operator around the condition, or token.ILLEGAL if the
-// condition is no operand.
+// mutateCondition changes a condition. If the condition is an operand of && or ||, the parameter "of" is this
+// operator. Otherwise, the parameter is token.ILLEGAL.
 func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	e = ast.Unparen(e)
 	if not, ok := e.(*ast.UnaryExpr); ok && isLogic(not.X) {
@@ -40,7 +40,7 @@ func (w *weaver) mutateCondition(e ast.Expr, of token.Token) {
 	}
 }
 
-// opposite maps each operator to the other one. A negation around a condition exchanges the two.
+// opposite maps && to || and || to &&. A negation of a condition exchanges these operators.
 var opposite = map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
 
 // isLogic reports whether an expression is a condition with && or ||.

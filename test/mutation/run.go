@@ -17,7 +17,7 @@ type Runner struct {
 	// Output receives the survivors and the scores.
 	Output io.Writer
 	// Behind is true if the tests of Package.Behind also run. They run on the mutants that the unit tests do not detect
-	// and no entry explains.
+	// and testdata/mutants.yaml does not explain.
 	Behind bool
 	// Parallel is the number of tests that run at the same time.
 	Parallel int

@@ -126,8 +126,8 @@ func (t *target) compile(
 	return s, nil
 }
 
-// record runs each test separately and without a mutant. It adds the test to the maps quick or slow for each mutant
-// that the test reaches.
+// record runs each test separately and without a mutant. For each mutant that a test reaches, it adds the test to the
+// map quick or to the map slow.
 func (s *suite) record(ctx context.Context, folder string, parallel int) error {
 	output, err := s.command(ctx, "-test.list=.").Output()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runElsewhere is a command of a document, with a file that runs the command. The file contains the command itself,
-// and does not read it from the document.
+// runElsewhere is a command of a document, with a file that runs the command. The file has its own copy of the
+// command, and does not read the document.
 type runElsewhere struct {
 	Command string `json:"command"`
 	// File is the file that runs the command or a similar one. Text is a part of the file that proves that the file
@@ -142,8 +142,9 @@ func commandsOf(document string) []command {
 	return commands
 }
 
-// followedSections returns the sections that tests follow, each as "document heading". The document and the heading
-// are arguments in a call of follow. In a table of Ginkgo, the heading can be an argument of an Entry instead.
+// followedSections returns the sections whose commands a test runs, each as "document heading". The test passes the
+// document and the heading to a function named follow. In a table of Ginkgo, the heading can be an argument of an
+// Entry instead.
 func followedSections(t *testing.T) map[string]bool {
 	t.Helper()
 	followed := map[string]bool{}

@@ -52,8 +52,8 @@ spec:
 // sharedFields is the section of testdata/kubeflow-fields.yaml with the fields that all kinds in kubeflowJobs have.
 const sharedFields = "All kinds of training-operator and mpi-operator"
 
-// kubeflowValues maps the path of each field to a value that differs from the default of the field. The test sets a
-// field of replicas in all types.
+// kubeflowValues maps the path of each field to a value that differs from the default of the field. If a field
+// belongs to replicas, the test sets it in all types.
 var kubeflowValues = map[string]string{
 	"replicas":                                          "3",
 	"template":                                          `{"spec": {"containers": [{"name": "a", "image": "b", "command": ["mpirun", "deepspeed"]}]}}`,
@@ -156,7 +156,7 @@ func read(t *testing.T, manifest string) map[string]any {
 	return object
 }
 
-// set sets a field of the spec of a job, or of its replicas. It returns the paths of the field.
+// set sets a field in the spec of a job or in its replicas. It returns the paths of the field.
 func set(t *testing.T, job map[string]any, field, text string) []string {
 	t.Helper()
 	var value any

@@ -118,8 +118,8 @@ func position(fields *ast.FieldList) int {
 	return -1
 }
 
-// returned passes a result of each return statement of a function to check. The parameter at is the index of the
-// result.
+// returned calls the function check with one result of each return statement of a function. The parameter at is the
+// index of this result.
 func returned(body *ast.BlockStmt, at int, check func(ast.Expr)) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -54,8 +54,8 @@ func TestUnsetStructsAreWrittenAsTheirDefault(t *testing.T) {
 	}
 }
 
-// unlikeTheirDefault returns the paths of all fields of a type, at any depth, that do not become their default when
-// they are unset. Either Go writes a value that is not the default, or Go omits a field whose default is {}.
+// unlikeTheirDefault returns the paths of the fields of a type, and of its inner types, that do not get their default
+// when they are unset. Either Go writes a value that is not the default, or Go omits a field whose default is {}.
 func unlikeTheirDefault(
 	t *testing.T, path string, of reflect.Type, schema apiextensionsv1.JSONSchemaProps,
 ) []string {

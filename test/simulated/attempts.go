@@ -97,8 +97,8 @@ func (c *ControlPlane) nudge(ctx context.Context) error {
 // attempts counts the failed attempts of the engine to place a pod.
 type attempts struct {
 	count func(ctx context.Context, pod *corev1.Pod) (int, error)
-	// more is the increase of the count that proves a new attempt, which has begun after the first call of count. An
-	// increase by 1 can come from an attempt that has begun earlier.
+	// more is the increase of the count that proves a new attempt, which has begun after the first call of count.
+	// Volcano needs an increase by 2, because the first session to end can have begun before that call.
 	more int
 }
 

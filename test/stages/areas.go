@@ -34,8 +34,7 @@ func (a Area) replace(module *strings.Replacer) Area {
 	return Area{Name: module.Replace(a.Name), Paths: replaceAll(a.Paths), Stages: replaceAll(a.Stages)}
 }
 
-// Has reports whether a file belongs to the area, which is so if one of the paths matches the file or a folder above
-// it.
+// Has reports whether a file belongs to the area: one of the paths must match the file or a folder above it.
 func (a Area) Has(file string) bool {
 	for ; file != "."; file = path.Dir(file) {
 		if matches(a.Paths, file) {

@@ -1,7 +1,7 @@
 // Package stages runs the checks of the repository in stages. Some stages run for every change. Other stages take
-// turns within a time limit. The first of these test a file of the change, or are pending from earlier changes. Then
-// the hash of the files selects more of them. Stages that take very long only run on request, or after they have
-// failed. stages.yaml lists the stages, and the files that each of them tests.
+// turns within a time limit. First come the stages that test a file of the change, and the stages that are pending
+// from earlier changes. Then come stages that the hash of the files selects. Stages that take very long only run on
+// request, or after they have failed. stages.yaml lists the stages, and the files that each of them tests.
 package stages
 
 import (
@@ -46,7 +46,7 @@ type List struct {
 	// limit are left for later runs. Due.IsOptional defines which stages are optional. 0 means no limit.
 	LimitSeconds int `json:"limitSeconds"`
 	// InTurn lists the stages that do not run with every change. Such a stage runs if a change touches a file that the
-	// stage tests, or when it is its turn.
+	// stage tests, or when its turn comes.
 	InTurn []Stage `json:"inTurn"`
 	// Exhaustive lists stages that take too long for a change. They run only in a run of all stages, or after they have
 	// failed.

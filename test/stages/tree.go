@@ -61,7 +61,7 @@ func ReadTree(ctx context.Context, root string) (Tree, error) {
 	return tree, nil
 }
 
-// digest returns a short hash of a text and of some files. The function selects reports whether a file is one of
+// digest returns a short hash of a text and of some files. The function "selects" reports whether a file is one of
 // them.
 func (t Tree) digest(selects func(file string) bool, text string) string {
 	entries := []string{text}

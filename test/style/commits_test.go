@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lastUnchecked is the last commit from before the rule about subjects. Only later commits are checked.
+// lastUnchecked is the last commit that is older than the rule about subjects. Only later commits are checked.
 const lastUnchecked = "ec35dff20735bac461cdd0112a64aa44ef846bf4"
 
 // maxSubject is the maximum length of the subject of a commit, in characters.

@@ -66,8 +66,8 @@ func TestPoliciesRejectNoPodsWhileTheSchedulerIsInstalledOrRemoved(t *testing.T)
 	}
 }
 
-// tenant creates the namespace team, and returns the client of a user who has the permissions of the ClusterRole edit
-// for pods there.
+// tenant creates the namespace team, and returns the client of a user. In this namespace, the user has the
+// permissions of the ClusterRole edit for pods.
 func (s *apiServer) tenant(t *testing.T) client.Client {
 	t.Helper()
 	s.kubectl(t, "create", "namespace", "team")

@@ -48,9 +48,9 @@ func previous(t *testing.T) (folder, revision string) {
 	return folder, revision
 }
 
-// TestStoredObjectsSurvive checks that the objects of the previous version are unchanged after an upgrade and can be
-// written again, with untyped clients and with the types of this version. The objects are the examples of the
-// previous version and objects of testdata. Their status has all fields.
+// TestStoredObjectsSurvive checks that the objects of the previous version are unchanged after an upgrade, and that
+// clients can write them again. The clients are an untyped one, and one with the types of this version. The objects
+// are the examples of the previous version and objects of testdata. Their status has all fields.
 func TestStoredObjectsSurvive(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

@@ -1,4 +1,4 @@
-// Package work checks that a controller's work for a list does not grow faster than the list that a tenant writes.
+// Package work checks that the work of a controller does not grow faster than a list that a tenant writes.
 package work
 
 import (
