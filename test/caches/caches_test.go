@@ -238,8 +238,10 @@ func watchedBy(t *testing.T, file string) []string {
 		}
 		for _, rule := range role.Rules {
 			if slices.Contains(rule.Verbs, "watch") {
-				for _, resource := range rule.Resources {
-					resources = append(resources, rule.APIGroups[0]+"/"+resource)
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						resources = append(resources, group+"/"+resource)
+					}
 				}
 			}
 		}

@@ -52,11 +52,11 @@ func (w *weaver) mutateAssignment(s *ast.AssignStmt) {
 	if s.Tok != token.ADD_ASSIGN && s.Tok != token.SUB_ASSIGN || !isNumber(w.info.Types[s.Lhs[0]].Type) {
 		return
 	}
-	id := w.add(s, "the opposite of %s", w.quote(s))
 	name := w.nameOf(w.info.Types[s.Lhs[0]].Type)
 	if name == "" {
 		return
 	}
+	id := w.add(s, "the opposite of %s", w.quote(s))
 	w.around(s.Rhs[0], fmt.Sprintf("-mutantNegative[%s](%d, ", name, id), ")")
 }
 
