@@ -25,7 +25,7 @@ import (
 type exploration struct {
 	name  string
 	shape model.Shape
-	// inMesh is set if admission changes the pods of the job.
+	// inMesh is set if an admission webhook changes the pods of the job, as in a service mesh.
 	inMesh bool
 	// holds is set if the controller holds the pod of the leader.
 	holds bool
@@ -60,10 +60,14 @@ var everything = flag.Bool("explore.everything", false,
 	"explore small jobs with their whole budget of faults, instead of only as many faults as time allows")
 
 // Test explores small jobs of a kind. The coverage selects the jobs and the number of faults in an execution. With
-// -explore.everything, an execution can have as many faults as the exploration allows.
+// -explore.everything, an execution can have as many faults as the exploration allows. With -conformance.part, only a
+// part of the jobs is explored.
 func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
-	for _, x := range explorations() {
+	for i, x := range explorations() {
+		if !model.IsInPart(i) {
+			continue
+		}
 		t.Run(x.name, func(t *testing.T) {
 			if !k.Runs(x.shape) {
 				t.Skip("jobs of this kind do not support the shape")

@@ -38,7 +38,9 @@ func TestEveryFrameworkHasItsStages(t *testing.T) {
 	t.Parallel()
 	list, registry := readList(t)
 	for _, framework := range registry.Names(modules.Framework) {
-		for _, name := range []string{"conformance-" + framework, "crashes-" + framework, "hostile-" + framework} {
+		for _, name := range []string{
+			"conformance-" + framework, "crashes-" + framework + "-1", "hostile-" + framework,
+		} {
 			if !slices.ContainsFunc(list.InTurn, func(s Stage) bool { return s.Name == name }) {
 				t.Errorf("there is no stage %s", name)
 			}
