@@ -21,10 +21,10 @@ const (
 // supervision returns the command of the supervisor for the torchrun of the member. The command line of torchrun
 // follows this command. The result is empty if no supervisor is needed.
 //
-// There are two reasons for a supervisor. If the other members continue when the member is stopped, torchrun must
-// leave the rendezvous open. This reason does not apply to the leader, because the other members never continue
-// without it. If the member can report the progress of the training, the supervisor must report when torchrun starts
-// the training again.
+// There are two reasons for a supervisor. First, if the other members can continue after this member is stopped, the
+// supervisor ends torchrun in a way that keeps the rendezvous open. The leader needs no supervisor for this reason,
+// because the other members never continue without the leader. Second, if this member can report the progress of the
+// training, the supervisor reports each time that torchrun starts the training again.
 func supervision(job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member) []string {
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil

@@ -152,8 +152,8 @@ func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.
 	return r.facts, ctx.Err()
 }
 
-// ok reports whether a read has succeeded. If the read failed, the explanation names the part that could not be read,
-// unless the object or its kind does not exist.
+// ok reports whether a read has succeeded. If it has failed, ok adds what to the facts that could not be read, unless
+// the object or its kind does not exist.
 func (r *collector) ok(err error, what string) bool {
 	if err == nil {
 		return true

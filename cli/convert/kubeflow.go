@@ -106,7 +106,7 @@ type mpiJobSpec struct {
 // maxUnknown is the maximum number of unknown fields that the JSON decoder lists.
 const maxUnknown = 100
 
-// decode reads an object of Kubeflow. It also returns the fields that the types do not have.
+// decode reads an object of Kubeflow. It also returns the fields of the object that kubeflowJob does not have.
 func decode[S any](content []byte) (job kubeflowJob[S], unknown []unknownField, err error) {
 	document, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {

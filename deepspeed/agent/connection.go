@@ -31,7 +31,8 @@ func readKey(file string) (ssh.Signer, error) {
 	return key, nil
 }
 
-// checkKey returns an error if the peer does not have the key of the job, which all servers and clients have.
+// checkKey returns an error if the peer does not have the key of the job. All servers and clients of a job share this
+// key.
 func checkKey(own ssh.Signer, peer ssh.PublicKey) error {
 	if !bytes.Equal(own.PublicKey().Marshal(), peer.Marshal()) {
 		return errors.New("the peer does not have the key of this job")

@@ -51,7 +51,7 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			}
 		},
 	}
-	if !w.scales { // after scaling down, the controller does not find a surplus pod without its label
+	if !w.scales { // a job that was scaled down has surplus pods, which the controller finds only by their labels
 		actions["a user removes a label from a pod"] = func(t *rapid.T) {
 			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
 			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {

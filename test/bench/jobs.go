@@ -35,7 +35,7 @@ type work struct {
 	// localQueue is the LocalQueue from which Kueue admits the job. If it is empty, the job runs without Kueue.
 	localQueue string
 	// played is true if the benchmark plays the kubelet: the pods have no nodes, and the benchmark writes their statuses.
-	// When such a pod is deleted, it is gone immediately, because no kubelet must stop it first.
+	// When such a pod is deleted, it is gone immediately: there is no kubelet that stops it first.
 	played bool
 	// reports is true if the jobs report progress.
 	reports bool

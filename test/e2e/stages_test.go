@@ -42,8 +42,9 @@ func TestEverySpecIsInOneStage(t *testing.T) {
 // fileInSpec matches the path of a document, of an example or of test data in a spec.
 var fileInSpec = regexp.MustCompile(`[" =]((?:README|[a-z]+/README|docs/[\w./-]+)\.md|examples/[\w./-]+|(?:test/e2e/)?testdata/[\w.-]+)"`)
 
-// TestSpecsRunAfterChangesOfTheirFiles checks the areas of stages.yaml. A change to the file of a spec must start
-// each stage that runs the spec. So must a change to the documents, examples and test data that this file names.
+// TestSpecsRunAfterChangesOfTheirFiles checks the areas of stages.yaml. Each stage that runs a spec must start after a
+// change to the file of the spec, and after a change to a document, an example or test data that the file of the spec
+// names.
 func TestSpecsRunAfterChangesOfTheirFiles(t *testing.T) {
 	list := readStages(t)
 	filesOf := map[string][]string{} // maps a file with specs to itself and to the files that it names

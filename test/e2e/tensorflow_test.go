@@ -213,8 +213,8 @@ spec:
 }
 
 // killable writes an example with the given command and restart policy into a file, and returns the path of the file.
-// No process of a PID namespace can kill the first process of this namespace. The containers of each pod share a PID
-// namespace, so that the command is not the first process and can be killed.
+// In the result, the containers of each pod share a PID namespace. Otherwise, the command would be the first process of
+// its namespace, which no other process of the namespace can kill.
 func (n namespace) killable(ctx context.Context, example, restartPolicy string, command ...string) string {
 	GinkgoHelper()
 	manifest := n.kubectl(ctx, "create", "--dry-run=client", "-o", "json", "-f", "examples/tensorflow/"+example)

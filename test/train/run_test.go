@@ -345,7 +345,7 @@ func (n namespace) patch(ctx context.Context, name, patch string) {
 	Expect(api.Patch(ctx, n.job(ctx, name).Job, change)).To(Succeed())
 }
 
-// kindsOfObjects returns empty lists of the kinds that a job and its objects can have.
+// kindsOfObjects returns an empty list for each kind of job, and for each kind of object that is created with a job.
 func kindsOfObjects() []client.ObjectList {
 	lists := []client.ObjectList{
 		&corev1.ConfigMapList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PodList{}, &corev1.ServiceList{},

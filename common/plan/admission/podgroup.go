@@ -82,8 +82,9 @@ func cannotHave(job *view.Job, problem *report.RefusedError) view.Answer {
 	}
 }
 
-// Standing implements view.Admission. The result never sets Waits, because a job with a PodGroup starts before its
-// pods are admitted. It never sets Stops, because the admission of a PodGroup is not withdrawn while its pods run.
+// Standing implements view.Admission. The result never sets Waits, because a job with a PodGroup counts as started
+// before its Queue admits it. It never sets Stops, because the admission of a PodGroup is not withdrawn while its pods
+// run.
 func (g PodGroup) Standing(job types.UID) view.Standing {
 	standing := view.Standing{Unknown: g.Unknown}
 	if !g.isOwn(job) {

@@ -106,8 +106,8 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 	return len(content)
 }
 
-// omitContainers leaves out the containers of replicas, except main containers that failed. If the pod is gone, the
-// exit code of its main container decides whether the replica is restarted.
+// omitContainers leaves out the containers of replicas, except main containers that failed. Their exit codes stay,
+// because they decide whether a replica is restarted, and a pod that is gone no longer has them.
 func omitContainers(r *renderer) {
 	mains := make(map[string]string, len(r.Replicas))
 	for _, replica := range r.Replicas {

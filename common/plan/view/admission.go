@@ -71,7 +71,7 @@ type Standing struct {
 	// UID is the UID of the object if the job controls it. Otherwise, it is empty.
 	UID types.UID
 	// Waits reports whether the job must not start yet, because it is not admitted. A job with a PodGroup never waits in
-	// this sense: it starts before its pods are admitted.
+	// this sense: it counts as started before its Queue admits it.
 	Waits bool
 	// Stops is why the replicas that run must stop. It is empty if they may go on.
 	Stops string

@@ -103,8 +103,8 @@ func reconcileOften(ctx context.Context, r reconcile.Reconciler, key client.Obje
 
 // cluster is an API server in memory.
 type cluster struct {
-	// The client live reads from the API server. The client cached returns objects as the cache of a controller holds
-	// them. Both clients write to the API server.
+	// Both clients write to the API server. The first one also reads from it. The second one reads what the cache of a
+	// controller contains.
 	live, cached client.WithWatch
 }
 

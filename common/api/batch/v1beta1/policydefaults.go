@@ -25,12 +25,12 @@ type PolicyDefaults struct {
 	// +optional
 	RestartScope PolicyDefault `json:"restartScope,omitempty"`
 
-	// The default of progressPolicy: Notify. Empty: the controller chooses.
+	// The default of progressPolicy. The only possible value is Notify. Empty: the controller chooses.
 	//
 	// +optional
 	ProgressPolicy PolicyDefault `json:"progressPolicy,omitempty"`
 
-	// The default of badNodePolicy: Avoid. Empty: the controller chooses.
+	// The default of badNodePolicy. The only possible value is Avoid. Empty: the controller chooses.
 	//
 	// +optional
 	BadNodePolicy PolicyDefault `json:"badNodePolicy,omitempty"`
