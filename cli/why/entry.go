@@ -13,6 +13,10 @@ import (
 // placeholders in braces. In texts, {message} stands for the message of the condition, and {when} for how long ago
 // the condition began. view.allNames has the other placeholders.
 type entry struct {
+	// state tells whether the object with the reason waits for somebody.
+	state state
+	// words describe the reason in a few words, for a screen. They are empty if no job has the reason in its status.
+	words string
 	// cause has sentences that name the cause. The field do has sentences about what the user can do.
 	cause, do string
 	// next are commands to type next. A command with a placeholder that has no value is left out.
@@ -25,6 +29,12 @@ type entry struct {
 	// choose returns the entry that replaces this one, if the text depends on the facts. If choose is nil, this entry is
 	// used.
 	choose func(v view, c condition) entry
+}
+
+// with returns the entry with the words of a reason that shares everything else with other reasons.
+func (e entry) with(words string) entry {
+	e.words = words
+	return e
 }
 
 // step is a command of an entry.

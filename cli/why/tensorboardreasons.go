@@ -12,41 +12,50 @@ var tensorBoard = map[string]entry{
 		cause: "Its TensorBoard is ready.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonSuspended: {
+		state: needsHelp,
 		cause: "Its TensorBoard is suspended.", do: "Set spec.suspend to false to start it again.",
 		next: []step{startBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonCulled: {
+		state: needsHelp,
 		cause: "Its TensorBoard was suspended because nobody had used it for a long time.",
 		do:    "Set spec.suspend to false to start it again.",
 		next:  []step{startBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonQueued: {
+		state: waits,
 		cause: "Its TensorBoard waits for its queue: {message}.", next: []step{describeBoard, listQueues}, see: seeQueue,
 	},
 	tensorboardv1beta1.ReasonClaimNotReady: {
+		state: needsHelp,
 		cause: "Its TensorBoard waits for a volume: {message}.",
 		do:    "Create the PersistentVolumeClaim, or wait until it is bound.",
 		next:  []step{{purpose: "List the claims of the namespace", line: "kubectl get persistentvolumeclaims"}},
 		see:   seeBoard,
 	},
 	tensorboardv1beta1.ReasonClaimExclusive: {
+		state: needsHelp,
 		cause: "Its TensorBoard cannot share the volume with the training: {message}.",
 		do:    "Use a volume with another access mode than ReadWriteOncePod, or S3.",
 		next:  []step{{purpose: "List the claims of the namespace", line: "kubectl get persistentvolumeclaims"}},
 		see:   seeBoard,
 	},
 	tensorboardv1beta1.ReasonCrashing: {
+		state: needsHelp,
 		cause: "Its TensorBoard crashes repeatedly: {message}.", next: []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonGivingWay: {
+		state: waits,
 		cause: "Its TensorBoard moves to another node, because another pod needs the volume there.",
 		do:    "Wait until it has started again.", next: []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonStopping: {
+		state: waits,
 		cause: "The former pod of its TensorBoard is ending.", do: "Wait until it is gone.",
 		next: []step{describeBoard}, see: seeBoard,
 	},
 	batchv1beta1.ReasonNotInstalled: {
+		state: needsHelp,
 		cause: "Its TensorBoard does not exist, because TensorBoards are not installed in the cluster. The job trains " +
 			"without it.",
 		do: "An administrator can install the tensorboard-controller.",
@@ -60,6 +69,7 @@ var tensorBoard = map[string]entry{
 	batchv1beta1.ReasonUpdateFailed: boardNotPermitted("change"),
 	batchv1beta1.ReasonDeleteFailed: boardNotPermitted("delete"),
 	batchv1beta1.ReasonDeleted: {
+		state: waits,
 		cause: "Its TensorBoard was deleted.", do: "The controller creates it again if the job needs it.",
 		next: []step{describeJob}, see: seeBoard,
 	},
@@ -121,6 +131,7 @@ var tensorBoardUse = map[string]entry{
 		cause: "Its TensorBoard can read all its logs.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonFetchFailed: {
+		state: needsHelp,
 		cause: "Its TensorBoard cannot read logs from a source: {message}.",
 		do:    "Check the address and the Secret of the source.",
 		next:  []step{describeBoard}, see: seeBoard,

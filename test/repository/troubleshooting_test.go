@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tensorstack.dev/jobs/cli/why"
 )
 
 // TestTroubleshootingExplainsEveryReason checks that docs/troubleshooting.md has a section for each phase of a job, and
-// mentions each reason that can mean trouble.
+// mentions each reason that means trouble.
 func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(folder, "troubleshooting.md"))
@@ -31,7 +33,7 @@ func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 					if !strings.Contains(document, "\n## "+value+"\n") {
 						t.Errorf("the phase %s has no section", value)
 					}
-				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && isTrouble(value) &&
+				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && why.IsTrouble(value) &&
 					!strings.Contains(document, "`"+value+"`"):
 					t.Errorf("docs/troubleshooting.md does not explain %s (%s, %q)", value, page, heading)
 				}
@@ -41,17 +43,6 @@ func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 			t.Errorf("found %d rows in %s, want at least 5", rows, page)
 		}
 	}
-}
-
-// isTrouble reports whether a user might have to act on a reason. docs/reference is enough for all other reasons.
-func isTrouble(reason string) bool {
-	switch reason {
-	case "Admitted", "EnoughPods", "Scheduled", "Open", "Serving", // no problem
-		// These reasons only show whether a TensorBoard is idle.
-		"RecentRequest", "NoRequest", "NotRunning", "ProbeFailed", "AllAvailable":
-		return false
-	}
-	return true
 }
 
 // sections maps each heading of the second level to the text below it.

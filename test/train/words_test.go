@@ -4,12 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"tensorstack.dev/jobs/cli/screen"
-	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/cli/why"
 )
 
 // TestReasonsHaveWords checks that the screens have words for each reason that the status of a job can have.
@@ -21,12 +19,6 @@ func TestReasonsHaveWords(t *testing.T) {
 			"Reasons of SuccessCriteriaMet and FailureTarget, and later of Completed and Failed",
 		},
 		"scheduler.md": {"Reasons of the conditions of a PodGroup"},
-	}
-	// No job has these reasons. The first three are reasons of a PodGroup that does not wait. The last one is a reason
-	// of a PodGroup with a field that the engine ignores.
-	notOfJobs := []string{
-		schedulerv1beta1.ReasonAdmitted, schedulerv1beta1.ReasonEnoughPods, schedulerv1beta1.ReasonScheduled,
-		schedulerv1beta1.ReasonNotSupportedByEngine,
 	}
 	reason := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 	for file, headings := range sections {
@@ -42,8 +34,8 @@ func TestReasonsHaveWords(t *testing.T) {
 				t.Errorf("%s has no reasons below %q", file, heading)
 			}
 			for _, r := range reasons {
-				if !screen.HasWords(r[1]) && !slices.Contains(notOfJobs, r[1]) {
-					t.Errorf("package screen has no words for %s, which docs/reference/%s lists below %q", r[1], file, heading)
+				if why.Words(r[1]) == "" {
+					t.Errorf("package why has no words for %s, which docs/reference/%s lists below %q", r[1], file, heading)
 				}
 			}
 		}

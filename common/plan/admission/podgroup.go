@@ -66,7 +66,7 @@ func (g PodGroup) Request(job *view.Job, need view.Need) view.Answer {
 		return view.Answer{Wait: &view.Wait{
 			Reason:    cmp.Or(admitted.Reason, batchv1beta1.ReasonQueued),
 			Message:   admitted.Message,
-			NeedsHelp: needsHelp(admitted.Reason),
+			NeedsHelp: gang.NeedsHelp(admitted.Reason),
 		}}
 	default:
 		return view.Answer{}
@@ -155,7 +155,7 @@ func (g PodGroup) whyPending(pod *corev1.Pod) (reason, message string, known boo
 		return batchv1beta1.ReasonPending, message, true
 	case scheduled.Status == metav1.ConditionTrue:
 		return "", "", false
-	case needsHelp(scheduled.Reason):
+	case gang.NeedsHelp(scheduled.Reason):
 		return scheduled.Reason, scheduled.Message, true
 	default:
 		message = fmt.Sprintf("%s waits to be scheduled with its gang: %s", pod.Name, scheduled.Message)
@@ -175,16 +175,4 @@ func isGated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated
 	})
-}
-
-// needsHelp reports whether this reason means that somebody must act before the PodGroup can be scheduled.
-func needsHelp(reason string) bool {
-	switch reason {
-	case schedulerv1beta1.ReasonUnschedulable, schedulerv1beta1.ReasonQuotaExceeded, schedulerv1beta1.ReasonQueueNotFound,
-		schedulerv1beta1.ReasonQueueClosed, schedulerv1beta1.ReasonNamespaceNotSelected,
-		schedulerv1beta1.ReasonEngineNotReady, schedulerv1beta1.ReasonPriorityClassMismatch:
-		return true
-	default:
-		return false
-	}
 }
