@@ -169,7 +169,7 @@ type lineWriter struct {
 	// carriage returns.
 	whole bool
 	// stamped reports whether the output is followed. If so, each line of a stream begins with its time, and a new
-	// stream can repeat lines of earlier streams. The field cut reports whether the times of such lines are not written.
+	// stream can repeat lines of earlier streams. The field cut reports whether the times of the lines are not written.
 	stamped, cut bool
 	// onlyStamped reports whether lines without a time are skipped. After the end of the container, such a line is the
 	// kubelet's message about an output that is gone.

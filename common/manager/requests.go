@@ -64,8 +64,8 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 // wait waits until a request of a namespace can be sent. The request then counts as under way, unless wait returns an
 // error.
 func (r *requests) wait(ctx context.Context, namespace string) error {
-	// Wait for a place in underWay first, and then for a token. One namespace gets at most half of the places, so at
-	// most half of the requests that wait for tokens belong to one namespace.
+	// Wait for a place in underWay first, and then for a token. One namespace gets at most half of the places, so no
+	// more than maxUnderWay/2 of its requests wait for tokens.
 	if err := r.underWay.Acquire(ctx, namespace, 1); err != nil {
 		return err
 	}

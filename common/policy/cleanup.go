@@ -9,8 +9,8 @@ import (
 )
 
 // CleansUp reports whether the clean-up deletes the pod of a job whose end is decided. With the policy Unfinished,
-// the clean-up deletes a pod unless all its containers except init containers have ended. Sidecars count because they
-// hold resources.
+// the clean-up deletes a pod unless all its containers except init containers have ended. A sidecar that is not an
+// init container counts, because it holds resources.
 func CleansUp(policy batchv1beta1.RunPolicy, pod *corev1.Pod) bool {
 	switch policy.CleanUpPolicy {
 	case batchv1beta1.CleanUpPolicyAll:

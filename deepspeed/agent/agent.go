@@ -75,7 +75,7 @@ type timing struct {
 	dial      time.Duration // timeout for a connection, including key exchange and authentication
 	retry     time.Duration // interval of attempts to reach missing workers
 	remind    time.Duration // interval of log lines about missing workers
-	kill      time.Duration // maximum time for the launcher to end after SIGTERM, and then for its node commands
+	kill      time.Duration // time from SIGTERM to SIGKILL for the launcher, and then time limit for its node commands
 	settle    time.Duration // how long the workers must be the same before an elastic training starts
 	probe     time.Duration // interval of checks for changed workers during an elastic training
 	blame     time.Duration // a change of the workers within this time after a failure counts as the cause

@@ -51,7 +51,8 @@ func layOut(folder string, sources []Source) (_ *os.Root, err error) {
 	return logs, nil
 }
 
-// link creates a link with the given name, or replaces the file that has the name. The target need not exist yet.
+// link creates a link with the given name. It replaces any other file or folder that has the name. The target need
+// not exist yet.
 func link(logs *os.Root, name, target string) error {
 	if is, err := logs.Readlink(name); err == nil && is == target {
 		return nil
@@ -62,8 +63,8 @@ func link(logs *os.Root, name, target string) error {
 	return logs.Symlink(target, name)
 }
 
-// mkdir creates a folder with the given name, unless it exists. All users can read the new folder, because
-// TensorBoard can run as another user.
+// mkdir creates a folder with the given name, unless it exists. It replaces a file or a link that has the name. All
+// users can read the new folder, because TensorBoard can run as another user.
 func mkdir(logs *os.Root, name string) error {
 	info, err := logs.Lstat(name)
 	switch {

@@ -49,7 +49,8 @@ func identities(p Paths) []identity {
 		}},
 		{file: "apiserver-kubelet", cn: "kube-apiserver-kubelet-client", org: masters},
 		{file: "front-proxy", cn: frontProxyUser},
-		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}}, // for the servers on loopback
+		// etcd, kube-controller-manager and kube-scheduler use this certificate on the loopback address.
+		{file: "loopback", cn: "localhost", hosts: []string{"localhost", "127.0.0.1"}},
 		{file: "kubelet-server", cn: nodeName, hosts: []string{nodeName, nodeIP}},
 		admin,
 		client("kube-controller-manager", "system:kube-controller-manager", ""),

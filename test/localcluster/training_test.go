@@ -24,7 +24,8 @@ func TestExamplesRunTrainingImages(t *testing.T) {
 			built[image.Framework] = append(built[image.Framework], image.tag())
 		}
 	}
-	// Examples of PyTorch can also use the images for DeepSpeed, because these images have PyTorch too.
+	// Examples of PyTorch can also use the images for DeepSpeed, because these images have PyTorch too. trainer.yaml
+	// uses the one that also has transformers.
 	built["pytorch"] = append(built["pytorch"], built["deepspeed"]...)
 	for framework, tags := range built {
 		t.Run(framework, func(t *testing.T) {

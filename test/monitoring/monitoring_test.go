@@ -106,7 +106,7 @@ var situations = map[string]situation{
 			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // jobs wait, but others start
 				`tensorstack_job_start_duration_seconds_count{kind="PyTorchTrainingJob"} 7+1x100`,
 			`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Pending"} 4x100` + "\n" + // jobs wait, but others run
-				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`,
+				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`, // these jobs can use all resources
 		},
 	},
 	"TensorStackJobsUnknown": {

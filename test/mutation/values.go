@@ -70,15 +70,15 @@ func (w *weaver) mutateBuiltin(call *ast.CallExpr, isConstant bool) {
 	}
 }
 
-// isZeroed reports whether a mutant replaces the visited expression by zero. The expression must be a result, the
-// value of a field, or an argument of cmp.Or. Conditions are excluded because mutateBoolean changes them.
+// call replaces the builtin of a call by a function of switch.go.txt, which gets the id of the mutant as its first
+// argument.
 func (w *weaver) call(call *ast.CallExpr, function string, id int) {
 	text := fmt.Sprintf("%s(%d, ", function, id)
 	w.replaced = append(w.replaced, edit{w.offset(call.Pos()), w.offset(call.Lparen) + 1, text})
 }
 
-// isZeroed reports whether the visited expression is a result, a field of a struct or an argument of cmp.Or. Conditions
-// are excluded because mutateBoolean changes them.
+// isZeroed reports whether a mutant replaces the visited expression by zero. The expression must be a result, the
+// value of a field, or an argument of cmp.Or. Conditions are excluded because mutateBoolean changes them.
 func (w *weaver) isZeroed(e ast.Expr) bool {
 	if w.isBoolean(e) {
 		return false

@@ -41,7 +41,8 @@ const (
 	// PrefixParameter is the prefix of annotations of a job and of its Workload. Kueue passes these annotations to a
 	// ProvisioningRequest as parameters.
 	PrefixParameter = "provreq.kueue.x-k8s.io/"
-	// LabelJobUID labels a Workload with the UID of its job. Kueue shows this UID in its messages about preemption.
+	// LabelJobUID labels a Workload with the UID of its job. Kueue finishes a Workload that has this label but no owner,
+	// because its job is gone. Kueue also shows the UID in its messages about preemption.
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// LabelPodSet labels a pod with the name of its PodSet.
 	LabelPodSet = "kueue.x-k8s.io/podset"
