@@ -64,7 +64,7 @@ GOWORK=off go mod edit -droprequire tensorstack.dev/jobs/kit "$pins/go.mod"
 	GOWORK=off CGO_ENABLED=0 go build -modfile="$pins/go.mod" -trimpath -buildvcs=false \
 		-ldflags "-s -w -X $package.linkedVersion=$version -X $package.linkedRevision=$revision" \
 		-o "$output/$program" "./cmd/$program"
-	GOWORK=off CGO_ENABLED=0 go list -modfile="$pins/go.mod" -deps -json=Dir,ImportPath,Module "./cmd/$program" >"$pins/packages.json"
+	GOWORK=off CGO_ENABLED=0 go list -modfile="$pins/go.mod" -deps -json=Dir,EmbedFiles,ImportPath,Module "./cmd/$program" >"$pins/packages.json"
 )
 goroot=$(go env GOROOT)
 cp LICENSE "$output"

@@ -156,6 +156,16 @@ func TestReadSelectsFiles(t *testing.T) {
 			want: []string{"train.py"},
 		},
 		{
+			name:  "a byte order mark is not part of the first pattern",
+			files: map[string]string{"train.py": "", "a.ckpt": "", ".gitignore": "\ufeff*.ckpt\r\n"},
+			want:  []string{"train.py"},
+		},
+		{
+			name:  "a folder with the name of an ignore file has no patterns",
+			files: map[string]string{"train.py": "", ".gitignore/a.py": ""},
+			want:  []string{".gitignore/a.py", "train.py"},
+		},
+		{
 			name:    "Kubernetes cannot mount a name that begins with two dots",
 			files:   map[string]string{"..data": "", "train.py": ""},
 			want:    []string{"train.py"},
@@ -196,6 +206,7 @@ func TestReadRejectsFolders(t *testing.T) {
 	home := write(t, map[string]string{
 		"a/train.py": "", ".ssh/a/train.py": "", "large/.gitignore": large,
 		"tree/.git/HEAD": "", "tree/.gitignore": large, "tree/below/train.py": "",
+		"loop/.git/HEAD": "", "loop/.gitignore": "-> .gitignore", "loop/below/train.py": "",
 	})
 	t.Setenv("HOME", home)
 	for _, test := range []struct{ name, dir, want string }{
@@ -204,7 +215,8 @@ func TestReadRejectsFolders(t *testing.T) {
 		{"the root of the file system", "/", "contains your home directory"},
 		{"a folder in a folder for credentials", home + "/.ssh/a", "is in a folder for credentials (.ssh)"},
 		{"a folder with a large ignore file", home + "/large", home + "/large: .gitignore has more than 1 MiB"},
-		{"a folder below a large ignore file", home + "/tree/below", home + "/tree/.gitignore has more than 1 MiB"},
+		{"a folder below a large ignore file", home + "/tree/below", home + "/tree: .gitignore has more than 1 MiB"},
+		{"a folder below an ignore file that cannot be read", home + "/loop/below", "too many levels of symbolic links"},
 		{"a file", home + "/a/train.py", "kubectl train run " + home + "/a -- train.py"},
 		{"a folder that does not exist", home + "/b", "there is no folder " + home + "/b"},
 	} {

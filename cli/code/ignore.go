@@ -83,18 +83,11 @@ func (r *ignored) read(content fs.FS, dir string) error {
 		domain = append(domain, strings.Split(dir, "/")...)
 	}
 	for name, patterns := range map[string]*[]gitignore.Pattern{gitIgnore: &r.patterns, TrainIgnore: &r.own} {
-		file, err := content.Open(path.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		more, err := patternsIn(content, path.Join(dir, name), domain)
 		if err != nil {
 			return err
 		}
-		more, err := parse(file, domain)
 		*patterns = append(*patterns, more...)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("%s %w", path.Join(dir, name), err)
-		}
 	}
 	return nil
 }
@@ -120,32 +113,40 @@ func rulesAbove(dir string) ([]gitignore.Pattern, []string, error) {
 	prefix := strings.Split(filepath.ToSlash(below), "/")
 	var patterns []gitignore.Pattern
 	for i := range prefix {
-		file, err := os.Open(filepath.Join(append([]string{top}, append(slices.Clone(prefix[:i]), gitIgnore)...)...))
+		more, err := patternsIn(os.DirFS(top), path.Join(append(slices.Clone(prefix[:i]), gitIgnore)...), prefix[:i])
 		if err != nil {
-			continue // most folders have no ignore file
-		}
-		more, err := parse(file, prefix[:i])
-		if err := errors.Join(err, file.Close()); err != nil {
-			return nil, nil, fmt.Errorf("%s %w", file.Name(), err)
+			return nil, nil, fmt.Errorf("%s: %w", top, err)
 		}
 		patterns = append(patterns, more...)
 	}
 	return patterns, prefix, nil
 }
 
-// parse returns the patterns of an ignore file. The patterns apply only in the folder of the file and below it. The
-// parameter domain is the path of this folder, as a list of names. parse returns an error if the file is too large,
-// because without a pattern, a file could be uploaded that must not be.
-func parse(file fs.File, domain []string) ([]gitignore.Pattern, error) {
-	content, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile+1))
+// patternsIn returns the patterns of an ignore file, or nil if there is no such file. The patterns apply only in the
+// folder of the file and below it. The parameter domain is the path of this folder, as a list of names. Without one of
+// its patterns, a file could be uploaded that must not be. So patternsIn returns an error if it cannot read all of
+// them.
+func patternsIn(content fs.FS, name string, domain []string) ([]gitignore.Pattern, error) {
+	file, err := content.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(content) > maxIgnoreFile {
-		return nil, errors.New("has more than 1 MiB")
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.IsDir() {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxIgnoreFile {
+		return nil, fmt.Errorf("%s has more than 1 MiB", name)
 	}
 	var patterns []gitignore.Pattern
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) { // some editors write a byte order mark
 		line = strings.TrimRight(line, "\r\n")
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue

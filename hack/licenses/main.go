@@ -1,8 +1,9 @@
-// Licenses writes the texts of the licenses and notices of everything that is linked into a program: the modules and
-// the standard library of Go. It fails if it knows no license of a package, or if a license demands more than its own
-// text. The same input gives the same bytes.
+// Licenses writes the license and notice files of everything that is linked into a program: its modules and Go. It
+// fails if it does not know the license of a package, if a license demands more than that its text is shown, or if a
+// package embeds files that nobody has looked at. It does not read the comments of source files, and does not notice
+// terms that somebody has added to the text of a known license. The same input gives the same bytes.
 //
-//	go list -deps -json=Dir,ImportPath,Module ./cmd/PROGRAM | licenses -goroot DIR -output FILE
+//	go list -deps -json=Dir,EmbedFiles,ImportPath,Module ./cmd/PROGRAM | licenses -goroot DIR -output FILE
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,9 +38,23 @@ const own = "tensorstack.dev/jobs/"
 // texts. Other types also demand, for example, an offer of the source code.
 var allowed = []licenses.Type{licenses.Notice, licenses.Permissive, licenses.Unencumbered}
 
+// embedded has the packages of others that may embed files. A person has looked at these files. The text, if there is
+// one, is what must be shown besides the license of the package.
+var embedded = map[string]string{
+	"github.com/google/cel-go/cel":                        "",
+	"google.golang.org/protobuf/internal/editiondefaults": "",
+	"sigs.k8s.io/kustomize/kyaml/openapi":                 "",
+	"golang.org/x/net/publicsuffix": "The Public Suffix List is available under the Mozilla Public License 2.0 " +
+		"(https://mozilla.org/MPL/2.0/).\nIts source is at https://publicsuffix.org/list/.",
+}
+
+// noticeFile matches names of files that are shown besides those that go-licenses finds.
+var noticeFile = regexp.MustCompile(`(?i)^(AUTHORS|COPYRIGHT|CREDITS|NOTICE|PATENTS)(\.|$)`)
+
 // linkedPackage is a package as `go list -json` prints it.
 type linkedPackage struct {
 	Dir, ImportPath string
+	EmbedFiles      []string
 	// Module is nil in a package of the standard library.
 	Module *struct{ Path, Version, Dir string }
 }
@@ -90,16 +106,24 @@ func (c *collection) add(p linkedPackage) error {
 	if p.Module == nil || strings.HasPrefix(p.Module.Path, own) {
 		return nil
 	}
-	files, err := licenses.FindCandidates(p.Dir, p.Module.Dir)
+	module := p.Module.Path + " " + p.Module.Version
+	if len(p.EmbedFiles) > 0 {
+		note, known := embedded[p.ImportPath]
+		if !known {
+			return fmt.Errorf("%s embeds %d files, such as %s: find out under which license they are, and add the package "+
+				"to the map embedded in hack/licenses", p.ImportPath, len(p.EmbedFiles), p.EmbedFiles[0])
+		}
+		if note != "" {
+			c.texts[note] = &text{content: note, files: []string{module + " " + strings.Join(p.EmbedFiles, " ")}}
+		}
+	}
+	files, err := filesFor(p)
 	if err != nil {
 		return err
 	}
 	licensed := false
 	for _, file := range files {
-		if hasPrefix(file, "README") || filepath.Ext(file) == ".go" {
-			continue
-		}
-		names, err := c.addFile(p.Module.Path+" "+p.Module.Version, p.Module.Dir, file)
+		names, err := c.addFile(module, p.Module.Dir, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.ImportPath, err)
 		}
@@ -111,10 +135,28 @@ func (c *collection) add(p linkedPackage) error {
 	return nil
 }
 
-// hasPrefix reports whether the base name of a file begins with a prefix, after a conversion of the name to upper
-// case.
-func hasPrefix(file, prefix string) bool {
-	return strings.HasPrefix(strings.ToUpper(filepath.Base(file)), prefix)
+// filesFor returns the license and notice files that apply to a package.
+func filesFor(p linkedPackage) ([]string, error) {
+	files, err := licenses.FindCandidates(p.Dir, p.Module.Dir)
+	if err != nil {
+		return nil, err
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		name := strings.ToUpper(filepath.Base(file))
+		return filepath.Ext(name) == ".GO" || strings.HasPrefix(name, "README") || noticeFile.MatchString(name)
+	})
+	for dir := p.Dir; strings.HasPrefix(dir, p.Module.Dir); dir = filepath.Dir(dir) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if entry.Type().IsRegular() && noticeFile.MatchString(entry.Name()) {
+				files = append(files, filepath.Join(dir, entry.Name()))
+			}
+		}
+	}
+	return files, nil
 }
 
 // addFile adds a license or notice file of a module and returns the names of the licenses in the file. A file that
@@ -138,7 +180,7 @@ func (c *collection) addFile(module, root, file string) (names []string, err err
 		}
 		names = append(names, license.Name)
 	}
-	if len(names) == 0 && !hasPrefix(file, "NOTICE") {
+	if len(names) == 0 && !noticeFile.MatchString(filepath.Base(file)) {
 		return nil, fmt.Errorf("%s is no license that go-licenses knows", file)
 	}
 	slices.Sort(names)

@@ -89,6 +89,7 @@ func TestTheFileHasEachTextOnceWithTheFilesThatHaveIt(t *testing.T) {
 		"modules/example.com/a/README.md":        "A is licensed like B.\n",
 		"modules/example.com/a/x/license.go":     "package x\n",
 		"modules/example.com/a/y/NOTICE":         "A contains Y.\n",
+		"modules/example.com/a/y/PATENTS":        "Y has a patent.\n",
 		"modules/example.com/a/y/z/LICENSE.txt":  mit("Z"),
 		"modules/example.com/a/unused/LICENSE":   mit("Unused"),
 		"modules/example.com/b/COPYING":          mit("A"),
@@ -105,6 +106,7 @@ func TestTheFileHasEachTextOnceWithTheFilesThatHaveIt(t *testing.T) {
 		double, "Go LICENSE", "License: MIT", single, "", mit("Go"),
 		double, "example.com/a v1.0.0 LICENSE", "example.com/b v0.2.0 COPYING", "License: MIT", single, "", mit("A"),
 		double, "example.com/a v1.0.0 y/NOTICE", single, "", "A contains Y.\n",
+		double, "example.com/a v1.0.0 y/PATENTS", single, "", "Y has a patent.\n",
 		double, "example.com/a v1.0.0 y/z/LICENSE.txt", "License: MIT", single, "", mit("Z"),
 	}, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -145,10 +147,36 @@ func TestTheToolRefuses(t *testing.T) {
 	}
 }
 
-// TestTheLicensesOfThisProgram runs the tool for the packages of the tool, as the go command lists them.
-func TestTheLicensesOfThisProgram(t *testing.T) {
+// TestEmbeddedFiles checks that the license of embedded files is not taken for that of their package.
+func TestEmbeddedFiles(t *testing.T) {
 	t.Parallel()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,ImportPath,Module", ".")
+	root := t.TempDir()
+	write(t, root, map[string]string{"go/LICENSE": mit("Go"), "a/LICENSE": mit("A")})
+	run := func(path string) (string, error) {
+		listed := fmt.Sprintf(`{"Dir": %[1]q, "ImportPath": %[2]q, "EmbedFiles": ["data"], `+
+			`"Module": {"Path": "example.com/a", "Version": "v1.0.0", "Dir": %[1]q}}`, filepath.Join(root, "a"), path)
+		output := filepath.Join(t.TempDir(), "THIRD_PARTY_LICENSES")
+		if err := run(strings.NewReader(listed), filepath.Join(root, "go"), output); err != nil {
+			return "", err
+		}
+		content, err := os.ReadFile(output)
+		return string(content), err
+	}
+	if _, err := run("example.com/a"); err == nil || !strings.Contains(err.Error(), "example.com/a embeds 1 files, such as data") {
+		t.Errorf("got the error %v for files that nobody has looked at", err)
+	}
+	got, err := run("golang.org/x/net/publicsuffix")
+	if err != nil || !strings.Contains(got, "\nexample.com/a v1.0.0 data\n") ||
+		!strings.Contains(got, "Mozilla Public License") {
+		t.Errorf("got the error %v and the texts\n%s", err, got)
+	}
+}
+
+// TestTheLicensesOfALibrary runs the tool for the packages of the tool, as the go command lists them.
+func TestTheLicensesOfALibrary(t *testing.T) {
+	t.Parallel()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,EmbedFiles,ImportPath,Module",
+		"github.com/google/go-cmp/cmp")
 	list.Env = append(os.Environ(), "GOWORK=off")
 	packages, err := list.Output()
 	if err != nil {
@@ -167,11 +195,10 @@ func TestTheLicensesOfThisProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nGo LICENSE\n", "Copyright 2009 The Go Authors.", "\ngithub.com/google/go-licenses/v2 v",
-		"\ngithub.com/sergi/go-diff v",
+		"\nGo LICENSE\n", "Copyright 2009 The Go Authors.", "\ngithub.com/google/go-cmp v", "\nLicense: BSD-3-Clause\n",
 	} {
 		if !strings.Contains(string(content), want) {
-			t.Errorf("the licenses of this program do not contain %q", want)
+			t.Errorf("the licenses of go-cmp do not contain %q", want)
 		}
 	}
 }
