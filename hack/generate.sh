@@ -74,4 +74,5 @@ for controller in "$@"; do
 	rm -r "$dir"
 done
 "$bin/reference" -output docs/reference "$@"
-(cd common && "$bin/surface" -output exported.txt api/{batch,scheduler,tensorboard}/v1beta1 framework controller manager)
+(cd common && "$bin/surface" -output exported.txt api/{batch,scheduler,tensorboard}/v1beta1 framework controller manager \
+	plan/view:Settings network:Policies progress:Pod,Reading,State,Target)

@@ -17,13 +17,12 @@ func TestControllersAndTheCatalogueAgreeOnHelp(t *testing.T) {
 	}
 }
 
-// TestTroubleHasWords checks that each reason of a job that waits, needs help or has ended has a short description.
-func TestTroubleHasWords(t *testing.T) {
+func TestEveryReasonHasAState(t *testing.T) {
 	t.Parallel()
-	for _, table := range []map[string]entry{initialized, running, paused, ended, podGroups} {
+	for _, table := range catalogue {
 		for reason, entry := range table {
-			if entry.state != fine && Words(reason) == "" {
-				t.Errorf("the reason %s has no words", reason)
+			if entry.state == unset {
+				t.Errorf("%s (%q) has no state", reason, entry.cause)
 			}
 		}
 	}

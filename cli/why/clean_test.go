@@ -27,7 +27,7 @@ var hostile = []string{
 func TestTextsAreSafe(t *testing.T) {
 	t.Parallel()
 	for i, text := range hostile {
-		for _, table := range catalogue {
+		for _, table := range slices.Concat(catalogue, events) {
 			for _, reason := range slices.Concat(slices.Sorted(maps.Keys(table)), []string{text}) {
 				phases := []batchv1beta1.JobPhase{
 					batchv1beta1.JobPhasePending, batchv1beta1.JobPhaseRunning, batchv1beta1.JobPhaseFailed,

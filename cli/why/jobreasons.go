@@ -40,6 +40,7 @@ var noReplicas = entry{
 // NotInstalled.
 var initialized = map[string]entry{
 	batchv1beta1.ReasonAccepted: {
+		state: fine,
 		words: "the job is accepted",
 		cause: "The controller has accepted the job, and creates its replicas when they are needed.",
 		next:  []step{listPods}, see: seePending,
@@ -64,7 +65,6 @@ var initialized = map[string]entry{
 	batchv1beta1.ReasonNotInstalled: {
 		state: needsHelp, words: "the cluster lacks PodGroups, which the queue needs", choose: notInstalled,
 	},
-	batchv1beta1.ReasonDeleteFailed: notPermitted.with("the API server does not delete an object of the job"),
 	batchv1beta1.ReasonAdmissionChangedPod: {
 		state: needsHelp, words: "an admission policy changes labels of the pods",
 		cause: "A webhook or a policy of the cluster changes labels that the controllers need: {message}.",
@@ -88,8 +88,8 @@ var notPermitted = entry{
 // running has the reasons of the condition Running. The condition can also have the reasons in the tables paused,
 // podGroups and initialized.
 var running = map[string]entry{
-	batchv1beta1.ReasonReplicasRunning:  {words: "every replica runs", choose: replicasRunning},
-	batchv1beta1.ReasonPartiallyRunning: {words: "enough replicas run", choose: partiallyRunning},
+	batchv1beta1.ReasonReplicasRunning:  {state: fine, words: "every replica runs", choose: replicasRunning},
+	batchv1beta1.ReasonPartiallyRunning: {state: fine, words: "enough replicas run", choose: partiallyRunning},
 	batchv1beta1.ReasonTooFewReplicas: {
 		state: waits, words: "fewer replicas are left than elastic.minReplicas",
 		cause: "The job is elastic, but too few replicas are left: {message}.",
@@ -145,10 +145,12 @@ var stalled = map[string]entry{
 		}, see: seeStalled,
 	},
 	batchv1beta1.ReasonProgressing: {
+		state: fine,
 		cause: "The training was stalled, and is within its deadlines again.",
 		next:  []step{readLogs}, see: seeProgress,
 	},
 	batchv1beta1.ReasonNotRunning: {
+		state: fine,
 		cause: "The training was stalled, and does not run anymore.",
 		next:  []step{readLogs}, see: seeProgress,
 	},
@@ -166,6 +168,7 @@ var paused = map[string]entry{
 		state: needsHelp, words: "all pods are gone until the job is resumed", choose: isPaused,
 	},
 	batchv1beta1.ReasonResumed: {
+		state: fine,
 		words: "the job is being resumed",
 		cause: "The job was paused before, and has been resumed.",
 		next:  []step{watchJob}, see: seeResuming,
@@ -248,6 +251,7 @@ var failures = map[string]entry{
 		next:  []step{readLogs, {purpose: "Change runPolicy.progressPolicy", line: "kubectl edit {job}"}}, see: seeStalled,
 	},
 	batchv1beta1.ReasonRecovered: {
+		state: fine,
 		cause: "A replica had failed, and all replicas run again.",
 		next:  []step{readFailed}, see: seeRunning,
 	},

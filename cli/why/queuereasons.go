@@ -7,6 +7,7 @@ import (
 // podGroups has the reasons of the conditions of a PodGroup. The condition Running of its job can have them, too.
 var podGroups = map[string]entry{
 	schedulerv1beta1.ReasonAdmitted: {
+		state: fine,
 		words: "the queue admits the job",
 		cause: "Queue {queue} admits the job.", next: []step{describeGroup}, see: seeQueue,
 	},
@@ -50,6 +51,7 @@ var podGroups = map[string]entry{
 		next: []step{listPods}, see: seeQueue,
 	},
 	schedulerv1beta1.ReasonEnoughPods: {
+		state: fine,
 		words: "the pods of the gang exist",
 		cause: "As many pods exist as the group of the job needs.", next: []step{listPods}, see: seeQueue,
 	},
@@ -60,6 +62,7 @@ var podGroups = map[string]entry{
 		next:  []step{listPods, findController}, see: seeQueue,
 	},
 	schedulerv1beta1.ReasonScheduled: {
+		state: fine,
 		words: "the gang has nodes",
 		cause: "All pods that the job needs have nodes.", next: []step{listPods}, see: seeQueue,
 	},
@@ -75,6 +78,7 @@ var podGroups = map[string]entry{
 	},
 	schedulerv1beta1.ReasonMaxDurationExceeded: ended[schedulerv1beta1.ReasonMaxDurationExceeded],
 	schedulerv1beta1.ReasonNotSupportedByEngine: {
+		state: fine,
 		words: "the engine ignores a part of the PodGroup",
 		cause: "The scheduler of the cluster ignores a part of the PodGroup: {message}.",
 		next:  []step{describeGroup}, see: seeQueue,
@@ -84,10 +88,12 @@ var podGroups = map[string]entry{
 // queues has the reasons of the conditions of a Queue.
 var queues = map[string]entry{
 	schedulerv1beta1.ReasonOpen: {
+		state: fine,
 		cause: "Queue {queue} is open.", next: []step{describeQueue}, see: seeQueue,
 	},
 	schedulerv1beta1.ReasonQueueClosed: podGroups[schedulerv1beta1.ReasonQueueClosed],
 	schedulerv1beta1.ReasonNotSupportedByEngine: {
+		state: fine,
 		cause: "The scheduler of the cluster ignores a part of Queue {queue}: {message}.",
 		next:  []step{describeQueue}, see: seeQueue,
 	},

@@ -9,6 +9,7 @@ import (
 // tensorBoard has the reasons of status.tensorboard and of the condition Ready of a TensorBoard.
 var tensorBoard = map[string]entry{
 	tensorboardv1beta1.ReasonServing: {
+		state: fine,
 		cause: "Its TensorBoard is ready.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonSuspended: {
@@ -73,30 +74,31 @@ var tensorBoard = map[string]entry{
 		cause: "Its TensorBoard was deleted.", do: "The controller creates it again if the job needs it.",
 		next: []step{describeJob}, see: seeBoard,
 	},
-	batchv1beta1.ReasonCreating:        boardWaits("is being created"),
-	batchv1beta1.ReasonPending:         boardWaits("is starting"),
-	batchv1beta1.ReasonRestarting:      boardWaits("is being restarted"),
-	batchv1beta1.ReasonUnschedulable:   boardWaits("fits on no node"),
-	batchv1beta1.ReasonImagePull:       boardWaits("cannot start, because its image cannot be pulled"),
-	batchv1beta1.ReasonContainerConfig: boardWaits("cannot start, because a container cannot be created"),
-	batchv1beta1.ReasonNameConflict:    boardWaits("cannot start, because another object has its name"),
-	batchv1beta1.ReasonCreateFailed:    boardWaits("cannot start, because the API server rejects it"),
+	batchv1beta1.ReasonCreating:        boardWaits(waits, "is being created"),
+	batchv1beta1.ReasonPending:         boardWaits(waits, "is starting"),
+	batchv1beta1.ReasonRestarting:      boardWaits(waits, "is being restarted"),
+	batchv1beta1.ReasonUnschedulable:   boardWaits(needsHelp, "fits on no node"),
+	batchv1beta1.ReasonImagePull:       boardWaits(needsHelp, "cannot start, because its image cannot be pulled"),
+	batchv1beta1.ReasonContainerConfig: boardWaits(needsHelp, "cannot start, because a container cannot be created"),
+	batchv1beta1.ReasonNameConflict:    boardWaits(needsHelp, "cannot start, because another object has its name"),
+	batchv1beta1.ReasonCreateFailed:    boardWaits(needsHelp, "cannot start, because the API server rejects it"),
 
-	schedulerv1beta1.ReasonQueueNotFound:        boardWaits("waits for a queue that does not exist"),
-	schedulerv1beta1.ReasonQueueClosed:          boardWaits("waits for a queue that is closed"),
-	schedulerv1beta1.ReasonNamespaceNotSelected: boardWaits("waits for a queue that is not for its namespace"),
-	schedulerv1beta1.ReasonQuotaExceeded:        boardWaits("waits for quota of its queue"),
-	schedulerv1beta1.ReasonEngineNotReady:       boardWaits("waits for the scheduler of the cluster"),
-	schedulerv1beta1.ReasonEarlierGroup:         boardWaits("waits until its earlier pod has ended"),
-	schedulerv1beta1.ReasonTooFewPods:           boardWaits("waits for its pod"),
-	schedulerv1beta1.ReasonScheduling:           boardWaits("waits for the scheduler of the cluster"),
+	schedulerv1beta1.ReasonQueueNotFound:        boardWaits(needsHelp, "waits for a queue that does not exist"),
+	schedulerv1beta1.ReasonQueueClosed:          boardWaits(needsHelp, "waits for a queue that is closed"),
+	schedulerv1beta1.ReasonNamespaceNotSelected: boardWaits(needsHelp, "waits for a queue that is not for its namespace"),
+	schedulerv1beta1.ReasonQuotaExceeded:        boardWaits(needsHelp, "waits for quota of its queue"),
+	schedulerv1beta1.ReasonEngineNotReady:       boardWaits(needsHelp, "waits for the scheduler of the cluster"),
+	schedulerv1beta1.ReasonEarlierGroup:         boardWaits(waits, "waits until its earlier pod has ended"),
+	schedulerv1beta1.ReasonTooFewPods:           boardWaits(waits, "waits for its pod"),
+	schedulerv1beta1.ReasonScheduling:           boardWaits(waits, "waits for the scheduler of the cluster"),
 
-	schedulerv1beta1.ReasonPriorityClassMismatch: boardWaits("cannot start with the PriorityClass of its pod"),
+	schedulerv1beta1.ReasonPriorityClassMismatch: boardWaits(needsHelp, "cannot start with the PriorityClass of its pod"),
 }
 
 // boardWaits returns the entry for a TensorBoard that does not run.
-func boardWaits(how string) entry {
+func boardWaits(state state, how string) entry {
 	return entry{
+		state: state,
 		cause: "Its TensorBoard " + how + ": {message}.", do: "The training does not wait for it.",
 		next: []step{describeBoard}, see: seeBoard,
 	}
@@ -106,6 +108,7 @@ func boardWaits(how string) entry {
 // delete the TensorBoard.
 func boardNotPermitted(verb string) entry {
 	return entry{
+		state: needsHelp,
 		cause: "The controller cannot " + verb + " the TensorBoard of the job: {message}.",
 		do:    "An administrator must give the controller the ClusterRole that was shipped with it. The training goes on.",
 		next:  []step{describeJob}, see: seeBoard,
@@ -115,19 +118,24 @@ func boardNotPermitted(verb string) entry {
 // tensorBoardUse has the reasons of the conditions Idle and SourcesAvailable of a TensorBoard.
 var tensorBoardUse = map[string]entry{
 	tensorboardv1beta1.ReasonRecentRequest: {
+		state: fine,
 		cause: "Its TensorBoard is in use.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonNoRequest: {
+		state: fine,
 		cause: "Nobody uses its TensorBoard: {message}.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonNotRunning: {
+		state: fine,
 		cause: "Its TensorBoard does not run, so it is not known whether it is used and whether it can read its logs.",
 		next:  []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonProbeFailed: {
+		state: fine,
 		cause: "Its TensorBoard runs, but does not respond: {message}.", next: []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonAllAvailable: {
+		state: fine,
 		cause: "Its TensorBoard can read all its logs.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonFetchFailed: {

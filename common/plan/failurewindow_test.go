@@ -61,7 +61,7 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 			pods:          reports{pod("job-worker-0", exited(1)), pod("job-worker-1", running), pod("job-worker-2", exited(1))},
 			wantRequeueIn: 2 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
-		"a deleted replica is the root cause without a wait for reports": {
+		"a deleted replica is the root cause without a wait for failures of peers": {
 			pods: reports{
 				pod("job-worker-0", exited(1)), pod("job-worker-1", running, deleting), pod("job-worker-2", running),
 			},

@@ -144,7 +144,7 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 		"a stall restarts all replicas of an elastic job": {
 			job: elastic, seen: leaderReads(silent), want: restarted,
 		},
-		"a stall does not wait for reports of peers": {
+		"a stall does not wait for failures of peers": {
 			job: reports(600, 0, restart).Window(time.Minute), seen: leaderReads(silent), want: restarted,
 		},
 		"a stall that was only notified restarts the job after the policy was changed": {

@@ -147,7 +147,7 @@ func TestTheToolRefuses(t *testing.T) {
 	}
 }
 
-// TestEmbeddedFiles checks that the license of embedded files is not taken for that of their package.
+// TestEmbeddedFiles checks that the license of a package does not count as the license of the files that it embeds.
 func TestEmbeddedFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -162,7 +162,8 @@ func TestEmbeddedFiles(t *testing.T) {
 		content, err := os.ReadFile(output)
 		return string(content), err
 	}
-	if _, err := run("example.com/a"); err == nil || !strings.Contains(err.Error(), "example.com/a embeds 1 files, such as data") {
+	const refusal = "example.com/a embeds 1 files, such as data"
+	if _, err := run("example.com/a"); err == nil || !strings.Contains(err.Error(), refusal) {
 		t.Errorf("got the error %v for files that nobody has looked at", err)
 	}
 	got, err := run("golang.org/x/net/publicsuffix")

@@ -14,7 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Kind describes a job kind and its controller. In contrast to manager.Controller, it has no type parameter.
+// Kind describes a job kind and its controller. In contrast to framework.Controller, it has no type parameter.
 type Kind struct {
 	// Name of the kind.
 	Name string

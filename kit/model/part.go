@@ -3,6 +3,8 @@ package model
 import (
 	"flag"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 var part = flag.String("conformance.part", "1/1",
@@ -19,8 +21,10 @@ func IsInPart(number int) bool {
 }
 
 func isInPart(part string, number int) (bool, error) {
-	var k, n int
-	if _, err := fmt.Sscanf(part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
+	first, second, ok := strings.Cut(part, "/")
+	k, errK := strconv.Atoi(first)
+	n, errN := strconv.Atoi(second)
+	if !ok || errK != nil || errN != nil || k < 1 || k > n {
 		return false, fmt.Errorf("-conformance.part=%s: want K/N, with K from 1 to N", part)
 	}
 	return number%n == k-1, nil

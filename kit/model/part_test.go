@@ -23,7 +23,7 @@ func TestEachNumberIsInOnePart(t *testing.T) {
 
 func TestAPartOutsideOfTheNumberOfPartsIsInvalid(t *testing.T) {
 	t.Parallel()
-	for _, part := range []string{"", "1", "0/2", "3/2", "a/2"} {
+	for _, part := range []string{"", "1", "0/2", "3/2", "a/2", "1/2x", "1/2/3"} {
 		if _, err := isInPart(part, 0); err == nil {
 			t.Errorf("the part %q is valid", part)
 		}

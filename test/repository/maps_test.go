@@ -4,8 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tensorstack.dev/jobs/test/internal/tree"
 )
@@ -27,11 +30,45 @@ func TestMapsListEveryFolder(t *testing.T) {
 		if len(folders) < 5 {
 			t.Errorf("found %d folders with Go files in %s, want at least 5", len(folders), module)
 		}
+		_, rows, _ := strings.Cut(string(content), "\n| Folder | Content |")
+		for _, row := range regexp.MustCompile("(?m)^\\| ((?:`[a-z0-9]+`(?:, )?)+) \\|").FindAllStringSubmatch(rows, -1) {
+			for folder := range strings.SplitSeq(row[1], ", ") {
+				if !folders[strings.Trim(folder, "`")] {
+					t.Errorf("%s/README.md names the folder %s, which has no Go files", module, folder)
+				}
+			}
+		}
 		for folder := range folders {
 			if !strings.Contains(string(content), "`"+folder+"`") {
 				t.Errorf("%s/README.md does not name the folder %s", module, folder)
 			}
 		}
+	}
+}
+
+// TestPublicPackagesAreListed checks that the table of public packages in common/README.md and the list of their names
+// are about the same packages.
+func TestPublicPackagesAreListed(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../common/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile("../../common/exported.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n| Package | Use |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var public, listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(table, -1) {
+		public = append(public, row[1])
+	}
+	for _, heading := range regexp.MustCompile(`(?m)^([a-z][\w/]*)$`).FindAllStringSubmatch(string(list), -1) {
+		listed = append(listed, heading[1])
+	}
+	if diff := cmp.Diff(public, listed); diff != "" || len(public) < 5 {
+		t.Errorf("unexpected packages (-README.md +exported.txt):\n%s", diff)
 	}
 }
 
@@ -53,7 +90,7 @@ func TestAPIPackagesAreSmallDependencies(t *testing.T) {
 	for folder := range packages {
 		list.Args = append(list.Args, folder)
 	}
-	list.Dir = "../.."
+	list.Dir, list.Stderr = "../..", os.Stderr
 	output, err := list.Output()
 	if err != nil {
 		t.Fatal(err)

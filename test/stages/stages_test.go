@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,38 @@ func TestEveryFrameworkHasItsStages(t *testing.T) {
 			if !slices.ContainsFunc(list.InTurn, func(s Stage) bool { return s.Name == name }) {
 				t.Errorf("there is no stage %s", name)
 			}
+		}
+	}
+}
+
+// TestPartsOfStagesAreComplete checks that the stages that run a part of a check together run all of it.
+func TestPartsOfStagesAreComplete(t *testing.T) {
+	t.Parallel()
+	list, _ := readList(t)
+	part := regexp.MustCompile(`(part|PART)=([0-9]+)/([0-9]+)`)
+	type check struct{ command, parts string }
+	found := map[check][]string{}
+	for _, s := range list.All() {
+		if m := part.FindStringSubmatch(s.Run); m != nil {
+			c := check{part.ReplaceAllString(s.Run, "$1"), m[3]}
+			found[c] = append(found[c], m[2])
+		}
+	}
+	if len(found) < 5 {
+		t.Errorf("found %d checks in parts, want at least 5", len(found))
+	}
+	for c, parts := range found {
+		n, err := strconv.Atoi(c.parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for k := range n {
+			want = append(want, strconv.Itoa(k+1))
+		}
+		slices.Sort(parts)
+		if diff := cmp.Diff(want, parts); diff != "" {
+			t.Errorf("%s: unexpected parts (-want +got):\n%s", c.command, diff)
 		}
 	}
 }

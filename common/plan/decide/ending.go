@@ -24,7 +24,7 @@ type ending struct {
 
 // ending returns how the job ends now, or nil if it continues. The success of the leader takes precedence over any
 // failure. While the controller still waits for failures of the peers, no failure of a replica ends the job.
-func (s *steps) ending(awaitsReports bool) *ending {
+func (s *steps) ending(awaitsRootCause bool) *ending {
 	if len(s.Replicas) > 0 && s.Replicas[0].Succeeded() {
 		return &ending{
 			condition: batchv1beta1.ConditionSuccessCriteriaMet,
@@ -46,7 +46,7 @@ func (s *steps) ending(awaitsReports bool) *ending {
 			message:   s.Standing.WhyExpired,
 		}
 	}
-	if awaitsReports || len(s.Replicas) == 0 {
+	if awaitsRootCause || len(s.Replicas) == 0 {
 		return nil
 	}
 	cause := s.decisiveFailure()

@@ -194,10 +194,14 @@ func TestKrewInstallsTheArchiveOfEachPlatform(t *testing.T) {
 
 func TestPackRefuses(t *testing.T) {
 	t.Parallel()
+	licensed := t.TempDir()
+	write(t, licensed, "LICENSE", "Apache-2.0\n")
+	write(t, licensed, "THIRD_PARTY_LICENSES", "MIT\n")
 	for name, tc := range map[string]struct{ folder, want string }{
 		"a folder without a platform":  {"bin/build", `"bin/build" is not in the form PLATFORM=FOLDER`},
 		"a platform without a folder":  {"linux/amd64=", `"linux/amd64=" is not in the form`},
-		"a folder without the program": {"linux/amd64=bin/build", "bin/build/LICENSE: no such file"},
+		"a folder without the license": {"linux/amd64=bin/build", "bin/build/LICENSE: no such file"},
+		"a folder without the program": {"linux/amd64=" + licensed, licensed + "/kubectl-train: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

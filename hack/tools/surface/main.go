@@ -1,7 +1,9 @@
 // Surface lists what Go packages export: constants, variables, functions, types, and the fields and methods of types.
 // A reader of a change sees from the list what other modules can notice.
 //
-//	surface -output FILE PACKAGE...
+//	surface -output FILE FOLDER[:TYPE,...]...
+//
+// For a folder with types, only these types and their fields and methods are listed.
 package main
 
 import (
@@ -30,11 +32,12 @@ func run(output string, folders []string) error {
 	var list strings.Builder
 	list.WriteString("# What the public packages export, written by make generate. README.md has their promises.\n")
 	for _, folder := range folders {
-		lines, err := surfaceOf(folder)
+		path, types, _ := strings.Cut(folder, ":")
+		lines, err := surfaceOf(path, types)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&list, "\n%s\n", folder)
+		fmt.Fprintf(&list, "\n%s\n", path)
 		for _, line := range lines {
 			fmt.Fprintf(&list, "\t%s\n", line)
 		}
@@ -42,8 +45,9 @@ func run(output string, folders []string) error {
 	return os.WriteFile(output, []byte(list.String()), 0o644)
 }
 
-// surfaceOf returns a sorted line for each exported name of the package in a folder.
-func surfaceOf(folder string) ([]string, error) {
+// surfaceOf returns a sorted line for each exported name of the package in a folder. The parameter types has the names
+// of the types to which it is limited, separated by commas. If it is empty, there is no limit.
+func surfaceOf(folder, types string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return nil, err
@@ -52,6 +56,9 @@ func surfaceOf(folder string) ([]string, error) {
 		return nil, fmt.Errorf("%s has no Go files", folder)
 	}
 	s := surface{set: token.NewFileSet()}
+	if types != "" {
+		s.types = strings.Split(types, ",")
+	}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -75,8 +82,15 @@ func surfaceOf(folder string) ([]string, error) {
 
 // surface has the lines about the names that were added.
 type surface struct {
-	set   *token.FileSet
+	set *token.FileSet
+	// types are the types to list. Nil means all declarations.
+	types []string
 	lines []string
+}
+
+// lists reports whether a type, and its fields and methods, are listed.
+func (s *surface) lists(name string) bool {
+	return ast.IsExported(name) && (s.types == nil || slices.Contains(s.types, name))
 }
 
 func (s *surface) add(format string, args ...any) {
@@ -98,8 +112,10 @@ func (s *surface) addFunc(d *ast.FuncDecl) {
 	switch {
 	case !d.Name.IsExported():
 	case d.Recv == nil:
-		s.add("func %s%s", d.Name, signature)
-	case ast.IsExported(baseName(d.Recv.List[0].Type)):
+		if s.types == nil {
+			s.add("func %s%s", d.Name, signature)
+		}
+	case s.lists(baseName(d.Recv.List[0].Type)):
 		s.add("method (%s) %s%s", s.text(d.Recv.List[0].Type), d.Name, signature)
 	}
 }
@@ -109,7 +125,7 @@ func (s *surface) addDecl(d *ast.GenDecl) {
 		switch spec := spec.(type) {
 		case *ast.ValueSpec:
 			for i, name := range spec.Names {
-				if !name.IsExported() {
+				if !name.IsExported() || s.types != nil {
 					continue
 				}
 				line := d.Tok.String() + " " + name.Name
@@ -122,7 +138,7 @@ func (s *surface) addDecl(d *ast.GenDecl) {
 				s.add("%s", line)
 			}
 		case *ast.TypeSpec:
-			if spec.Name.IsExported() {
+			if s.lists(spec.Name.Name) {
 				s.addType(spec)
 			}
 		}
@@ -144,7 +160,11 @@ func (s *surface) addType(spec *ast.TypeSpec) {
 		s.add("type %s%s interface", name, parameters)
 		s.addMembers("method of", name, underlying.Methods)
 	default:
-		s.add("type %s%s %s", name, parameters, s.text(spec.Type))
+		equals := ""
+		if spec.Assign.IsValid() {
+			equals = "= "
+		}
+		s.add("type %s%s %s%s", name, parameters, equals, s.text(spec.Type))
 	}
 }
 
@@ -156,7 +176,11 @@ func (s *surface) addMembers(what, of string, members *ast.FieldList) {
 		}
 		for _, name := range m.Names {
 			if name.IsExported() {
-				s.add("%s %s.%s %s", what, of, name, s.text(m.Type))
+				tag := ""
+				if m.Tag != nil {
+					tag = " " + m.Tag.Value
+				}
+				s.add("%s %s.%s %s%s", what, of, name, s.text(m.Type), tag)
 			}
 		}
 	}

@@ -24,6 +24,7 @@ type Animal struct {
 	fmt.Stringer
 
 	Name, Kind string
+	Mass       Weight "json:\"weight\""
 	age        int
 }
 
@@ -36,6 +37,8 @@ type Feeder[A any] interface {
 }
 
 type Weight int
+
+type Mass = Weight
 
 type cage struct{ Open bool }
 
@@ -71,6 +74,7 @@ func TestTheListHasEachExportedName(t *testing.T) {
 	want := []string{
 		"const Legs = 4",
 		"field Animal.Kind string",
+		`field Animal.Mass Weight "json:\"weight\""`,
 		"field Animal.Name string",
 		"field Animal: fmt.Stringer",
 		"func New(name string) *Animal",
@@ -79,11 +83,31 @@ func TestTheListHasEachExportedName(t *testing.T) {
 		"method of Feeder: fmt.Stringer",
 		"type Animal struct",
 		"type Feeder[A any] interface",
+		"type Mass = Weight",
 		"type Weight int",
 		"var Keeper string",
 	}
 	_, listed, _ := strings.Cut(string(content), root+"\n")
 	if diff := cmp.Diff("\t"+strings.Join(want, "\n\t")+"\n", listed); diff != "" {
+		t.Errorf("unexpected list (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheListCanBeLimitedToTypes(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "zoo.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := surfaceOf(root, "Weight,Feeder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"method of Feeder.Feed func(animal A, hay int) error", "method of Feeder: fmt.Stringer",
+		"type Feeder[A any] interface", "type Weight int",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected list (-want +got):\n%s", diff)
 	}
 }

@@ -49,9 +49,10 @@ func TestEveryBugCompiles(t *testing.T) {
 			list.Args = append(list.Args, "./"+folder)
 		}
 	}
+	list.Stderr = os.Stderr
 	output, err := list.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listing the packages with bugs: %v", err)
 	}
 	exports := map[string]string{}
 	var packages []listed
@@ -66,6 +67,9 @@ func TestEveryBugCompiles(t *testing.T) {
 		if bugs[next.Dir] != nil {
 			packages = append(packages, next)
 		}
+	}
+	if len(packages) != len(bugs) {
+		t.Errorf("found %d packages with bugs, want %d", len(packages), len(bugs))
 	}
 	set := token.NewFileSet()
 	shared := importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })

@@ -55,7 +55,7 @@ func TestEveryReplicaGetsItsRankAndTheAddressOfTheLeader(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("the peers has %d replicas, want %d", len(got), len(want))
+		t.Errorf("there are %d peers, want %d", len(got), len(want))
 	}
 }
 
