@@ -1,5 +1,5 @@
-// Package zebra adapts a training framework to the job controller. It sets the environment variables by which the
-// replicas of a ZebraTrainingJob find each other.
+// Package zebra adapts a training framework to the job controller. It sets the environment variables by
+// which the replicas of a ZebraTrainingJob find each other.
 package zebra
 
 import (
