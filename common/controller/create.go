@@ -45,7 +45,7 @@ func (r *Reconciler[J]) create(ctx context.Context, job J, planned *view.Job, d 
 			errors.As(err, &refused) && refused.Reason == batchv1beta1.ReasonNameConflict
 	}
 	createPod := func(i int) error { return r.createPod(ctx, job, &d.Creates[i]) }
-	if err := inParallel(len(d.Creates), inTheWay, createPod); err != nil {
+	if err := inParallel(r.options.MaxRequests, len(d.Creates), inTheWay, createPod); err != nil {
 		return err
 	}
 	r.tell(ctx, job, d.Status, d.Status.Phase, []report.Event{{

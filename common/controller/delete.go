@@ -54,7 +54,7 @@ func (r *Reconciler[J]) deletePods(
 	ctx context.Context, job types.NamespacedName, pods []*corev1.Pod, options func(*corev1.Pod) []client.DeleteOption,
 ) error {
 	goOn := func(error) bool { return true } // the deletion of another pod might succeed
-	return inParallel(len(pods), goOn, func(i int) error {
+	return inParallel(r.options.MaxRequests, len(pods), goOn, func(i int) error {
 		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil // the pod of this UID is gone or has changed: its next event requeues the job

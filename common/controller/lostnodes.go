@@ -31,7 +31,7 @@ func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev
 	names := slices.Sorted(maps.Keys(evicted))
 	responds := make([]bool, len(names))
 	goOn := func(error) bool { return false }
-	err := inParallel(len(names), goOn, func(i int) error {
+	err := inParallel(r.options.MaxRequests, len(names), goOn, func(i int) error {
 		var node corev1.Node
 		err := r.apiReader.Get(ctx, client.ObjectKey{Name: names[i]}, &node)
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {

@@ -29,6 +29,8 @@ type Options struct {
 	Namespace string
 	// Workers is the maximum number of jobs that are reconciled at the same time.
 	Workers int
+	// MaxRequests is the maximum number of concurrent requests for one job. 0 means 500.
+	MaxRequests int
 	// Clock is the source of the current time.
 	Clock clock.PassiveClock
 	// Memory is the memory of the Reconciler. Nil means an empty one.

@@ -52,7 +52,7 @@ func TestInParallel(t *testing.T) {
 					underWay++
 					atOnce = max(atOnce, underWay)
 				}
-				err := inParallel(tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
+				err := inParallel(maxRequests, tc.n, func(error) bool { return tc.goesOn }, func(i int) error {
 					counts(false)
 					defer counts(true)
 					time.Sleep(trip + time.Duration(i)) // calls return in the order of their indexes
@@ -81,7 +81,7 @@ func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				err := inParallel(3, func(err error) bool { return errors.Is(err, passed) }, func(i int) error {
+				err := inParallel(maxRequests, 3, func(err error) bool { return errors.Is(err, passed) }, func(i int) error {
 					if i == slow {
 						time.Sleep(time.Second)
 					}
@@ -93,4 +93,16 @@ func TestInParallelReturnsTheErrorOfTheFirstCall(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOneRequestAtATimeKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	var calls []int
+	if err := inParallel(1, 5, func(error) bool { return true }, func(i int) error {
+		calls = append(calls, i)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "calls", []int{0, 1, 2, 3, 4}, calls)
 }

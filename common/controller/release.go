@@ -39,7 +39,7 @@ func (r *Reconciler[J]) release(
 	}
 	versions := make([]string, len(pods))
 	goOn := func(error) bool { return true }
-	err := inParallel(len(pods), goOn, func(i int) (err error) {
+	err := inParallel(r.options.MaxRequests, len(pods), goOn, func(i int) (err error) {
 		versions[i], err = r.releasePod(ctx, pods[i])
 		return err
 	})

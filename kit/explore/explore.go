@@ -114,5 +114,6 @@ func explorationOptions() controller.Options {
 			DependentRetry: dependentRetry, AvoidNodesFor: avoidNodesFor, AvoidNodesPatience: avoidPatience,
 		},
 		StatusInterval: statusInterval,
+		MaxRequests:    1, // so that the order of the calls of a reconcile is always the same
 	}
 }
