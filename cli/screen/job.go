@@ -157,8 +157,7 @@ func (s Snapshot) since(now time.Time) string {
 	}
 }
 
-// foot returns a line with the time and the keys that the user can press. If the cluster cannot be read, the line has
-// the trouble instead.
+// foot returns a line with the time and the keys to press. If the cluster cannot be read, it has the trouble instead.
 func foot(trouble string, now time.Time) string {
 	if trouble != "" {
 		return bad.Render("▲ not up to date: ") + printable.Line(trouble)
@@ -199,8 +198,7 @@ func (s Snapshot) alerts(columns, most int, now time.Time) []string {
 		}
 	case status.Phase == batchv1beta1.JobPhasePaused, status.Reason == batchv1beta1.ReasonReplicasRunning:
 	case s.isSucceeding():
-		// While the job ends, the message of the condition Running differs from the message of the job only if pods are
-		// overdue.
+		// While the job ends, the condition Running has another message than the job only if pods are overdue.
 		ends := s.condition(batchv1beta1.ConditionRunning)
 		if ends.Reason == batchv1beta1.ReasonFinishing && ends.Message != s.message() {
 			alert(waits, ends.Message)
