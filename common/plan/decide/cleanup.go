@@ -23,8 +23,8 @@ func (s *steps) awaitExpiry() {
 	if s.Finishes {
 		completion = view.Stored(s.Now)
 	}
-	expiry, ok := s.expiry(completion)
-	if ok && (s.Now.Before(expiry) || !s.Job.Status.Finished()) {
+	expiry, _ := s.expiry(completion) // zero if the job never expires
+	if s.Now.Before(expiry) || !s.Job.Status.Finished() {
 		s.requeueAt(expiry)
 	}
 }

@@ -19,9 +19,8 @@ func (s *steps) begin() {
 
 // requeueAtDeadline requeues the job at its deadline, if it has one.
 func (s *steps) requeueAtDeadline() {
-	if deadline, ok := s.Deadline(); ok {
-		s.requeueAt(deadline)
-	}
+	deadline, _ := s.Deadline() // zero if the job has none
+	s.requeueAt(deadline)
 }
 
 // run creates the missing pods and deletes the pods of earlier attempts.
