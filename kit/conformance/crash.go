@@ -177,7 +177,7 @@ func (w *world) lags(c model.Coverage) []lag {
 	}
 	for _, of := range sets {
 		for revision := range w.stoppedAt {
-			if w.cluster.ChangeTo(revision+1).Resource()&of != 0 {
+			if w.Cluster.ChangeTo(revision+1).Resource()&of != 0 {
 				lags = append(lags, lag{of: revision})
 			}
 		}
@@ -254,7 +254,7 @@ func (w *world) result() result {
 			r.TensorBoard = tensorBoard.Action + " " + tensorBoard.Reason
 		}
 	}
-	for _, tensorBoard := range model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live()) {
+	for _, tensorBoard := range model.ListOf[*tensorboardv1beta1.TensorBoard](w.Cluster.Live()) {
 		r.TensorBoard = fmt.Sprintf("%s (%s)", tensorBoard.Spec.Image, r.TensorBoard)
 	}
 	r.PodGroups, r.Workloads = w.remains().PodGroups, w.remains().Workloads

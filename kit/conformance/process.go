@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"tensorstack.dev/jobs/kit/driver"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -22,24 +23,19 @@ type fault struct {
 // errStopped is returned by the calls of a process that has ended.
 var errStopped = errors.New("the controller process has ended")
 
-// process is one process of the controller. Its cache can lag behind the cluster, but contains the process's own
-// writes, because controller-runtime guarantees that a client reads its own writes. Writes of pods are the exception,
-// because no reconcile waits until the cache contains them.
+// process is one process of the controller.
 type process struct {
 	mu    sync.Mutex
 	world *world
-	cache model.Cache
 	fault fault
 	// crashing is set if the process ends after its first write.
 	crashing bool
 	stopped  bool
-	// writing is set while the API server makes a write of the process.
-	writing bool
 	// staleReconciles is the number of reconciles that see a stale cache before the cache catches up.
 	staleReconciles int
 }
 
-var _ model.Server = &process{}
+var _ driver.Server = &process{}
 
 // ReadCache implements model.Server.
 func (p *process) ReadCache(_ model.Call, from func(model.Objects) model.Answer) model.Answer {
@@ -48,7 +44,7 @@ func (p *process) ReadCache(_ model.Call, from func(model.Objects) model.Answer)
 	if p.stopped {
 		return model.Answer{Err: errStopped}
 	}
-	return from(p.cache.Shown())
+	return from(p.world.Cache.Shown())
 }
 
 // ReadLive implements model.Server.
@@ -61,10 +57,8 @@ func (p *process) ReadLive(call model.Call, from func(model.Objects) model.Answe
 	if p.world.witness != nil {
 		p.world.witness.readLive(call)
 	}
-	return from(p.world.cluster.Live())
+	return from(p.world.Cluster.Live())
 }
-
-var _ model.SidecarServer = &process{}
 
 // ReadSidecars implements model.SidecarServer.
 func (p *process) ReadSidecars(_ model.Call, from func(model.Snapshot, time.Time) model.Answer) model.Answer {
@@ -73,7 +67,7 @@ func (p *process) ReadSidecars(_ model.Call, from func(model.Snapshot, time.Time
 	if p.stopped {
 		return model.Answer{}
 	}
-	return from(p.world.cluster.Snapshot(), p.world.clock.Now())
+	return from(p.world.Cluster.Snapshot(), p.world.Clock.Now())
 }
 
 // Write implements model.Server. If the number of this write is the one in p.fault, the fault happens to the write. A
@@ -84,51 +78,27 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 	if p.stopped {
 		return model.Answer{Err: errStopped}
 	}
+	w := p.world
 	var effect model.Effect
-	isRejected := call.Verb == "create" && p.world.cluster.Live()[call.Key] != nil
-	if p.world.writes+1 == p.fault.write && !isRejected {
+	isRejected := call.Verb == "create" && w.Cluster.Live()[call.Key] != nil
+	if w.writes+1 == p.fault.write && !isRejected {
 		effect = p.fault.effect
 	}
-	switch effect {
-	case model.Refuse:
-		p.world.writes++
-		return model.Refused()
-	case model.Postpone:
-		p.world.writes++
-		p.world.late = write.Late(call)
-		return model.Lost(call)
-	default: // the write takes effect immediately
-	}
-	before := p.cache
-	if effect == model.Lose || effect == model.Hide {
-		p.cache.Freeze(call.Resource)
-	}
-	p.writing = true
-	answer := model.AnswerTo(call, p.world.cluster, write)
-	p.writing = false
-	if answer.Err != nil {
-		p.cache = before
+	before := w.Cache
+	answer, isMade := w.Driver.Write(call, write, effect)
+	switch {
+	case isMade:
+		w.calls = append(w.calls, call)
+	case effect != model.Refuse && effect != model.Postpone:
+		w.Cache = before
 		return answer
 	}
-	p.world.writes++
-	p.world.calls = append(p.world.calls, call)
+	w.writes++
 	switch {
-	case effect == model.Lose:
+	case effect == model.Lose || effect == model.Hide:
 		p.staleReconciles = 1
-		return model.Lost(call)
-	case effect == model.Hide:
-		p.staleReconciles = 1
-	case effect == model.Stop || p.crashing:
+	case effect == model.Stop || p.crashing && isMade:
 		p.stopped = true
-	default:
-		p.catchUp(call.Resource &^ model.Pods)
 	}
 	return answer
-}
-
-// catchUp updates the cache to the live objects of some resources.
-func (p *process) catchUp(of model.Resources) {
-	if p.cache.CatchUp(p.world.cluster.Live(), of) {
-		p.world.dirty = true
-	}
 }

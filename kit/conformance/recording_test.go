@@ -213,7 +213,7 @@ func (o *observer) emitted(eventtype, reason, message string) {
 // add appends an action. The controller writes several pods at the same time, so add sorts such actions by the names
 // of the pods.
 func (o *observer) add(action string) {
-	action = o.world.clock.Now().Sub(model.Birth).String() + " " + action
+	action = o.world.Clock.Now().Sub(model.Birth).String() + " " + action
 	at := len(o.actions)
 	for at > 0 && areOneBatch(o.actions[at-1], action) && podOf(o.actions[at-1]) > podOf(action) {
 		at--

@@ -75,7 +75,7 @@ func triesAtMost(tries int, d time.Duration) step {
 	return func(w *world) {
 		w.t.Helper()
 		before, each := w.writes, 2
-		if w.kind.HoldsLeaders {
+		if w.Kind.HoldsLeaders {
 			each = 3
 		}
 		w.pass(d)
@@ -87,8 +87,8 @@ func triesAtMost(tries int, d time.Duration) step {
 
 // admissionTakesOff returns a step after which admission removes a label from each new pod.
 func admissionTakesOff(label string) step {
-	return func(w *world) { w.cluster.SetAdmission(w.kind.Admission.TakesOff(label)) }
+	return func(w *world) { w.Cluster.SetAdmission(w.Kind.Admission.TakesOff(label)) }
 }
 
 // admissionIsFixed is a step after which admission no longer removes labels.
-func admissionIsFixed(w *world) { w.cluster.SetAdmission(w.kind.Admission) }
+func admissionIsFixed(w *world) { w.Cluster.SetAdmission(w.Kind.Admission) }

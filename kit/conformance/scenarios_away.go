@@ -96,7 +96,7 @@ func away(steps ...step) step {
 	return func(w *world) {
 		w.t.Helper()
 		w.settle()
-		w.away, w.requeueAt = true, time.Time{}
+		w.away, w.RequeueAt = true, time.Time{}
 		for _, step := range steps {
 			step(w)
 			w.settle()

@@ -77,7 +77,7 @@ func startsWith(policies network.Policies) step {
 
 // policy returns the NetworkPolicy, or nil if there is none.
 func (w *world) policy() *networkingv1.NetworkPolicy {
-	if found := model.ListOf[*networkingv1.NetworkPolicy](w.cluster.Live()); len(found) > 0 {
+	if found := model.ListOf[*networkingv1.NetworkPolicy](w.Cluster.Live()); len(found) > 0 {
 		return found[0]
 	}
 	return nil
@@ -133,5 +133,5 @@ func policyOpened(w *world) {
 	opened := w.policy().DeepCopy()
 	opened.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
 	opened.Generation++
-	w.cluster.Put(opened)
+	w.Cluster.Put(opened)
 }

@@ -130,7 +130,7 @@ func taken(of model.Resources) step {
 func freed(of model.Resources) step {
 	return func(w *world) {
 		w.t.Helper()
-		foreign := w.cluster.Live().Foreign(of)
+		foreign := w.Cluster.Live().Foreign(of)
 		if len(foreign) == 0 {
 			w.t.Fatalf("the object of %s is already gone: %s", model.SomebodyElse, w.describe())
 		}

@@ -254,11 +254,11 @@ var progressScenarios = []scenario{
 func training(what model.Mishap) step {
 	return func(w *world) {
 		w.t.Helper()
-		before := w.cluster.Trainings().Training(w.pod(0))
+		before := w.Cluster.Trainings().Training(w.pod(0))
 		happensTo(0, what)(w)
-		after := w.cluster.Trainings().Training(w.pod(0))
+		after := w.Cluster.Trainings().Training(w.pod(0))
 		if before != nil && (before.Step == 0 && after.Step > 0 || !after.Unreadable.IsZero()) {
-			w.dirty = true
+			w.Dirty = true
 		}
 	}
 }

@@ -37,7 +37,7 @@ var quotaScenarios = []scenario{
 func limited(pods int64) step { return func(w *world) { w.create(model.NewQuota(pods)) } }
 
 // othersUse returns a step after which the given number of pods of other jobs count towards the ResourceQuota.
-func othersUse(pods int64) step { return func(w *world) { w.cluster.SetUsedByOthers(pods) } }
+func othersUse(pods int64) step { return func(w *world) { w.Cluster.SetUsedByOthers(pods) } }
 
 // reportsQuota checks that the job reports that it waits for the ResourceQuota.
 func reportsQuota(w *world) {

@@ -37,7 +37,7 @@ func scaled(expected int32) step { return edited(model.Scale(expected)) }
 func edited(change func(*Shape)) step {
 	return func(w *world) {
 		change(&w.shape)
-		w.cluster.Edit(w.kind, w.shape)
+		w.Cluster.Edit(w.Kind, w.shape)
 	}
 }
 
@@ -80,7 +80,7 @@ func keepsMarked(w *world) {
 
 // waits returns a step in which time passes without a reconcile.
 func waits(d time.Duration) step {
-	return func(w *world) { w.clock.SetTime(w.clock.Now().Add(d)) }
+	return func(w *world) { w.Clock.SetTime(w.Clock.Now().Add(d)) }
 }
 
 // together returns a step that runs several steps before the controller sees any of them. The first of these steps
@@ -88,8 +88,8 @@ func waits(d time.Duration) step {
 // adds half a second later has the same time there.
 func together(steps ...step) step {
 	return func(w *world) {
-		if now := w.clock.Now(); !now.Equal(now.Truncate(time.Second)) {
-			w.clock.SetTime(now.Truncate(time.Second).Add(time.Second))
+		if now := w.Clock.Now(); !now.Equal(now.Truncate(time.Second)) {
+			w.Clock.SetTime(now.Truncate(time.Second).Add(time.Second))
 		}
 		for _, step := range steps {
 			step(w)
@@ -100,7 +100,7 @@ func together(steps ...step) step {
 // unseen returns a step that changes pods while the cache of pods is frozen. The next reconcile sees the stale cache.
 func unseen(what step) step {
 	return func(w *world) {
-		w.process.cache.Freeze(model.Pods)
+		w.Cache.Freeze(model.Pods)
 		w.process.staleReconciles = 1
 		what(w)
 	}
@@ -145,7 +145,7 @@ func happensTo(index int, what model.Mishap) step {
 
 func (w *world) happenTo(pod *corev1.Pod, what model.Mishap) {
 	w.t.Helper()
-	if err := what(w.cluster, pod); err != nil {
+	if err := what(w.Cluster, pod); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -212,16 +212,16 @@ func unlabeled(index int, label string) step {
 		w.t.Helper()
 		pod := w.pod(index).DeepCopy()
 		delete(pod.Labels, label)
-		w.cluster.Put(pod)
+		w.Cluster.Put(pod)
 	}
 }
 
 // serviceUnlabeled is a step in which a user removes the job-kind label from the Service of the job.
 func serviceUnlabeled(w *world) {
 	w.t.Helper()
-	service := model.ListOf[*corev1.Service](w.cluster.Live())[0].DeepCopy()
+	service := model.ListOf[*corev1.Service](w.Cluster.Live())[0].DeepCopy()
 	delete(service.Labels, batchv1beta1.LabelJobKind)
-	w.cluster.Put(service)
+	w.Cluster.Put(service)
 }
 
 // jobDeleted is a step in which the user deletes the job.
@@ -249,7 +249,7 @@ func tensorBoardServes(w *world) {
 			{Type: tensorboardv1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: tensorboardv1beta1.ReasonServing},
 		},
 	}
-	w.cluster.Put(serving)
+	w.Cluster.Put(serving)
 }
 
 // tensorBoardDeleted is a step in which a user deletes the TensorBoard.
@@ -261,7 +261,7 @@ func tensorBoardDeleted(w *world) {
 // tensorBoard returns the TensorBoard. The test fails if there is none.
 func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
 	w.t.Helper()
-	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.cluster.Live())
+	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.Cluster.Live())
 	if len(found) == 0 {
 		w.t.Fatalf("there is no TensorBoard: %s", w.describe())
 	}
@@ -274,13 +274,13 @@ func closes(w *world) { w.closed = true }
 // opens is a step that opens the queue. Then the PodGroup or Workload that waits in the queue is admitted.
 func opens(w *world) {
 	w.closed = false
-	w.cluster.Consider(w.closed)
+	w.Cluster.Consider(w.closed)
 }
 
 // evicts is a step in which Kueue evicts the job.
 func evicts(w *world) {
 	w.t.Helper()
-	if !w.cluster.Evict() {
+	if !w.Cluster.Evict() {
 		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
 	}
 }
@@ -289,7 +289,7 @@ func evicts(w *world) {
 // Earlier versions of the controller did so.
 func gaveBack(w *world) {
 	w.t.Helper()
-	if !w.cluster.ReclaimTooMuch() {
+	if !w.Cluster.ReclaimTooMuch() {
 		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
 	}
 }
@@ -298,7 +298,7 @@ func gaveBack(w *world) {
 func hasWorkload(want bool) step {
 	return func(w *world) {
 		w.t.Helper()
-		if workload := w.cluster.Live().Workload(); (workload != nil) != want {
+		if workload := w.Cluster.Live().Workload(); (workload != nil) != want {
 			w.t.Errorf("the Workload is %+v, want one: %t: %s", workload, want, w.describe())
 		}
 	}
@@ -307,13 +307,13 @@ func hasWorkload(want bool) step {
 // workloadDeleted is a step in which a user deletes the Workload.
 func workloadDeleted(w *world) {
 	w.t.Helper()
-	w.remove(w.cluster.Live().Workload())
+	w.remove(w.Cluster.Live().Workload())
 }
 
 // groupExpires is a step in which the PodGroup exceeds the maximum duration of its queue.
 func groupExpires(w *world) {
 	w.t.Helper()
-	if !w.cluster.ExpireGroup() {
+	if !w.Cluster.ExpireGroup() {
 		w.t.Fatalf("there is no PodGroup: %s", w.describe())
 	}
 }
@@ -323,7 +323,7 @@ func groupExpires(w *world) {
 func hasGroup(minMember int32) step {
 	return func(w *world) {
 		w.t.Helper()
-		group := w.cluster.Live().PodGroup()
+		group := w.Cluster.Live().PodGroup()
 		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
 			w.t.Errorf("the PodGroup is %+v, want minMember %d (0 means no PodGroup): %s", group, minMember, w.describe())
 		}
@@ -333,17 +333,17 @@ func hasGroup(minMember int32) step {
 // groupDeleted is a step in which a user deletes the PodGroup.
 func groupDeleted(w *world) {
 	w.t.Helper()
-	w.remove(w.cluster.Live().PodGroup())
+	w.remove(w.Cluster.Live().PodGroup())
 }
 
 func (w *world) create(object client.Object) {
-	if err := w.cluster.Create(object); err != nil {
+	if err := w.Cluster.Create(object); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) remove(object client.Object) {
-	if err := w.cluster.Remove(object, client.DeleteOptions{}); err != nil {
+	if err := w.Cluster.Remove(object, client.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -92,7 +92,7 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		if w.process.stopped {
 			w.start(nil)
 		}
-		if w.dirty || w.requeuedBy(w.clock.Now()) {
+		if w.Dirty || w.requeuedBy(w.Clock.Now()) {
 			w.reconcile()
 		}
 	}
@@ -135,16 +135,16 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 		},
 		"a kubelet stops or removes a pod that is being deleted": func(*rapid.T) { w.confirmDeletion() },
 		"time passes": func(t *rapid.T) {
-			w.clock.SetTime(w.clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
+			w.Clock.SetTime(w.Clock.Now().Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second))
 		},
-		"a cache freezes":    func(t *rapid.T) { w.process.cache.Freeze(w.someResource(t)) },
-		"a cache catches up": func(t *rapid.T) { w.process.catchUp(w.someResource(t)) },
+		"a cache freezes":    func(t *rapid.T) { w.Cache.Freeze(w.someResource(t)) },
+		"a cache catches up": func(t *rapid.T) { w.CatchUp(w.someResource(t)) },
 		"the controller restarts with stale caches": func(t *rapid.T) {
 			behind := lag{}
 			for _, of := range w.resources() {
 				if rapid.Bool().Draw(t, "the cache is stale: "+of.String()) {
 					lost := rapid.IntRange(0, 12).Draw(t, "number of missing writes: "+of.String())
-					behind[of] = max(0, w.cluster.Revision()-lost)
+					behind[of] = max(0, w.Cluster.Revision()-lost)
 				}
 			}
 			w.start(behind)
@@ -159,9 +159,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	}
 	maps.Copy(actions, w.clusterActions())
 	if w.shape.Scheduler != nil {
-		actions["the scheduler-controller reconciles the PodGroup"] = func(*rapid.T) { w.cluster.ConsiderNew(w.closed) }
+		actions["the scheduler-controller reconciles the PodGroup"] = func(*rapid.T) { w.Cluster.ConsiderNew(w.closed) }
 		actions["a user deletes the PodGroup"] = func(*rapid.T) {
-			if group := w.cluster.Live().PodGroup(); group != nil {
+			if group := w.Cluster.Live().PodGroup(); group != nil {
 				w.remove(group)
 			}
 		}
@@ -254,7 +254,7 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 	w.namesAreFree()
 	w.closed = false
 	w.trainingsAreReadable()
-	w.cluster.Activate()
+	w.Cluster.Activate()
 	w.carryOutLate(true)
 	if w.pauses {
 		resumed(w.world)
@@ -272,20 +272,20 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 		t.Fatalf("the phase of the job is %s although no more faults happen, want Running: %s", status.Phase, w.describe())
 	}
 	counted := int(status.BackoffCount)
-	failed := w.failed + w.stalls
+	failed := w.failed + w.Stalls
 	if every := scope == scopeReplica && !w.pauses && !w.scales; every && counted != failed || counted > failed {
-		t.Fatalf("backoffCount is %d, but %d pods failed and %d stalls were recorded", counted, w.failed, w.stalls)
+		t.Fatalf("backoffCount is %d, but %d pods failed and %d stalls were recorded", counted, w.failed, w.Stalls)
 	}
-	for _, wrong := range model.CheckProgress(w.kind, w.cluster.Live(), w.cluster.Trainings(), w.clock.Now()) {
+	for _, wrong := range model.CheckProgress(w.Kind, w.Cluster.Live(), w.Cluster.Trainings(), w.Clock.Now()) {
 		t.Fatalf("%s: %s", wrong, w.describe())
 	}
-	for _, wrong := range model.CheckNodes(w.kind, w.cluster.Live()) {
+	for _, wrong := range model.CheckNodes(w.Kind, w.Cluster.Live()) {
 		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 	if elastic := w.shape.Elastic; elastic != nil {
 		want := elastic.Expected()
 		if w.shape.Kueue {
-			want = min(want, w.cluster.Live().AdmittedReplicas())
+			want = min(want, w.Cluster.Live().AdmittedReplicas())
 		}
 		if len(w.pods()) != int(want) {
 			t.Fatalf("the job has %d pods, want %d: %s", len(w.pods()), want, w.describe())
@@ -305,7 +305,7 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 
 // checkAdmission checks the Workload of a job at rest.
 func (w *walk) checkAdmission(t *rapid.T) {
-	for _, wrong := range model.CheckWorkload(w.cluster.Live(), w.job(), w.shape.RunMode.Pausing()) {
+	for _, wrong := range model.CheckWorkload(w.Cluster.Live(), w.job(), w.shape.RunMode.Pausing()) {
 		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 }
@@ -316,11 +316,11 @@ func testBrokenWatch(t *testing.T, k model.Kind) {
 	t.Helper()
 	t.Parallel()
 	w := newWorld(t, k)
-	w.process.cache.Freeze(model.Pods)
+	w.Cache.Freeze(model.Pods)
 	created(Shape{Replicas: 1, RestartPolicy: onFailure})(w)
 	w.reconcile()
 	happensTo(0, model.Vanishes)(w)
-	w.process.catchUp(model.Pods)
+	w.CatchUp(model.Pods)
 	w.settle()
 	w.do(run, stands(batchv1beta1.JobPhaseRunning))
 }

@@ -24,21 +24,19 @@ func (w *walk) clusterActions() map[string]func(*rapid.T) {
 			for w.confirmDeletion() {
 				continue
 			}
-			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.Clock.SetTime(w.Clock.Now().Add(time.Hour))
 			w.start(nil)
 		},
 		"the API server makes its delayed write": func(*rapid.T) {
-			if w.late != nil {
-				late := w.late
-				w.late = nil
-				w.unseen = late.CarryOut(w.cluster)
-				w.spoil(w.unseen)
+			if w.Late != nil {
+				w.CarryOutLate()
+				w.spoil(w.Unseen)
 			}
 		},
 		"another owner takes the name of a pod": func(t *rapid.T) {
 			name := w.podName(rapid.IntRange(0, 2).Draw(t, "index"))
 			key := types.NamespacedName{Namespace: model.JobKey.Namespace, Name: name}
-			if w.cluster.Live()[model.Key("Pod", key)] == nil {
+			if w.Cluster.Live()[model.Key("Pod", key)] == nil {
 				w.create(model.Foreign(model.Pods, name))
 			}
 		},
@@ -71,12 +69,12 @@ func (w *walk) kueueActions() map[string]func(*rapid.T) {
 		}
 	}
 	return map[string]func(*rapid.T){
-		"Kueue considers the Workload":        func(*rapid.T) { w.cluster.ConsiderWorkload(w.closed) },
-		"Kueue evicts the job":                func(*rapid.T) { withdrawn(w.cluster.Evict()) },
-		"a user deactivates the Workload":     func(*rapid.T) { withdrawn(w.cluster.Deactivate()) },
-		"a user activates the Workload again": func(*rapid.T) { w.cluster.Activate() },
+		"Kueue considers the Workload":        func(*rapid.T) { w.Cluster.ConsiderWorkload(w.closed) },
+		"Kueue evicts the job":                func(*rapid.T) { withdrawn(w.Cluster.Evict()) },
+		"a user deactivates the Workload":     func(*rapid.T) { withdrawn(w.Cluster.Deactivate()) },
+		"a user activates the Workload again": func(*rapid.T) { w.Cluster.Activate() },
 		"a user deletes the Workload": func(*rapid.T) {
-			if workload := w.cluster.Live().Workload(); workload != nil {
+			if workload := w.Cluster.Live().Workload(); workload != nil {
 				withdrawn(true)
 				w.remove(workload)
 			}
@@ -94,7 +92,7 @@ func (w *walk) spoil(pod types.UID) {
 
 // namesAreFree deletes the pods with another owner whose names the job needs.
 func (w *walk) namesAreFree() {
-	for _, object := range w.cluster.Live().Foreign(model.Pods) {
+	for _, object := range w.Cluster.Live().Foreign(model.Pods) {
 		w.remove(object)
 	}
 }

@@ -34,6 +34,6 @@ func (w *walk) nodeActions() map[string]func(*rapid.T) {
 				w.happenTo(pod, model.FindsNoNode)
 			}
 		},
-		"some minutes pass": func(*rapid.T) { w.clock.SetTime(w.clock.Now().Add(4 * time.Minute)) },
+		"some minutes pass": func(*rapid.T) { w.Clock.SetTime(w.Clock.Now().Add(4 * time.Minute)) },
 	}
 }

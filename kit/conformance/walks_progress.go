@@ -27,7 +27,7 @@ func (w *walk) trainingActions() map[string]func(*rapid.T) {
 	happens := func(what step, may func(model.Training) bool) func(*rapid.T) {
 		return func(*rapid.T) {
 			for _, pod := range w.pods() {
-				training := w.cluster.Trainings().Training(pod)
+				training := w.Cluster.Trainings().Training(pod)
 				if pod.Name == w.podName(0) && training != nil && may(*training) {
 					what(w.world)
 				}
@@ -54,7 +54,7 @@ func (w *walk) trainingActions() map[string]func(*rapid.T) {
 				}
 			}
 		},
-		"a minute passes": func(*rapid.T) { w.clock.SetTime(w.clock.Now().Add(time.Minute)) },
+		"a minute passes": func(*rapid.T) { w.Clock.SetTime(w.Clock.Now().Add(time.Minute)) },
 	}
 }
 

@@ -19,16 +19,16 @@ import (
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/kit/driver"
 	"tensorstack.dev/jobs/kit/model"
 )
 
 // world is a simulated cluster with one job and its controller. As in a real manager, only changes of watched objects
 // and requeue times enqueue a reconcile.
 type world struct {
+	driver.Driver
+
 	t       rapid.TB
-	kind    model.Kind
-	cluster *model.Cluster
-	clock   *testingclock.FakePassiveClock
 	options controller.Options
 
 	process    *process
@@ -43,10 +43,6 @@ type world struct {
 	// writes is the number of writes by all processes so far. calls are the writes that took effect.
 	writes int
 	calls  []model.Call
-	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to the queue. Zero
-	// means never.
-	dirty     bool
-	requeueAt time.Time
 	// errors is the number of consecutive reconciles that failed.
 	errors int
 	// events are the reasons of the emitted events.
@@ -61,14 +57,8 @@ type world struct {
 	logger logr.Logger
 	// closed is set if the queue is closed.
 	closed bool
-	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the UID of the pod that a
-	// delayed write created since the last reconcile began. Empty means none.
-	late   *model.LateWrite
-	unseen types.UID
 	// away is set while no controller runs.
 	away bool
-	// stalls is the number of stalls that the status has recorded as failures.
-	stalls int
 	// marked are the UIDs of pods that must stay, by index.
 	marked map[int]types.UID
 	// witness observes the world. Nil means that nobody does.
@@ -93,7 +83,7 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 	t.Helper()
 	clock := testingclock.NewFakePassiveClock(model.Birth)
 	w := &world{
-		t: t, kind: k, clock: clock, marked: map[int]types.UID{},
+		t: t, marked: map[int]types.UID{},
 		options: controller.Options{
 			Settings: view.Settings{
 				ClusterDomain:      "cluster.local",
@@ -109,22 +99,12 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 			Clock:          clock,
 		},
 	}
-	w.cluster = model.NewClusterFor(k, clock, model.Snapshot{Objects: model.Objects{}}, func(change model.Change) {
-		model.CheckLaws(t, k, w.cluster.Live(), change, model.Writer{
-			IsController: w.process.writing, Unseen: w.unseen, Trainings: w.cluster.Trainings(), Now: clock.Now(),
-		})
+	w.Driver = driver.Driver{Kind: k, Clock: clock, Laws: t, OnChange: func(change model.Change, byController bool) {
 		if w.witness != nil {
-			w.witness.changed(change, w.process.writing)
+			w.witness.changed(change, byController)
 		}
-		before, wasJob := change.Before.(framework.Job)
-		if after, isJob := change.After.(framework.Job); wasJob && isJob &&
-			model.RecordsStall(*before.JobStatus(), *after.JobStatus()) {
-			w.stalls++
-		}
-		if w.process.cache.Tell(change, w.process.writing) {
-			w.dirty = true
-		}
-	})
+	}}
+	w.Continue(&driver.State{}, model.Snapshot{Objects: model.Objects{}})
 	w.start(nil)
 	return w
 }
@@ -133,28 +113,24 @@ func newWorld(t rapid.TB, k model.Kind) *world {
 func (w *world) start(behind lag) {
 	registry := prometheus.NewRegistry()
 	w.registries = append(w.registries, registry)
-	cache := model.NewCache(w.cluster.Live())
+	cache := model.NewCache(w.Cluster.Live())
 	for of, revision := range behind {
-		cache = cache.Behind(w.cluster.At(revision), of)
+		cache = cache.Behind(w.Cluster.At(revision), of)
 	}
-	w.cluster.ForgetReadings()
-	w.process = &process{world: w, cache: cache, fault: w.fault, crashing: w.crashing, staleReconciles: 1}
-	reconciler, err := w.kind.NewReconciler(controller.Cluster{
-		Client: model.NewClient(w.kind.Scheme, w.process), APIReader: model.NewAPIReader(w.kind.Scheme, w.process),
-		Events: recorder{w}, Metrics: registry, Progress: model.NewProgress(w.process),
-	}, w.options)
+	w.StartAgain(cache)
+	w.process = &process{world: w, fault: w.fault, crashing: w.crashing, staleReconciles: 1}
+	reconciler, err := driver.NewReconciler(w.Kind, w.process, recorder{w}, registry, w.options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.reconciler = reconciler
-	w.dirty, w.requeueAt, w.errors = true, time.Time{}, 0
+	w.reconciler, w.errors = reconciler, 0
 }
 
 // do runs steps and settles the world after each.
 func (w *world) do(steps ...step) {
 	w.t.Helper()
 	for _, step := range steps {
-		if w.late != nil {
+		if w.Late != nil {
 			w.carryOutLate(w.fault.steps == 0)
 			w.fault.steps--
 		}
@@ -166,12 +142,10 @@ func (w *world) do(steps ...step) {
 // carryOutLate makes the API server carry out its delayed write, if there is one and the parameter due is true.
 func (w *world) carryOutLate(due bool) {
 	w.t.Helper()
-	if w.late == nil || !due {
+	if w.Late == nil || !due {
 		return
 	}
-	late := w.late
-	w.late = nil
-	w.unseen = late.CarryOut(w.cluster)
+	w.CarryOutLate()
 	w.settle()
 }
 
@@ -190,28 +164,28 @@ func (w *world) settle() {
 	for range 200 {
 		switch {
 		case w.away:
-			if !w.cluster.ConsiderNew(w.closed) && !w.confirmDeletion() && !w.collectGarbage() {
+			if !w.Cluster.ConsiderNew(w.closed) && !w.confirmDeletion() && !w.collectGarbage() {
 				return
 			}
 		case w.process.stopped:
-			w.stoppedAt = w.cluster.Revision()
+			w.stoppedAt = w.Cluster.Revision()
 			w.start(w.lag)
-		case w.process.cache.Lags() && w.process.staleReconciles == 0:
-			w.process.catchUp(model.All)
-		case w.dirty || w.requeuedBy(w.clock.Now()):
+		case w.Cache.Lags() && w.process.staleReconciles == 0:
+			w.CatchUp(model.All)
+		case w.Dirty || w.requeuedBy(w.Clock.Now()):
 			w.reconcile()
-		case w.requeuedBy(w.clock.Now().Add(retry)):
-			w.clock.SetTime(w.requeueAt)
+		case w.requeuedBy(w.Clock.Now().Add(retry)):
+			w.Clock.SetTime(w.RequeueAt)
 		case len(w.soon) > 0:
-			w.clock.SetTime(w.clock.Now().Add(500 * time.Millisecond))
+			w.Clock.SetTime(w.Clock.Now().Add(500 * time.Millisecond))
 			next := w.soon[0]
 			w.soon = w.soon[1:]
 			next(w)
-		case w.requeuedBy(w.clock.Now().Add(patience)):
-			w.clock.SetTime(w.requeueAt)
-		case w.process.cache.Lags():
-			w.process.catchUp(model.All)
-		case w.cluster.ConsiderNew(w.closed):
+		case w.requeuedBy(w.Clock.Now().Add(patience)):
+			w.Clock.SetTime(w.RequeueAt)
+		case w.Cache.Lags():
+			w.CatchUp(model.All)
+		case w.Cluster.ConsiderNew(w.closed):
 		case w.confirmDeletion():
 		case w.collectGarbage():
 		default:
@@ -221,20 +195,20 @@ func (w *world) settle() {
 	w.t.Fatalf("the controller still has work after 200 steps: %s", w.describe())
 }
 
-func (w *world) requeuedBy(t time.Time) bool { return !w.requeueAt.IsZero() && !w.requeueAt.After(t) }
+func (w *world) requeuedBy(t time.Time) bool { return !w.RequeueAt.IsZero() && !w.RequeueAt.After(t) }
 
 func (w *world) reconcile() {
-	w.dirty, w.requeueAt, w.unseen = false, time.Time{}, ""
+	w.BeginReconcile()
 	w.process.staleReconciles = max(0, w.process.staleReconciles-1)
 	result, err := w.reconciler.Reconcile(log.IntoContext(context.Background(), w.logger),
 		reconcile.Request{NamespacedName: model.JobKey})
 	switch {
 	case err != nil:
-		w.requeueAt = w.clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
+		w.RequeueAt = w.Clock.Now().Add(min(50*time.Millisecond<<w.errors, time.Minute))
 		w.errors = min(w.errors+1, 20)
 		return
 	case result.RequeueAfter > 0:
-		w.requeueAt = w.clock.Now().Add(result.RequeueAfter)
+		w.RequeueAt = w.Clock.Now().Add(result.RequeueAfter)
 	}
 	w.errors = 0
 }
@@ -242,7 +216,7 @@ func (w *world) reconcile() {
 // confirmDeletion makes a kubelet stop the containers of a pod that is being deleted, or remove the pod. It reports
 // whether there was such a pod.
 func (w *world) confirmDeletion() bool {
-	for _, pod := range model.ListOf[*corev1.Pod](w.cluster.Live()) {
+	for _, pod := range model.ListOf[*corev1.Pod](w.Cluster.Live()) {
 		if ends := model.Ends(pod); ends != nil {
 			w.happenTo(pod, ends)
 			return true
@@ -254,13 +228,13 @@ func (w *world) confirmDeletion() bool {
 // collectGarbage deletes an object whose owner is gone or being deleted, or removes a job that has no dependents left.
 // It reports whether there was work to do.
 func (w *world) collectGarbage() bool {
-	live := w.cluster.Live()
+	live := w.Cluster.Live()
 	garbage, letsGoOfJob := live.Garbage()
 	switch {
 	case len(garbage) > 0:
 		w.remove(live[garbage[0]])
 	case letsGoOfJob:
-		w.cluster.LetGo(model.Key(w.kind.Name, model.JobKey))
+		w.Cluster.LetGo(model.Key(w.Kind.Name, model.JobKey))
 	}
 	return len(garbage) > 0 || letsGoOfJob
 }
@@ -268,22 +242,22 @@ func (w *world) collectGarbage() bool {
 // pass lets time pass and reconciles the job at each requeue time.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
-	end := w.clock.Now().Add(d)
+	end := w.Clock.Now().Add(d)
 	for w.requeuedBy(end) {
-		if w.requeueAt.After(w.clock.Now()) {
-			w.clock.SetTime(w.requeueAt)
+		if w.RequeueAt.After(w.Clock.Now()) {
+			w.Clock.SetTime(w.RequeueAt)
 		}
 		w.settle()
 	}
-	w.clock.SetTime(end)
+	w.Clock.SetTime(end)
 	w.settle()
 }
 
 // job returns the job, or nil if it does not exist.
-func (w *world) job() framework.Job { return w.cluster.Live().Job() }
+func (w *world) job() framework.Job { return w.Cluster.Live().Job() }
 
 // newJob returns a job of a shape as a user writes it.
-func (w *world) newJob(s Shape) framework.Job { return w.kind.Job(s) }
+func (w *world) newJob(s Shape) framework.Job { return w.Kind.Job(s) }
 
 // status returns the status of the job. The test fails if the job does not exist.
 func (w *world) status() batchv1beta1.JobStatus {
@@ -296,14 +270,14 @@ func (w *world) status() batchv1beta1.JobStatus {
 }
 
 // pods returns the pods of the job, sorted by name.
-func (w *world) pods() []*corev1.Pod { return w.cluster.Live().Pods() }
+func (w *world) pods() []*corev1.Pod { return w.Cluster.Live().Pods() }
 
-func (w *world) remains() model.Remains { return w.cluster.Live().Remains() }
+func (w *world) remains() model.Remains { return w.Cluster.Live().Remains() }
 
 // describe returns a short summary of the world.
 func (w *world) describe() string {
 	return fmt.Sprintf("%s (the fault is %+v; the stale caches then show the revisions %v)",
-		w.cluster.Live().Describe(), w.fault, w.lag)
+		w.Cluster.Live().Describe(), w.fault, w.lag)
 }
 
 // pod returns the pod of an index. The test fails if it does not exist.
@@ -320,7 +294,7 @@ func (w *world) pod(index int) *corev1.Pod {
 
 // podName returns the name of the pod of an index. The pod need not exist.
 func (w *world) podName(index int) string {
-	replicaType := w.kind.SpecOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type
+	replicaType := w.Kind.SpecOf(w.newJob(Shape{Replicas: 1})).Roles[0].Type
 	return framework.MemberName(model.JobKey.Name, replicaType, int32(index)) //nolint:gosec // an index is small
 }
 

@@ -66,7 +66,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 	actions := []action{{
 		name: "the controller makes the call " + call, quiet: controllerProceeds, do: (*machine).proceed,
 	}}
-	if s.late != nil && s.late.Call.Resource == next.Resource {
+	if s.Late != nil && s.Late.Call.Resource == next.Resource {
 		actions = append(actions, lateActions(s)...)
 	}
 	if next.Writes() {
@@ -121,7 +121,7 @@ func (x options) actionsDuring(s *state, next model.Call) []action {
 // Each action must change an object of the given resource. In a variant, the watch loses the event, the cache of the
 // resource freezes, or all caches freeze.
 func (x options) unseen(s *state, of model.Resources, actions []action) []action {
-	if s.cache.Frozen()&of != 0 {
+	if s.Cache.Frozen()&of != 0 {
 		return actions
 	}
 	add := func(how string, quietly func(*state)) {
@@ -135,12 +135,12 @@ func (x options) unseen(s *state, of model.Resources, actions []action) []action
 			}})
 		}
 	}
-	if s.cache.Lost() == "" && x.left(s, s.spent.lostEvents, x.budget.lostEvents) {
-		add(", and the watch loses the event", func(s *state) { s.spent.lostEvents++; s.cache.LoseNext() })
+	if s.Cache.Lost() == "" && x.left(s, s.spent.lostEvents, x.budget.lostEvents) {
+		add(", and the watch loses the event", func(s *state) { s.spent.lostEvents++; s.Cache.LoseNext() })
 	}
 	if x.left(s, s.spent.staleReads, x.budget.staleReads) {
-		add(", and the cache of the resource is stale", func(s *state) { s.spent.staleReads++; s.cache.Freeze(of) })
-		add(", and all caches are stale", func(s *state) { s.spent.staleReads++; s.cache.Freeze(model.Cached) })
+		add(", and the cache of the resource is stale", func(s *state) { s.spent.staleReads++; s.Cache.Freeze(of) })
+		add(", and all caches are stale", func(s *state) { s.spent.staleReads++; s.Cache.Freeze(model.Cached) })
 	}
 	return actions
 }
@@ -156,14 +156,14 @@ func (x options) controllerActions(s *state) []action {
 	if s.away {
 		return nil
 	}
-	if s.dirty || !s.requeueAt.IsZero() && !s.requeueAt.After(s.now) {
+	if s.Dirty || !s.RequeueAt.IsZero() && !s.RequeueAt.After(s.now) {
 		actions = append(actions, action{
 			name: "the controller begins a reconcile", quiet: controllerBegins, do: (*machine).begin,
 		})
 	}
-	if s.cache.Lags() {
+	if s.Cache.Lags() {
 		actions = append(actions, action{name: "the caches catch up", quiet: cachesCatchUp, do: func(m *machine) {
-			m.catchUp(model.All)
+			m.CatchUp(model.All)
 		}})
 	}
 	if x.left(s, s.spent.crashes, x.budget.crashes) {
@@ -246,7 +246,7 @@ func garbageActions(s *state) []action {
 	}
 	if letsGoOfJob {
 		add("removes its finalizer from the job", func(m *machine) {
-			m.cluster(func(c *model.Cluster) { c.LetGo(model.Key(m.kind.Name, model.JobKey)) })
+			m.cluster(func(c *model.Cluster) { c.LetGo(model.Key(m.Kind.Name, model.JobKey)) })
 		})
 	}
 	return actions
@@ -261,17 +261,17 @@ func (x options) timeActions(s *state, underWay bool) []action {
 	}
 	var actions []action
 	switch {
-	case s.dirty, s.away:
-	case s.requeueAt.After(s.now):
-		actions = append(actions, pass("time passes until the job is requeued", timePasses, s.requeueAt))
-	case s.requeueAt.IsZero() && !underWay:
+	case s.Dirty, s.away:
+	case s.RequeueAt.After(s.now):
+		actions = append(actions, pass("time passes until the job is requeued", timePasses, s.RequeueAt))
+	case s.RequeueAt.IsZero() && !underWay:
 		actions = append(actions, pass("a long time passes", notByItself, s.now.Add(horizon)))
 	}
 	if s.away || !x.left(s, s.spent.ticks, x.budget.ticks) {
 		return actions
 	}
 	for _, d := range []time.Duration{time.Second, 10 * time.Second} {
-		if later := s.now.Add(d); s.dirty || s.requeueAt.IsZero() || s.requeueAt.After(later) {
+		if later := s.now.Add(d); s.Dirty || s.RequeueAt.IsZero() || s.RequeueAt.After(later) {
 			actions = append(actions, action{name: d.String() + " pass while components are slow", do: func(m *machine) {
 				m.state.spent.ticks++
 				m.state.now = later

@@ -40,6 +40,6 @@ func (x options) awayActions(s *state) []action {
 	return []action{{name: "the controller stops", do: func(m *machine) {
 		m.state.spent.aways++
 		m.startAgain(nil, 0)
-		m.state.away, m.state.dirty = true, false
+		m.state.away, m.state.Dirty = true, false
 	}}}
 }

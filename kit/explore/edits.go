@@ -99,7 +99,7 @@ func (m *machine) edit(change func(*model.Shape)) {
 	shape := *m.state.shape
 	change(&shape)
 	m.state.shape = &shape
-	m.cluster(func(c *model.Cluster) { c.Edit(m.kind, shape) })
+	m.cluster(func(c *model.Cluster) { c.Edit(m.Kind, shape) })
 }
 
 // annotate changes the job in a way that does not enqueue a reconcile.

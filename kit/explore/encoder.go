@@ -60,19 +60,19 @@ func (e *encoder) digest(s *state) digest {
 	live := s.live.Objects
 	e.objects(live, nil)
 	e.text("cached ")
-	e.objects(s.cache.Shown(), live)
+	e.objects(s.Cache.Shown(), live)
 	if s.old != nil {
 		e.text("old ")
 		e.objects(s.old, live)
 	}
-	e.text(s.cache.Lost())
-	e.flags(s.cache.LosesNext(), s.dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now), s.isAnnounced)
-	e.numbers(int(s.cache.Frozen()), s.counted, s.stalls, s.broken)
+	e.text(s.Cache.Lost())
+	e.flags(s.Cache.LosesNext(), s.Dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now), s.isAnnounced)
+	e.numbers(int(s.Cache.Frozen()), s.counted, s.Stalls, s.broken)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
 		spent.lates, spent.changes, spent.ticks, spent.nodes)
-	if !s.requeueAt.IsZero() {
-		e.tokens = append(e.tokens, token{at: s.requeueAt.Unix(), past: forever})
+	if !s.RequeueAt.IsZero() {
+		e.tokens = append(e.tokens, token{at: s.RequeueAt.Unix(), past: forever})
 	}
 	if !s.succeededAt.IsZero() {
 		e.text("succeeded ")
@@ -87,12 +87,12 @@ func (e *encoder) digest(s *state) digest {
 	}
 	e.quota(s)
 	e.progress(s)
-	if s.late != nil {
-		e.late(s.late)
+	if s.Late != nil {
+		e.late(s.Late)
 	}
 	e.text("unseen ")
-	if s.unseen != "" {
-		e.tokens = append(e.tokens, token{name: string(s.unseen)})
+	if s.Unseen != "" {
+		e.tokens = append(e.tokens, token{name: string(s.Unseen)})
 	}
 	if s.reconcile != nil {
 		for _, a := range s.reconcile.answers {

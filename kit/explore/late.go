@@ -44,7 +44,7 @@ func lateExplorations() []exploration {
 // postpones returns the action by which the API server delays the next write of a reconcile. The controller gets a
 // timeout, and the API server can make the write at any later time.
 func (x options) postpones(s *state) []action {
-	if s.late != nil || !x.left(s, s.spent.lates, x.budget.lates) {
+	if s.Late != nil || !x.left(s, s.spent.lates, x.budget.lates) {
 		return nil
 	}
 	return []action{{name: string(model.Postpone) + " the call " + s.reconcile.next.String(), do: func(m *machine) {
@@ -57,17 +57,11 @@ func (x options) postpones(s *state) []action {
 // lateActions returns the action by which the API server makes the delayed write. The action does not happen by
 // itself, since the job must come to rest from every state even if the API server never makes the write.
 func lateActions(s *state) []action {
-	if s.late == nil {
+	if s.Late == nil {
 		return nil
 	}
-	return []action{{name: "the API server makes the delayed call " + s.late.Call.String(), do: func(m *machine) {
-		late := m.state.late
-		m.state.late = nil
-		m.cluster(func(c *model.Cluster) {
-			if uid := late.CarryOut(c); uid != "" {
-				m.state.unseen = uid
-			}
-		})
+	return []action{{name: "the API server makes the delayed call " + s.Late.Call.String(), do: func(m *machine) {
+		m.cluster(func(*model.Cluster) { m.CarryOutLate() })
 	}}}
 }
 

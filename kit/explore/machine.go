@@ -18,6 +18,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/kit/driver"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -26,8 +27,8 @@ var unlogged = log.IntoContext(context.Background(), logr.Discard())
 
 // machine computes the successors of states. It runs the real reconciler on the model of the API server.
 type machine struct {
-	kind       model.Kind
-	clock      *testingclock.FakePassiveClock
+	driver.Driver
+
 	memory     *controller.Memory
 	reconciler reconcile.Reconciler
 	encoder    encoder
@@ -49,25 +50,21 @@ type machine struct {
 	// call creates.
 	fault    model.Effect
 	takesOff string
-	// writing is true while the controller makes a change. postponing is true if the API server delays the change.
 	// writes is the number of changes by the controller.
-	writing, postponing bool
-	writes              int
+	writes int
 	// isNew reports whether the last call was a new one, and not a repetition with the same answer.
 	isNew bool
 }
 
 func newMachine(k model.Kind, options controller.Options) (*machine, error) {
 	m := &machine{
-		kind: k, clock: testingclock.NewFakePassiveClock(model.Birth), memory: &controller.Memory{},
+		memory:  &controller.Memory{},
 		encoder: encoder{specOf: k.SpecOf, known: map[client.Object][]token{}},
 	}
-	options.Clock, options.Memory = m.clock, m.memory
+	m.Driver = driver.Driver{Kind: k, Clock: testingclock.NewFakePassiveClock(model.Birth), Laws: m, OnChange: m.changed}
+	options.Clock, options.Memory = m.Clock, m.memory
 	var err error
-	m.reconciler, err = k.NewReconciler(controller.Cluster{
-		Client: model.NewClient(k.Scheme, m), APIReader: model.NewAPIReader(k.Scheme, m),
-		Events: announcements{m}, Metrics: prometheus.NewRegistry(), Progress: model.NewProgress(m),
-	}, options)
+	m.reconciler, err = driver.NewReconciler(k, m, announcements{m}, prometheus.NewRegistry(), options)
 	return m, err
 }
 
@@ -83,41 +80,28 @@ func (m *machine) Errorf(format string, args ...any) {
 func (m *machine) successor(s *state, a action) (*state, []string) {
 	next := *s
 	m.state, m.wrong = &next, nil
-	m.clock.SetTime(next.now)
+	m.Clock.SetTime(next.now)
+	m.Continue(&next.State, next.live)
 	a.do(m)
 	return &next, m.wrong
 }
 
 // cluster changes the cluster, checks the laws, and updates the cache.
 func (m *machine) cluster(do func(*model.Cluster)) {
-	s := m.state
-	var c *model.Cluster
-	c = model.NewClusterFor(m.kind, m.clock, s.live, func(change model.Change) {
-		model.CheckLaws(m, m.kind, c.Live(), change, model.Writer{
-			IsController: m.writing, Unseen: s.unseen, Trainings: c.Trainings(), Now: s.now,
-		})
-		m.countStall(change)
-		m.countDeviceFailures(change)
-		m.checkProgressPace(change)
-		s.dirty = s.cache.Tell(change, m.writing) || s.dirty
-	})
-	if m.writing && m.takesOff != "" {
-		c.SetAdmission(m.kind.Admission.TakesOff(m.takesOff))
-		m.takesOff = ""
-	}
-	do(c)
-	s.live = c.Snapshot()
+	do(m.Cluster)
+	m.state.live = m.Cluster.Snapshot()
 }
 
-// catchUp updates the cache to the live objects of some resources.
-func (m *machine) catchUp(of model.Resources) {
-	s := m.state
-	s.dirty = s.cache.CatchUp(s.live.Objects, of) || s.dirty
+// changed checks what only explorations check about a change of the cluster.
+func (m *machine) changed(change model.Change, byController bool) {
+	m.endStall(change)
+	m.countDeviceFailures(change)
+	m.checkProgressPace(change, byController)
 }
 
 // begin starts a reconcile and stops it before its first call to the API server.
 func (m *machine) begin() {
-	m.state.dirty, m.state.requeueAt, m.state.unseen = false, time.Time{}, ""
+	m.cluster(func(*model.Cluster) { m.BeginReconcile() })
 	m.goOn(nil, 0)
 }
 
@@ -146,9 +130,9 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 	s.progressWritten = m.memory.ProgressWritten(model.JobKey)
 	switch {
 	case err != nil || result.RequeueAfter > 0 && result.RequeueAfter < time.Second:
-		s.dirty = true // the retry comes soon
+		s.Dirty = true // the retry comes soon
 	case result.RequeueAfter > 0:
-		s.requeueAt = s.now.Add(result.RequeueAfter).Add(time.Second - 1).Truncate(time.Second)
+		s.RequeueAt = s.now.Add(result.RequeueAfter).Add(time.Second - 1).Truncate(time.Second)
 	}
 }
 
@@ -156,10 +140,9 @@ func (m *machine) goOn(answers []model.Answer, calls int) {
 // new process is frozen and shows the objects in old. For all other resources, it shows the live objects.
 func (m *machine) startAgain(old model.Objects, frozen model.Resources) {
 	s := m.state
-	s.reconcile, s.waitsSince, s.delayedUntil, s.requeueAt, s.dirty = nil, time.Time{}, time.Time{}, time.Time{}, true
-	s.cache = model.NewCache(s.live.Objects).Behind(old, frozen)
-	s.old, s.changed, s.progressWritten = nil, time.Time{}, time.Time{}
-	s.live.Trainings = s.live.Trainings.ForgetReadings()
+	m.cluster(func(c *model.Cluster) { m.StartAgain(model.NewCache(c.Live()).Behind(old, frozen)) })
+	s.reconcile, s.waitsSince, s.delayedUntil, s.progressWritten = nil, time.Time{}, time.Time{}, time.Time{}
+	s.old, s.changed = nil, time.Time{}
 }
 
 // errInterrupted is the error of a call before which the reconcile must stop.
@@ -190,35 +173,10 @@ func (m *machine) request(call model.Call, free bool, do func() model.Answer) mo
 	}
 	m.calls--
 	m.isNew = true
-	answer := m.perform(call, do)
+	answer := do()
 	answer.Call = call
 	m.answers = append(m.answers, answer)
 	m.given++
-	return answer
-}
-
-// perform makes a new call. The call meets the fault, if one is set.
-func (m *machine) perform(call model.Call, do func() model.Answer) model.Answer {
-	fault := m.fault
-	m.fault = ""
-	if fault == model.Refuse {
-		return model.Refused()
-	}
-	if fault == model.Lose || fault == model.Hide {
-		m.state.cache.Freeze(call.Resource)
-	}
-	m.writing, m.postponing = true, fault == model.Postpone
-	answer := do()
-	m.writing, m.postponing = false, false
-	if fault == model.Lose {
-		return model.Lost(call)
-	}
-	if call.Writes() && answer.Err == nil {
-		m.writes++
-		// A reconcile waits until the cache has the writes of the controller, except those to PodGroups, Workloads and
-		// pods.
-		m.catchUp(call.Resource &^ (model.PodGroups | model.Workloads | model.Pods))
-	}
 	return answer
 }
 
@@ -227,7 +185,7 @@ var _ model.Server = &machine{}
 // ReadCache implements model.Server. A read from the cache is a free call: no event is tried before it, because an
 // event between two of these reads could also happen before or after both.
 func (m *machine) ReadCache(call model.Call, from func(model.Objects) model.Answer) model.Answer {
-	return m.request(call, true, func() model.Answer { return from(m.state.cache.Shown()) })
+	return m.request(call, true, func() model.Answer { return from(m.state.Cache.Shown()) })
 }
 
 // ReadLive implements model.Server.
@@ -243,18 +201,27 @@ func (m *machine) ReadSidecars(call model.Call, from func(model.Snapshot, time.T
 	return m.request(call, true, func() model.Answer { return from(m.state.live, m.state.now) })
 }
 
-// Write implements model.Server.
+// Write implements model.Server. The call meets the fault, if one is set.
 func (m *machine) Write(call model.Call, write model.Write) model.Answer {
 	return m.request(call, false, func() (answer model.Answer) {
 		m.checkPace(call)
-		if m.postponing {
-			m.state.late = write.Late(call)
+		fault, label, isMade := m.fault, m.takesOff, false
+		m.fault, m.takesOff = "", ""
+		m.cluster(func(c *model.Cluster) {
+			if fault == model.TakeOff {
+				c.SetAdmission(m.Kind.Admission.TakesOff(label))
+				defer c.SetAdmission(m.Kind.Admission)
+			}
+			answer, isMade = m.Driver.Write(call, write, fault)
+		})
+		switch {
+		case fault == model.Lose: // even if the API server has rejected the write
 			return model.Lost(call)
-		}
-		isChanged := m.takesOff != ""
-		m.cluster(func(c *model.Cluster) { answer = model.AnswerTo(call, c, write) })
-		if isChanged && answer.Err == nil {
-			m.state.changed = m.state.now
+		case isMade:
+			m.writes++
+			if fault == model.TakeOff {
+				m.state.changed = m.state.now
+			}
 		}
 		return answer
 	})

@@ -192,7 +192,7 @@ func waitsTooLong(k model.Kind, s *state) bool {
 	if job == nil || job.JobStatus().Decided() || k.SpecOf(job).RunMode.Pausing() {
 		return false
 	}
-	return s.requeueAt.After(s.now.Add(avoidPatience)) &&
+	return s.RequeueAt.After(s.now.Add(avoidPatience)) &&
 		slices.ContainsFunc(s.live.Objects.Pods(), func(pod *corev1.Pod) bool {
 			return model.AvoidsNodes(pod) && kubelet.IsUnschedulable(pod) && pod.DeletionTimestamp == nil &&
 				model.AttemptLabel(pod) == model.AttemptOf(*job.JobStatus(), pod.Name)

@@ -121,7 +121,7 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 			after := m.state.live.Trainings.Training(pod)
 			isUnread := after != nil && !after.Unreadable.IsZero()
 			isFirst := after != nil && after.Step > 0 && (before == nil || before.Step == 0)
-			m.state.dirty = m.state.dirty || (isFirst || isUnread) && !m.state.away // see progress.Poller.Changed
+			m.state.Dirty = m.state.Dirty || (isFirst || isUnread) && !m.state.away // see progress.Poller.Changed
 		}})
 	}
 	fault := func(what string, how model.Mishap) {
@@ -161,19 +161,13 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 	return actions
 }
 
-// countStall counts a stall that a status records as a failure. It also resets isAnnounced, unless the condition
-// Stalled was True and stays True. After a reset, the next event about a stall is about another stall.
-func (m *machine) countStall(change model.Change) {
+// endStall resets isAnnounced, unless the condition Stalled was True and stays True. After a reset, the next event about
+// a stall is about another stall.
+func (m *machine) endStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
-	if !wasJob || !isJob {
-		return
-	}
-	if model.RecordsStall(*before.JobStatus(), *after.JobStatus()) {
-		m.state.stalls++
-	}
-	if !model.IsTrue(*after.JobStatus(), batchv1beta1.ConditionStalled) ||
-		!model.IsTrue(*before.JobStatus(), batchv1beta1.ConditionStalled) {
+	if wasJob && isJob && !(model.IsTrue(*after.JobStatus(), batchv1beta1.ConditionStalled) &&
+		model.IsTrue(*before.JobStatus(), batchv1beta1.ConditionStalled)) {
 		m.state.isAnnounced = false
 	}
 }
@@ -189,10 +183,10 @@ func (m *machine) announceStall() {
 // checkProgressPace checks that the controller waits for view.ProgressInterval after a write of new progress, before
 // it makes a status write that changes nothing but the progress. Each process of the controller must wait in this
 // way.
-func (m *machine) checkProgressPace(change model.Change) {
+func (m *machine) checkProgressPace(change model.Change, byController bool) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
-	if last := m.state.progressWritten; m.writing && wasJob && isJob && !last.IsZero() &&
+	if last := m.state.progressWritten; byController && wasJob && isJob && !last.IsZero() &&
 		m.state.now.Sub(last) < view.ProgressInterval && model.ChangesOnlyProgress(*before.JobStatus(), *after.JobStatus()) {
 		m.Errorf("a status that reports only progress is written %s after the last progress", m.state.now.Sub(last))
 	}
@@ -204,14 +198,14 @@ func (x *exploration) isPolled() bool { return x.shape.Progress.Reports() }
 // onlyPolls reports whether a job is at rest apart from its requeues, which only read its progress or a
 // ResourceQuota. The next reconcile of such a job writes nothing and leads to the same state.
 func (x *exploration) onlyPolls(m *machine, s *state) bool {
-	if !x.isPolled() && !waitsForQuota(s) || s.dirty || s.reconcile != nil {
+	if !x.isPolled() && !waitsForQuota(s) || s.Dirty || s.reconcile != nil {
 		return false
 	}
 	m.writes = 0
 	next, wrong := m.successor(s, action{do: func(m *machine) {
-		m.state.now = m.state.requeueAt
-		m.clock.SetTime(m.state.now)
-		m.state.requeueAt = time.Time{}
+		m.state.now = m.state.RequeueAt
+		m.Clock.SetTime(m.state.now)
+		m.state.RequeueAt = time.Time{}
 		m.goOn(nil, 1<<30)
 	}})
 	return m.writes == 0 && len(wrong) == 0 && m.encoder.digest(next) == m.encoder.digest(s)

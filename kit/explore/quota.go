@@ -94,7 +94,7 @@ func (e *encoder) quota(s *state) {
 		return
 	}
 	e.text("created ")
-	pods := slices.Concat(s.live.Objects.Pods(), s.cache.Shown().Pods())
+	pods := slices.Concat(s.live.Objects.Pods(), s.Cache.Shown().Pods())
 	for _, pod := range pods {
 		e.tokens = append(e.tokens, token{at: pod.CreationTimestamp.Unix(), past: quotaMatters})
 	}

@@ -31,10 +31,10 @@ func (x *exploration) rest(m *machine, s *state) []string {
 		}
 		return wrong
 	}
-	for _, why := range s.checkHeld(m.kind) {
+	for _, why := range s.checkHeld(m.Kind) {
 		fail("%s", why)
 	}
-	spec, status := m.kind.SpecOf(job), *job.JobStatus()
+	spec, status := m.Kind.SpecOf(job), *job.JobStatus()
 	current := map[string]*corev1.Pod{}
 	for _, pod := range live.Pods() {
 		if model.IsRelabelled(pod) && (status.Finished() || spec.RunMode.Pausing()) {
@@ -140,13 +140,13 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	if len(live.Of(model.Services)) == 0 && !status.Finished() && status.StartTime != nil {
 		fail("the job has no Service")
 	}
-	for _, why := range model.CheckProgress(m.kind, live, s.live.Trainings, s.now) {
+	for _, why := range model.CheckProgress(m.Kind, live, s.live.Trainings, s.now) {
 		fail("%s", why)
 	}
-	for _, why := range model.CheckNodes(m.kind, live) {
+	for _, why := range model.CheckNodes(m.Kind, live) {
 		fail("%s", why)
 	}
-	counted := s.counted + s.stalls
+	counted := s.counted + s.Stalls
 	// The controller may have missed a failure if the deadline passed first.
 	isOverdue := status.Reason == batchv1beta1.ReasonDeadlineExceeded
 	restarts := x.shape.RestartPolicy == model.OnFailure || x.shape.RestartPolicy == model.Always // after every failure
@@ -176,13 +176,13 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 		m.writes = 0
 		next, laws := m.successor(s, action{do: func(m *machine) {
 			m.state.now = m.state.now.Add(horizon)
-			m.clock.SetTime(m.state.now)
+			m.Clock.SetTime(m.state.now)
 			begin(m)
-			m.state.dirty = false
+			m.state.Dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		isRequeued := !next.requeueAt.IsZero() && !x.isPolled() && !waitsForQuota(s)
-		if m.writes > 0 || next.dirty || isRequeued || len(laws) > 0 {
+		isRequeued := !next.RequeueAt.IsZero() && !x.isPolled() && !waitsForQuota(s)
+		if m.writes > 0 || next.Dirty || isRequeued || len(laws) > 0 {
 			wrong = append(wrong, fmt.Sprintf("the job is at rest, but a reconcile makes %d writes or requeues the job: "+
 				"first %s, then %s", m.writes, s, next))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"tensorstack.dev/jobs/kit/driver"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -107,14 +108,14 @@ func (x *exploration) explore(k model.Kind, most int) (found, error) {
 func (x *exploration) first(m *machine) *state {
 	nothing := model.Objects{}
 	s := &state{
-		live: model.Snapshot{Objects: nothing}, cache: model.NewCache(nothing), now: model.Birth,
-		shape: &x.shape, dirty: true,
+		live: model.Snapshot{Objects: nothing}, now: model.Birth, shape: &x.shape,
+		State: driver.State{Cache: model.NewCache(nothing), Dirty: true},
 	}
 	next, _ := m.successor(s, action{do: func(m *machine) {
 		if x.shape.Quota > 0 {
 			m.must(func(c *model.Cluster) error { return c.Create(model.NewQuota(x.shape.Quota)) })
 		}
-		m.must(func(c *model.Cluster) error { return c.Create(m.kind.Job(x.shape)) })
+		m.must(func(c *model.Cluster) error { return c.Create(m.Kind.Job(x.shape)) })
 	}})
 	return next
 }
@@ -161,7 +162,7 @@ func (s *search) expand(m *machine, from numbered) {
 	if order == timePasses && s.x.onlyPolls(m, from.state) {
 		order = 0
 	}
-	if order == timePasses && waitsTooLong(m.kind, from.state) {
+	if order == timePasses && waitsTooLong(m.Kind, from.state) {
 		s.fail(from.id, "time passes", "a pod waits for a node that it avoids, but the job is not requeued soon")
 		return
 	}

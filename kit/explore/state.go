@@ -5,8 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
+	"tensorstack.dev/jobs/kit/driver"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -19,15 +18,10 @@ type state struct {
 	shape *model.Shape
 	now   time.Time
 
-	// cache of the controller.
-	cache model.Cache
+	driver.State
 	// old are the objects in another API server that lags. A new controller process can fill its caches with them. Nil
 	// means that no API server lags.
 	old model.Objects
-	// dirty is set if the job is in the work queue. requeueAt is the time at which the job is added to the queue. Zero
-	// means never.
-	dirty     bool
-	requeueAt time.Time
 	// waitsSince is in the memory of the controller: the time since which a status write is delayed. Zero means that no
 	// write is delayed.
 	waitsSince time.Time
@@ -42,10 +36,6 @@ type state struct {
 	changed time.Time
 	// away is set while no controller runs.
 	away bool
-	// late is the delayed write that the API server has not made yet. Nil means none. unseen is the UID of the pod that
-	// a delayed write created since the last reconcile began. Empty means none.
-	late   *model.LateWrite
-	unseen types.UID
 	// closed is set if the queue of the job is closed.
 	closed bool
 	// reconcile is the reconcile in progress. Nil means none.
@@ -56,8 +46,6 @@ type state struct {
 	// limit.
 	counted int
 	unclear bool
-	// stalls is the number of stalls that the status has recorded as failures.
-	stalls int
 	// broken is the number of times that a device became unhealthy, minus the number of failures that the status has
 	// recorded for unhealthy devices.
 	broken int
