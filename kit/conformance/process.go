@@ -85,7 +85,7 @@ func (p *process) Write(call model.Call, write model.Write) model.Answer {
 		effect = p.fault.effect
 	}
 	before := w.Cache
-	answer, isMade := w.Driver.Write(call, write, effect)
+	answer, isMade := w.Write(call, write, effect)
 	switch {
 	case isMade:
 		w.calls = append(w.calls, call)

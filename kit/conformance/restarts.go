@@ -1,277 +1,344 @@
 package conformance
 
 import (
-	_ "embed"
 	"fmt"
-	"strings"
-	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/kit/model"
 )
 
-// restartsTable is the documentation of restarts for users. The tests read their cases from it, so that the
-// documentation stays correct.
-//
-//go:embed restarts.md
-var restartsTable string
-
-// causes maps each row of the tables, such as "exit 1", to a function. The function returns a step in which that
-// cause happens to the replica of an index.
-var causes = map[string]func(index int) step{
-	"exit 0":                            func(i int) step { return exits(i, 0) },
-	"exit 1":                            func(i int) step { return exits(i, 1) },
-	"exit 137":                          func(i int) step { return exits(i, 137) },
-	"exit 143":                          func(i int) step { return exits(i, 143) },
-	"out of memory":                     ranOutOfMemory,
-	"over its ephemeral-storage limit":  ranOutOfStorage,
-	"preempted":                         preempted,
-	"deleted by hand":                   deleted,
-	"node shut down":                    nodeShutDown,
-	"node lost":                         losesNode,
-	"node restarted without a shutdown": losesContainers,
-	"rejected by its node":              rejected,
-	"device unhealthy":                  losesDevice,
-	"device with a taint":               hasTaintedDevice,
+// restartScenarios are scenarios in which replicas end, fail and restart.
+var restartScenarios = []scenario{
+	{
+		name:  "both replicas succeed",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(1, 0), exits(0, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "the leader succeeds and its peer keeps running",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:     "the leader succeeds and its peer ends soon after",
+		shape:    two(onFailure, scopeJob),
+		peersEnd: true,
+		steps:    []step{run, exits(0, 0), passes(10 * time.Second), exits(1, 1)},
+		want:     result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+	},
+	{
+		name:  "the leader succeeds while its peer fails",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(0, 0), exits(1, 1))},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Failed"}},
+	},
+	{
+		name:  "a collective of three replicas restarts",
+		shape: Shape{Replicas: 3, RestartPolicy: onFailure, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeJob}},
+		steps: []step{run, exits(2, 1), run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 3, Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "all pods are cleaned up after success",
+		shape: two(onFailure, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyAll)),
+		steps: []step{run, exits(0, 0), passes(40 * time.Second)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded"},
+	},
+	{
+		name:  "no pod is cleaned up after success",
+		shape: two(onFailure, scopeJob, cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(0, 0), passes(time.Minute), exits(1, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a collective restarts twice and succeeds",
+		shape: two(onFailure, scopeJob),
+		steps: []step{
+			run, exits(1, 1),
+			run, exits(0, 1), passes(15 * time.Second),
+			run, together(exits(1, 0), exits(0, 0)),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 4,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "an in-place restart of the main container counts as a failure",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, restartsInPlace(1, 3), run, together(exits(1, 0), exits(0, 0))},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 3 true",
+		},
+	},
+	{
+		name:  "the members of a collective fail together",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a killed member is the root cause although the failure of its peer is reported first",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, together(exits(0, 1), soon(exits(1, 137))), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"}, Failure: "1 Error 137 true",
+		},
+	},
+	{
+		name:  "the launcher that reports a killed rank is the root cause when two launchers exit with 1",
+		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{
+			run, together(printsAndExits(0, rankEnded(0, 1)), soon(printsAndExits(1, rankEnded(2, -9)))),
+		},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},
+			Failure: "1 Error 1 true rank 2 SIGKILL",
+		},
+	},
+	{
+		name:  "a replica that raised an exception is the root cause, not a peer that lost its connection",
+		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{
+			run, together(printsAndExits(0, lostPeer), soon(printsAndExits(1, "ValueError: the data has no labels"))),
+		},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},
+			Failure: "1 Error 1 true",
+		},
+	},
+	{
+		name:  "a failure counts although its pod is deleted before the peers have reported",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(exits(1, 3), soon(vanishes(1)))},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Failure: "1 Error 3 true"},
+	},
+	{
+		name:  "a failure is the root cause although a later preemption is seen at the same time",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, together(exits(0, 1), waits(time.Minute), preempted(1))},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"0 Failed"}, Failure: "0 Error 1 true"},
+	},
+	{
+		name:  "a collective reaches its backoffLimit and is cleaned up",
+		shape: two(onFailure, scopeJob, limit(1)),
+		steps: []step{run, exits(1, 1), run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a collective reaches its backoffLimit and keeps its pods",
+		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Running", "1 Failed"}},
+	},
+	{
+		name:  "a worker restarts alone twice",
+		shape: two(onFailure, scopeReplica),
+		steps: []step{run, exits(1, 1), run, exits(1, 1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "the leader restarts alone until the job reaches its backoffLimit",
+		shape: two(onFailure, scopeReplica, limit(1)),
+		steps: []step{run, exits(0, 1), run, exits(0, 1)},
+		want:  result{Phase: "Failed", Reason: "BackoffLimitExceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Failed"}},
+	},
+	{
+		name:  "a worker stays failed at the backoffLimit, and the leader decides how the job ends",
+		shape: two(onFailure, scopeReplica, limit(1)),
+		steps: []step{run, exits(1, 1), run, exits(1, 1), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Failed"},
+		},
+	},
+	{
+		name:  "both replicas fail and restart alone, and both failures count",
+		shape: two(onFailure, scopeReplica),
+		steps: []step{run, together(exits(0, 1), exits(1, 1)), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 2, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "exit code 137 restarts the job and exit code 1 fails it under restart policy ExitCode",
+		shape: two(exitCode, scopeJob),
+		steps: []step{run, exits(1, 137), run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Backoff: 1, Restarts: 2, Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a failure ends the job under restart policy Never",
+		shape: two(never, scopeJob),
+		steps: []step{run, exits(1, 1)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure", Pods: []string{"1 Failed"}},
+	},
+	{
+		name:  "a worker that succeeds restarts under restart policy Always",
+		shape: two(always, scopeReplica),
+		steps: []step{
+			run, exits(1, 0), run, exits(1, 0), passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "two workers that succeed restart independently under restart policy Always",
+		shape: Shape{Replicas: 3, RestartPolicy: always, RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeReplica}},
+		steps: []step{
+			run, exits(1, 0), run, exits(1, 0), exits(2, 0),
+			passes(15 * time.Second), run, exits(0, 0), passes(40 * time.Second),
+		},
+		want: result{Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 3, Pods: []string{"0 Succeeded"}},
+	},
+	{
+		name:  "a collective restarts after a preemption, which does not count",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a preemption makes a peer fail, and the restart does not count",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, together(preempted(1), exits(0, 1)), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a worker restarts alone after a preemption, which does not count",
+		shape: two(onFailure, scopeReplica, limit(0)),
+		steps: []step{run, preempted(1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a pod that its node rejects is recreated, which does not count",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{rejected(1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a collective restarts after the pod on a lost node is deleted by force",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, losesNode(1), passes(100 * time.Second), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a job fails when the node of its leader is lost under restart policy Never",
+		shape: two(never, scopeReplica),
+		steps: []step{run, losesNode(0), passes(100 * time.Second)},
+		want:  result{Phase: "Failed", Reason: "PermanentFailure"},
+	},
+	{
+		name:  "a collective restarts when a user deletes the pod of the leader",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, deleted(0), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a collective restarts when a user deletes the pod of a worker by force",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{run, vanishes(1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "the pod of the leader is recreated when a user deletes it by force before the job runs",
+		shape: two(onFailure, scopeJob, limit(0)),
+		steps: []step{vanishes(0), run, exits(1, 0), exits(0, 0)},
+		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
+	},
+	{
+		name:  "a worker restarts alone each time that a user deletes its pod",
+		shape: two(never, scopeReplica, limit(0)),
+		steps: []step{run, deleted(1), run, vanishes(1), passes(15 * time.Second), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2, Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a worker whose pod loses the job-kind label gets a new pod",
+		shape: two(onFailure, scopeJob, limit(0)),
+		late:  time.Minute, // the longest backoff between two attempts to create a pod
+		steps: []step{
+			run, unlabeled(1, batchv1beta1.LabelJobKind), passes(time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a pod that lost the job-name label is treated as deleted when its peer fails",
+		shape: two(onFailure, scopeJob),
+		late:  time.Minute,
+		steps: []step{
+			run, unlabeled(1, batchv1beta1.LabelJobName), exits(0, 1), passes(time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a worker whose pod loses the job-kind label and its node gets a new pod",
+		shape: two(onFailure, scopeReplica, limit(0)),
+		late:  2 * time.Minute,
+		steps: []step{
+			run, together(unlabeled(1, batchv1beta1.LabelJobKind), losesNode(1)), passes(5 * time.Minute),
+			run, stands(batchv1beta1.JobPhaseRunning), exits(1, 0), exits(0, 0),
+		},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Restarts: 1,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
+	{
+		name:  "a job restarts although a user removes a label from its Service",
+		shape: two(onFailure, scopeJob),
+		steps: []step{run, serviceUnlabeled, exits(1, 1), run, exits(1, 0), exits(0, 0)},
+		want: result{
+			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 2,
+			Pods: []string{"0 Succeeded", "1 Succeeded"},
+		},
+	},
 }
 
-// testRestarts tests every cell of the tables in restarts.md.
-func testRestarts(t *testing.T, k model.Kind) {
-	t.Helper()
-	cells := 0
-	all := tables(restartsTable)
-	for heading, table := range all {
-		heading, ok := strings.CutPrefix(heading, "Scope ")
-		if !ok {
-			continue
-		}
-		scope, who, _ := strings.Cut(heading, ", ")
-		index := 1
-		if who == "the leader" {
-			index = 0
-		}
-		for row, columns := range table {
-			for policy, cell := range columns {
-				cells++
-				for _, restarted := range []bool{false, true} {
-					c := restartCase{
-						scope: batchv1beta1.RestartScope(scope), policy: batchv1beta1.RestartPolicy(policy), index: index,
-						cause: row, failure: all["Entries in `status.failures`"][row], cell: cell, crashing: restarted,
-					}
-					t.Run(c.name(), func(t *testing.T) {
-						t.Parallel()
-						c.check(t, k)
-					})
-				}
-			}
-		}
-	}
-	if want := 2 * 2 * 4 * len(causes); cells != want {
-		t.Errorf("the tables have %d cells, want %d", cells, want)
-	}
+// rankEnded returns the output of torchrun for a rank that failed.
+func rankEnded(rank, code int) string {
+	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_12:00:00
+  rank      : %d (local_rank: 0)
+  exitcode  : %d (pid: 17)
+============================================================`, rank, code)
 }
 
-// restartCase is one cell of the tables.
-type restartCase struct {
-	scope  batchv1beta1.RestartScope
-	policy batchv1beta1.RestartPolicy
-	index  int
-	cause  string
-	// failure is the expected entry of status.failures, by field.
-	failure map[string]string
-	cell    string
-	// crashing is set if the controller crashes after each of its writes.
-	crashing bool
-}
-
-func (c restartCase) name() string {
-	who, controller := "another replica", "a controller that keeps running"
-	if c.index == 0 {
-		who = "the leader"
-	}
-	if c.crashing {
-		controller = "a controller that crashes after each write"
-	}
-	return fmt.Sprintf("scope %s/%s/%s/%s/%s", c.scope, who, c.policy, c.cause, controller)
-}
-
-// counts are the parts of the status that the tables define.
-type counts struct {
-	Phase    batchv1beta1.JobPhase
-	Backoff  int32
-	Restarts int32
-	// ReplicaFailure is the status of the condition ReplicaFailure.
-	ReplicaFailure bool
-	// Failures are the recorded failures, newest first: replica, reason, exit code, and whether the failure counted.
-	Failures []string
-}
-
-func (w *world) counts() counts {
-	status := w.status()
-	c := counts{
-		Phase: status.Phase, Backoff: status.BackoffCount,
-		ReplicaFailure: meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionReplicaFailure),
-	}
-	for _, task := range status.Tasks {
-		c.Restarts += task.RestartCount
-	}
-	for _, f := range status.Failures {
-		code := ""
-		if f.ExitCode != nil {
-			code = fmt.Sprint(*f.ExitCode)
-		}
-		c.Failures = append(c.Failures, fmt.Sprintf("%s %s %s %t", f.Replica, f.Reason, code, f.Counted))
-	}
-	return c
-}
-
-// check makes the cause happen to a replica as often as the cell requires, and checks the counts each time. The job
-// allows one restart that counts.
-func (c restartCase) check(t *testing.T, k model.Kind) {
-	t.Helper()
-	w := newWorld(t, k)
-	w.crashing = c.crashing
-	w.process.crashing = c.crashing
-	w.do(created(two(c.policy, c.scope, limit(1))))
-	want := counts{Phase: batchv1beta1.JobPhasePending}
-	// A node rejects a pod that has not started. All other causes happen to a running pod.
-	starting := c.cause == "rejected by its node"
-	failed := func() {
-		entry := fmt.Sprintf("%s %s %s %s", w.podName(c.index), c.failure["reason"], c.failure["exitCode"],
-			c.failure["counted"])
-		want.Failures = append([]string{entry}, want.Failures...)
-		want.ReplicaFailure = true
-	}
-	restarts := int32(1)
-	if c.scope == scopeJob {
-		restarts = 2
-	}
-	happens := func() { w.do(causes[c.cause](c.index)) }
-	expect := func(when string) {
-		t.Helper()
-		if diff := gocmp.Diff(want, w.counts()); diff != "" {
-			t.Fatalf("the counts are not as expected %s (-want +got):\n%s", when, diff)
-		}
-	}
-	// The function ends waits until the pods are gone, and checks that the job has finished with the given phase.
-	ends := func(phase batchv1beta1.JobPhase, when string) {
-		t.Helper()
-		w.do(passes(2 * time.Minute))
-		want.Phase = phase
-		expect(when)
-	}
-	leaderSucceeds := func() {
-		t.Helper()
-		w.do(exits(0, 0))
-		ends(batchv1beta1.JobPhaseSucceeded, "when the leader has succeeded")
-	}
-	// The function replaced waits until the restart delay is over. By then, a pod on a lost node has been deleted by
-	// force. Then replaced starts the new pods, unless the cause of the failure happens only to pods that have not
-	// started.
-	replaced := func() {
-		t.Helper()
-		w.do(passes(2 * time.Minute))
-		if starting {
-			return
-		}
-		w.do(run)
-		want.Phase, want.ReplicaFailure = batchv1beta1.JobPhaseRunning, false
-		expect("once the replacement runs")
-	}
-
-	if !starting {
-		w.do(run)
-	}
-	happens()
-	switch c.cell {
-	case "succeeds":
-		ends(batchv1beta1.JobPhaseSucceeded, "at the end")
-	case "done":
-		want.Phase = batchv1beta1.JobPhaseRunning
-		expect("when the replica is done")
-		leaderSucceeds()
-	case "reruns":
-		for range 3 {
-			want.Restarts++
-			want.Phase = batchv1beta1.JobPhasePending
-			expect("when the replica has succeeded")
-			replaced()
-			happens()
-		}
-	case "ignored":
-		for range 3 {
-			want.Restarts += restarts
-			want.Phase = batchv1beta1.JobPhasePending
-			failed()
-			expect("after the failure")
-			replaced()
-			happens()
-		}
-	case "counted":
-		want.Backoff, want.Restarts = 1, restarts
-		failed()
-		expect("after the failure")
-		replaced()
-		happens()
-		failed()
-		if c.scope == scopeReplica && c.index != 0 {
-			want.Phase = batchv1beta1.JobPhaseRunning
-			expect("when the backoffLimit is reached")
-			leaderSucceeds()
-			return
-		}
-		ends(batchv1beta1.JobPhaseFailed, "when the backoffLimit is reached")
-	case "fails":
-		failed()
-		ends(batchv1beta1.JobPhaseFailed, "at the end")
-	case "goes on":
-		w.do(passes(time.Hour))
-		want.Phase = batchv1beta1.JobPhaseRunning
-		expect("while the replica goes on")
-		leaderSucceeds()
-	case "stays failed":
-		w.do(run)
-		want.Phase = batchv1beta1.JobPhaseRunning
-		failed()
-		expect("after the failure")
-		leaderSucceeds()
-	default:
-		t.Fatalf("the table has the cell %q, which is not in its legend", c.cell)
-	}
-}
-
-// tables returns the cells of the tables in a Markdown text. The keys are the heading above the table, the first cell
-// of the row, and the heading of the column.
-func tables(text string) map[string]map[string]map[string]string {
-	found := map[string]map[string]map[string]string{}
-	heading := ""
-	var columns []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if after, ok := strings.CutPrefix(line, "#"); ok {
-			heading, columns = strings.TrimLeft(after, "# "), nil
-			found[heading] = map[string]map[string]string{}
-		}
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---") {
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if columns == nil {
-			columns = cells[1:]
-			continue
-		}
-		row := map[string]string{}
-		for i, column := range columns {
-			row[column] = cells[i+1]
-		}
-		found[heading][cells[0]] = row
-	}
-	return found
-}
+// lostPeer is the exception of a rank that lost the connection to its peer.
+const lostPeer = `Traceback (most recent call last):
+  File "/code/train.py", line 16, in main
+RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`

@@ -31,7 +31,7 @@ type scenario struct {
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
 	networkPolicyScenarios, polled(progressScenarios), admissionScenarios, ownerScenarios, awayScenarios,
-	holdScenarios, nodeScenarios, quotaScenarios,
+	holdScenarios, deviceScenarios, nodeScenarios, quotaScenarios,
 )
 
 // polled sets the field late of the scenarios, and returns them. In these scenarios the controller reads the progress

@@ -1,15 +1,12 @@
 package conformance
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -23,15 +20,6 @@ func created(s Shape) step {
 		w.create(w.newJob(s))
 	}
 }
-
-// paused is a step in which the user pauses the job.
-func paused(w *world) { edited(model.Pause)(w) }
-
-// resumed is a step in which the user resumes the job.
-func resumed(w *world) { edited(model.Resume)(w) }
-
-// scaled returns a step in which the user changes the expected number of replicas.
-func scaled(expected int32) step { return edited(model.Scale(expected)) }
 
 // edited returns a step in which the user changes the job.
 func edited(change func(*Shape)) step {
@@ -156,23 +144,6 @@ func exits(index int, code int32) step { return happensTo(index, model.Exits(cod
 // printsAndExits returns a step in which the main container of a replica prints its output and exits with 1.
 func printsAndExits(index int, output string) step { return happensTo(index, model.Exits(1, output)) }
 
-// rankEnded returns the output of torchrun for a rank that failed.
-func rankEnded(rank, code int) string {
-	return fmt.Sprintf(`torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
-============================================================
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-03-01_12:00:00
-  rank      : %d (local_rank: 0)
-  exitcode  : %d (pid: 17)
-============================================================`, rank, code)
-}
-
-// lostPeer is the exception of a rank that lost the connection to its peer.
-const lostPeer = `Traceback (most recent call last):
-  File "/code/train.py", line 16, in main
-RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:49873`
-
 // restartsInPlace returns a step in which the main container of a replica ends with an exit code, and the kubelet
 // restarts it in the same pod.
 func restartsInPlace(index int, code int32) step {
@@ -229,112 +200,6 @@ func jobDeleted(w *world) { w.remove(w.job()) }
 
 // passes returns a step in which time passes. The job is reconciled at each requeue time.
 func passes(d time.Duration) step { return func(w *world) { w.pass(d) } }
-
-// wantsTensorBoard returns a step in which the user adds or changes the TensorBoard of the job. The API server allows
-// this only while the job is paused.
-func wantsTensorBoard(image string) step {
-	return edited(func(s *Shape) { s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: image} })
-}
-
-// wantsNoTensorBoard is a step in which the user removes the TensorBoard from the spec.
-func wantsNoTensorBoard(w *world) { edited(func(s *Shape) { s.TensorBoard = nil })(w) }
-
-// tensorBoardServes is a step in which the tensorboard-controller reports that the TensorBoard is ready.
-func tensorBoardServes(w *world) {
-	w.t.Helper()
-	serving := w.tensorBoard().DeepCopy()
-	serving.Status = tensorboardv1beta1.TensorBoardStatus{
-		Phase: tensorboardv1beta1.TensorBoardRunning,
-		Conditions: []tensorboardv1beta1.TensorBoardCondition{
-			{Type: tensorboardv1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: tensorboardv1beta1.ReasonServing},
-		},
-	}
-	w.Cluster.Put(serving)
-}
-
-// tensorBoardDeleted is a step in which a user deletes the TensorBoard.
-func tensorBoardDeleted(w *world) {
-	w.t.Helper()
-	w.remove(w.tensorBoard())
-}
-
-// tensorBoard returns the TensorBoard. The test fails if there is none.
-func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
-	w.t.Helper()
-	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.Cluster.Live())
-	if len(found) == 0 {
-		w.t.Fatalf("there is no TensorBoard: %s", w.describe())
-	}
-	return found[0]
-}
-
-// closes is a step that closes the queue.
-func closes(w *world) { w.closed = true }
-
-// opens is a step that opens the queue. Then the PodGroup or Workload that waits in the queue is admitted.
-func opens(w *world) {
-	w.closed = false
-	w.Cluster.Consider(w.closed)
-}
-
-// evicts is a step in which Kueue evicts the job.
-func evicts(w *world) {
-	w.t.Helper()
-	if !w.Cluster.Evict() {
-		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
-	}
-}
-
-// gaveBack is a step that gives the quota of a replica back to Kueue, although the replica can still run again.
-// Earlier versions of the controller did so.
-func gaveBack(w *world) {
-	w.t.Helper()
-	if !w.Cluster.ReclaimTooMuch() {
-		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
-	}
-}
-
-// hasWorkload returns a step that checks that there is a Workload, or that there is none if want is false.
-func hasWorkload(want bool) step {
-	return func(w *world) {
-		w.t.Helper()
-		if workload := w.Cluster.Live().Workload(); (workload != nil) != want {
-			w.t.Errorf("the Workload is %+v, want one: %t: %s", workload, want, w.describe())
-		}
-	}
-}
-
-// workloadDeleted is a step in which a user deletes the Workload.
-func workloadDeleted(w *world) {
-	w.t.Helper()
-	w.remove(w.Cluster.Live().Workload())
-}
-
-// groupExpires is a step in which the PodGroup exceeds the maximum duration of its queue.
-func groupExpires(w *world) {
-	w.t.Helper()
-	if !w.Cluster.ExpireGroup() {
-		w.t.Fatalf("there is no PodGroup: %s", w.describe())
-	}
-}
-
-// hasGroup returns a step that checks the number of pods that the job's PodGroup needs. Zero means that there must be
-// no PodGroup.
-func hasGroup(minMember int32) step {
-	return func(w *world) {
-		w.t.Helper()
-		group := w.Cluster.Live().PodGroup()
-		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
-			w.t.Errorf("the PodGroup is %+v, want minMember %d (0 means no PodGroup): %s", group, minMember, w.describe())
-		}
-	}
-}
-
-// groupDeleted is a step in which a user deletes the PodGroup.
-func groupDeleted(w *world) {
-	w.t.Helper()
-	w.remove(w.Cluster.Live().PodGroup())
-}
 
 func (w *world) create(object client.Object) {
 	if err := w.Cluster.Create(object); err != nil {

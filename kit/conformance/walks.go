@@ -324,3 +324,60 @@ func testBrokenWatch(t *testing.T, k model.Kind) {
 	w.settle()
 	w.do(run, stands(batchv1beta1.JobPhaseRunning))
 }
+
+// clusterActions returns the actions of other components of a cluster. They happen in addition to the faults of the
+// controller and its caches.
+func (w *walk) clusterActions() map[string]func(*rapid.T) {
+	actions := map[string]func(*rapid.T){
+		"the controller is away for an hour while pods end and are removed": func(t *rapid.T) {
+			for range rapid.IntRange(0, 2).Draw(t, "number of pods that end") {
+				if pod := w.some(t, corev1.PodRunning); pod != nil {
+					w.exit(pod, 1)
+				}
+			}
+			for w.confirmDeletion() {
+				continue
+			}
+			w.Clock.SetTime(w.Clock.Now().Add(time.Hour))
+			w.start(nil)
+		},
+		"the API server makes its delayed write": func(*rapid.T) {
+			if w.Late != nil {
+				w.CarryOutLate()
+				w.spoil(w.Unseen)
+			}
+		},
+		"another owner takes the name of a pod": func(t *rapid.T) {
+			name := w.podName(rapid.IntRange(0, 2).Draw(t, "index"))
+			key := types.NamespacedName{Namespace: model.JobKey.Namespace, Name: name}
+			if w.Cluster.Live()[model.Key("Pod", key)] == nil {
+				w.create(model.Foreign(model.Pods, name))
+			}
+		},
+		"the other owner frees the names of pods": func(*rapid.T) { w.namesAreFree() },
+		"the kubelet restarts a container in its pod": func(t *rapid.T) {
+			if pod := w.some(t, corev1.PodRunning); pod != nil {
+				w.fails(pod)
+				w.spoil(pod.UID)
+				w.happenTo(pod, model.RestartsInPlace(1))
+			}
+		},
+	}
+	if !w.scales { // a job that was scaled down has surplus pods, which the controller finds only by their labels
+		actions["a user removes a label from a pod"] = func(t *rapid.T) {
+			label := rapid.SampledFrom([]string{batchv1beta1.LabelJobKind, batchv1beta1.LabelAttempt}).Draw(t, "label")
+			if pod := w.some(t, corev1.PodPending, corev1.PodRunning); pod != nil {
+				w.spoil(pod.UID)
+				w.happenTo(pod, model.LosesLabel(label))
+			}
+		}
+	}
+	return actions
+}
+
+// spoil prevents further failures of a pod, because they would not count. An empty UID means no pod.
+func (w *walk) spoil(pod types.UID) {
+	if pod != "" {
+		w.spoiled[pod] = true
+	}
+}

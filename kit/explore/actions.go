@@ -203,36 +203,6 @@ func (m *machine) must(do func(*model.Cluster) error) {
 	})
 }
 
-// groupActions returns the actions of the scheduler-controller on the PodGroup of the job, and the changes that users
-// make to the PodGroup and its queue.
-func (x options) groupActions(s *state) []action {
-	var actions []action
-	if s.live.Objects.Unconsidered() != nil {
-		actions = append(actions, action{
-			name: "the scheduler-controller reconciles the PodGroup", quiet: clusterWorks, do: (*machine).considerGroup,
-		})
-	}
-	return append(actions, x.userActions(s, x.queueEdits)...)
-}
-
-// workloadActions returns the actions of Kueue on the Workload of the job, and the changes that users make to the
-// Workload and its queue.
-func (x options) workloadActions(s *state) []action {
-	var actions []action
-	if s.live.Objects.Awaiting(s.closed) != nil {
-		actions = append(actions, action{
-			name: "Kueue reconciles the Workload", quiet: clusterWorks,
-			do: func(m *machine) { m.cluster(func(c *model.Cluster) { c.ConsiderWorkload(m.state.closed) }) },
-		})
-	}
-	return append(actions, x.userActions(s, x.kueueEdits)...)
-}
-
-// considerGroup makes the scheduler-controller reconcile the PodGroup of the job, if the job has one.
-func (m *machine) considerGroup() {
-	m.cluster(func(c *model.Cluster) { c.Consider(m.state.closed) })
-}
-
 // garbageActions returns the actions of the garbage collector.
 func garbageActions(s *state) []action {
 	var actions []action

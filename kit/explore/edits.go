@@ -1,12 +1,9 @@
 package explore
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
 
@@ -38,46 +35,6 @@ type edit struct {
 }
 
 var (
-	pauses = edit{
-		name: "pauses the job", may: func(s *state) bool { return !s.shape.RunMode.Pausing() },
-		do: func(m *machine) { m.edit(model.Pause) },
-	}
-	resumes = edit{
-		name: "resumes the job", may: func(s *state) bool { return s.shape.RunMode.Pausing() },
-		do: func(m *machine) { m.edit(model.Resume) },
-	}
-	// resizes changes the field replicas and resumes the job in one update. The CRD allows a change of replicas only
-	// while the job is paused.
-	resizes = edit{
-		name: "reduces the job to one replica and resumes it",
-		may: func(s *state) bool {
-			return s.shape.RunMode.Pausing() && s.live.Objects.Job().JobStatus().Phase == batchv1beta1.JobPhasePaused
-		},
-		do: func(m *machine) { m.edit(func(s *model.Shape) { s.Replicas, s.RunMode = 1, nil }) },
-	}
-	closesQueue = edit{
-		name: "closes the queue", may: func(s *state) bool { return !s.closed },
-		do: func(m *machine) { m.state.closed = true; m.considerGroup() },
-	}
-	opensQueue = edit{
-		name: "opens the queue", may: func(s *state) bool { return s.closed },
-		do: func(m *machine) { m.state.closed = false; m.considerGroup() },
-	}
-	deletesGroup = edit{
-		name: "deletes the PodGroup", may: func(s *state) bool { return s.live.Objects.PodGroup() != nil },
-		do: func(m *machine) { m.remove(m.state.live.Objects.PodGroup(), client.DeleteOptions{}) },
-	}
-	evicts = edit{
-		name: "lets Kueue evict the job", may: func(s *state) bool {
-			workload := s.live.Objects.Workload()
-			return workload != nil && workload.Status.Admission != nil
-		},
-		do: func(m *machine) { m.cluster(func(c *model.Cluster) { c.Evict() }) },
-	}
-	deletesWorkload = edit{
-		name: "deletes the Workload", may: func(s *state) bool { return s.live.Objects.Workload() != nil },
-		do: func(m *machine) { m.remove(m.state.live.Objects.Workload(), client.DeleteOptions{}) },
-	}
 	deletes = edit{name: "deletes the job", do: func(m *machine) {
 		m.remove(m.state.live.Objects.Job(), client.DeleteOptions{})
 	}}
@@ -86,14 +43,6 @@ var (
 		m.remove(m.state.live.Objects.Job(), client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
 	}}
 )
-
-func scales(expected int32) edit {
-	return edit{
-		name: fmt.Sprintf("scales the job to %d replicas", expected),
-		may:  func(s *state) bool { return s.shape.Elastic.Expected() != expected },
-		do:   func(m *machine) { m.edit(model.Scale(expected)) },
-	}
-}
 
 func (m *machine) edit(change func(*model.Shape)) {
 	shape := *m.state.shape

@@ -11,40 +11,6 @@ import (
 	"tensorstack.dev/jobs/kit/model"
 )
 
-// inPlaceExplorations returns the small jobs whose containers restart in place, and whose pods lose labels.
-func inPlaceExplorations() []exploration {
-	restartsInPlace := []string{
-		"fails", "is restarted in place",
-		"loses its attempt label", "loses its job-kind label", "loses its job-name label",
-	}
-	return []exploration{
-		{
-			name:     "a job of one replica survives in-place restarts and label changes",
-			shape:    model.One(model.OnFailure, model.Limit(1)),
-			failures: restartsInPlace, edits: []edit{pauses},
-			budget: allFaults, briefly: 2, inTurn: true, most: 3,
-		},
-		{
-			name:     "a job that restarts as a whole survives in-place restarts and label changes",
-			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt label"}, edits: []edit{pauses, resumes},
-			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
-		},
-		{
-			name:     "a job whose replicas restart alone survives in-place restarts and label changes",
-			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt label"}, edits: []edit{deletes},
-			budget: spent{failures: 2, edits: 1, crashes: 1}, briefly: 2, inTurn: true, most: 3,
-		},
-		{
-			name:     "an elastic job with a rendezvous survives in-place restarts and label changes",
-			shape:    model.Elastic(1, 2, "", model.Limit(1)),
-			failures: []string{"is restarted in place", "loses its attempt label"},
-			budget:   spent{failures: 2}, briefly: 2, inTurn: true,
-		},
-	}
-}
-
 // podActions returns the actions that can happen to a pod.
 func (x options) podActions(s *state, pod *corev1.Pod) []action {
 	var actions []action

@@ -166,8 +166,8 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 func (m *machine) endStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
-	if wasJob && isJob && !(model.IsTrue(*after.JobStatus(), batchv1beta1.ConditionStalled) &&
-		model.IsTrue(*before.JobStatus(), batchv1beta1.ConditionStalled)) {
+	isStalled := func(job framework.Job) bool { return model.IsTrue(*job.JobStatus(), batchv1beta1.ConditionStalled) }
+	if wasJob && isJob && (!isStalled(before) || !isStalled(after)) {
 		m.state.isAnnounced = false
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -88,4 +89,17 @@ func setTensorBoardStatus(job framework.Job, status *batchv1beta1.DependentStatu
 	if owner, ok := job.(framework.TensorBoardJob); ok {
 		owner.SetTensorBoardStatus(status)
 	}
+}
+
+// TwoWithTensorBoard returns the shape of a collective of two replicas with a TensorBoard of image tb:1.
+func TwoWithTensorBoard() Shape {
+	s := Two(OnFailure, ScopeJob)
+	s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: "tb:1"}
+	return s
+}
+
+// InQueue returns the shape with a queue, so that the job is scheduled as a gang.
+func InQueue(s Shape) Shape {
+	s.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "lab"}}
+	return s
 }

@@ -119,3 +119,6 @@ func CountReplicas(spec framework.JobSpec) int {
 	}
 	return sum
 }
+
+// Edit changes the shape of the job, as its user does.
+func (c *Cluster) Edit(kind Kind, s Shape) { c.Put(kind.edited(c.Live().Job(), s)) }

@@ -274,3 +274,20 @@ func CheckNodes(k Kind, o Objects) (wrong []string) {
 	}
 	return wrong
 }
+
+// OnZones returns the shape of a job whose pods can run on the nodes of two zones.
+func OnZones(s Shape) Shape {
+	var terms []corev1.NodeSelectorTerm
+	for _, zone := range []string{"a", "b"} {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		}})
+	}
+	s.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
+	return s
+}
+
+// IgnoresNodes sets the badNodePolicy Ignore, so that new pods do not avoid nodes with faults.
+func IgnoresNodes(p *batchv1beta1.RunPolicy) { p.BadNodePolicy = batchv1beta1.BadNodePolicyIgnore }

@@ -89,3 +89,23 @@ func lastStep(pod *corev1.Pod) int64 {
 
 // tolerance is the maximum difference between the time of a report in the status and the actual time of the report.
 const tolerance = 3 * time.Second
+
+// Reporting returns the shape of a job whose training reports its progress.
+func Reporting(s Shape) Shape {
+	s.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
+	return s
+}
+
+// Stalls sets the policy for stalled trainings, and the deadlines in seconds for progress and for the first report. A
+// deadline of 0 means none.
+func Stalls(what batchv1beta1.ProgressPolicy, progressDeadline, startupDeadline int64) Policy {
+	return func(p *batchv1beta1.RunPolicy) {
+		p.ProgressPolicy = what
+		if progressDeadline > 0 {
+			p.ProgressDeadlineSeconds = &progressDeadline
+		}
+		if startupDeadline > 0 {
+			p.StartupDeadlineSeconds = &startupDeadline
+		}
+	}
+}

@@ -73,3 +73,9 @@ func (o Objects) exceedsQuota(pod *corev1.Pod) error {
 		quota.Status.Used.Name(countPods, resource.DecimalSI).Value(),
 		quota.Status.Hard.Name(countPods, resource.DecimalSI).Value()))
 }
+
+// UnderQuota returns the shape of a job in a namespace whose ResourceQuota allows the given number of pods.
+func UnderQuota(s Shape, pods int64) Shape {
+	s.Quota = pods
+	return s
+}

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,31 @@ func TestMapsListEveryFolder(t *testing.T) {
 				t.Errorf("%s/README.md does not name the folder %s", module, folder)
 			}
 		}
+	}
+}
+
+// TestKitListsTheFileOfEachBehavior checks the table of behaviors in kit/README.md. It must name the folders that have
+// the file of a behavior, and each file name that several of these folders share.
+func TestKitListsTheFileOfEachBehavior(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../kit/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n| Behavior | File | Folders |\n")
+	listed, found := map[string]string{}, map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| .+ \\| `([a-z]+\\.go)` \\| (.+) \\|$").FindAllStringSubmatch(table, -1) {
+		listed[row[1]] = strings.ReplaceAll(row[2], "`", "")
+	}
+	for _, folder := range []string{"model", "conformance", "explore"} {
+		for _, file := range tree.Files(t, "../..", "kit/"+folder+"/*.go") {
+			name := filepath.Base(file)
+			found[name] = strings.TrimPrefix(found[name]+", "+folder, ", ")
+		}
+	}
+	maps.DeleteFunc(found, func(name, folders string) bool { return listed[name] == "" && !strings.Contains(folders, ", ") })
+	if diff := cmp.Diff(found, listed); diff != "" || len(listed) < 10 {
+		t.Errorf("unexpected files in the table of behaviors (-kit +README.md):\n%s", diff)
 	}
 }
 

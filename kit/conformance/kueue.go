@@ -3,6 +3,8 @@ package conformance
 import (
 	"time"
 
+	"pgregory.net/rapid"
+
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
@@ -169,4 +171,59 @@ var kueueScenarios = []scenario{
 			Workloads: []string{succeeded},
 		},
 	},
+}
+
+// kueueActions returns the actions of Kueue and the changes to the Workload of the job.
+func (w *walk) kueueActions() map[string]func(*rapid.T) {
+	withdrawn := func(happens bool) {
+		if happens {
+			w.withdrawn++
+		}
+	}
+	return map[string]func(*rapid.T){
+		"Kueue considers the Workload":        func(*rapid.T) { w.Cluster.ConsiderWorkload(w.closed) },
+		"Kueue evicts the job":                func(*rapid.T) { withdrawn(w.Cluster.Evict()) },
+		"a user deactivates the Workload":     func(*rapid.T) { withdrawn(w.Cluster.Deactivate()) },
+		"a user activates the Workload again": func(*rapid.T) { w.Cluster.Activate() },
+		"a user deletes the Workload": func(*rapid.T) {
+			if workload := w.Cluster.Live().Workload(); workload != nil {
+				withdrawn(true)
+				w.remove(workload)
+			}
+		},
+		"the queue closes or opens": func(*rapid.T) { w.closed = !w.closed },
+	}
+}
+
+// evicts is a step in which Kueue evicts the job.
+func evicts(w *world) {
+	w.t.Helper()
+	if !w.Cluster.Evict() {
+		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
+	}
+}
+
+// gaveBack is a step that gives the quota of a replica back to Kueue, although the replica can still run again.
+// Earlier versions of the controller did so.
+func gaveBack(w *world) {
+	w.t.Helper()
+	if !w.Cluster.ReclaimTooMuch() {
+		w.t.Fatalf("there is no admitted Workload: %s", w.describe())
+	}
+}
+
+// hasWorkload returns a step that checks that there is a Workload, or that there is none if want is false.
+func hasWorkload(want bool) step {
+	return func(w *world) {
+		w.t.Helper()
+		if workload := w.Cluster.Live().Workload(); (workload != nil) != want {
+			w.t.Errorf("the Workload is %+v, want one: %t: %s", workload, want, w.describe())
+		}
+	}
+}
+
+// workloadDeleted is a step in which a user deletes the Workload.
+func workloadDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.Cluster.Live().Workload())
 }

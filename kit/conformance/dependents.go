@@ -3,7 +3,12 @@ package conformance
 import (
 	"time"
 
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // dependentScenarios are scenarios of jobs that have a TensorBoard or a PodGroup.
@@ -188,4 +193,77 @@ var dependentScenarios = []scenario{
 			Phase: "Succeeded", Reason: "LeaderSucceeded", Backoff: 1, Restarts: 1, Pods: []string{"0 Succeeded", "1 Succeeded"},
 		},
 	},
+}
+
+// wantsTensorBoard returns a step in which the user adds or changes the TensorBoard of the job. The API server allows
+// this only while the job is paused.
+func wantsTensorBoard(image string) step {
+	return edited(func(s *Shape) { s.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{Image: image} })
+}
+
+// wantsNoTensorBoard is a step in which the user removes the TensorBoard from the spec.
+func wantsNoTensorBoard(w *world) { edited(func(s *Shape) { s.TensorBoard = nil })(w) }
+
+// tensorBoardServes is a step in which the tensorboard-controller reports that the TensorBoard is ready.
+func tensorBoardServes(w *world) {
+	w.t.Helper()
+	serving := w.tensorBoard().DeepCopy()
+	serving.Status = tensorboardv1beta1.TensorBoardStatus{
+		Phase: tensorboardv1beta1.TensorBoardRunning,
+		Conditions: []tensorboardv1beta1.TensorBoardCondition{
+			{Type: tensorboardv1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: tensorboardv1beta1.ReasonServing},
+		},
+	}
+	w.Cluster.Put(serving)
+}
+
+// tensorBoardDeleted is a step in which a user deletes the TensorBoard.
+func tensorBoardDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.tensorBoard())
+}
+
+// tensorBoard returns the TensorBoard. The test fails if there is none.
+func (w *world) tensorBoard() *tensorboardv1beta1.TensorBoard {
+	w.t.Helper()
+	found := model.ListOf[*tensorboardv1beta1.TensorBoard](w.Cluster.Live())
+	if len(found) == 0 {
+		w.t.Fatalf("there is no TensorBoard: %s", w.describe())
+	}
+	return found[0]
+}
+
+// closes is a step that closes the queue.
+func closes(w *world) { w.closed = true }
+
+// opens is a step that opens the queue. Then the PodGroup or Workload that waits in the queue is admitted.
+func opens(w *world) {
+	w.closed = false
+	w.Cluster.Consider(w.closed)
+}
+
+// groupExpires is a step in which the PodGroup exceeds the maximum duration of its queue.
+func groupExpires(w *world) {
+	w.t.Helper()
+	if !w.Cluster.ExpireGroup() {
+		w.t.Fatalf("there is no PodGroup: %s", w.describe())
+	}
+}
+
+// hasGroup returns a step that checks the number of pods that the job's PodGroup needs. Zero means that there must be
+// no PodGroup.
+func hasGroup(minMember int32) step {
+	return func(w *world) {
+		w.t.Helper()
+		group := w.Cluster.Live().PodGroup()
+		if got := group != nil; got != (minMember > 0) || got && group.Spec.MinMember != minMember {
+			w.t.Errorf("the PodGroup is %+v, want minMember %d (0 means no PodGroup): %s", group, minMember, w.describe())
+		}
+	}
+}
+
+// groupDeleted is a step in which a user deletes the PodGroup.
+func groupDeleted(w *world) {
+	w.t.Helper()
+	w.remove(w.Cluster.Live().PodGroup())
 }

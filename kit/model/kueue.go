@@ -303,3 +303,16 @@ func checkClearing(t Reporter, now Objects, change Change) {
 		t.Errorf("the quota of the Workload is returned while pods are left: %s", now.Describe())
 	}
 }
+
+// InKueue returns the shape of a job that Kueue admits.
+func InKueue(s Shape) Shape {
+	s.Kueue = true
+	return s
+}
+
+// WithTopology returns the shape of a job that Kueue admits and whose nodes Kueue assigns.
+func WithTopology(s Shape) Shape {
+	s = InKueue(s)
+	s.Template.Annotations = map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"}
+	return s
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // elasticScenarios are scenarios of elastic jobs, with and without a rendezvous.
@@ -240,3 +241,6 @@ var elasticScenarios = []scenario{
 		want:  result{Phase: "Succeeded", Reason: "LeaderSucceeded", Pods: []string{"0 Succeeded", "1 Succeeded"}},
 	},
 }
+
+// scaled returns a step in which the user changes the expected number of replicas.
+func scaled(expected int32) step { return edited(model.Scale(expected)) }

@@ -155,3 +155,10 @@ func tensorBoardReportsOwner(w *world) {
 		w.t.Errorf("the status of the TensorBoard is %+v, want a note with the owner %s", status, model.SomebodyElse)
 	}
 }
+
+// namesAreFree deletes the pods with another owner whose names the job needs.
+func (w *walk) namesAreFree() {
+	for _, object := range w.Cluster.Live().Foreign(model.Pods) {
+		w.remove(object)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/kit/model"
 )
 
 // pauseScenarios are scenarios of jobs that are paused.
@@ -173,3 +174,9 @@ var pauseScenarios = []scenario{
 		steps: []step{run, paused, jobDeleted},
 	},
 }
+
+// paused is a step in which the user pauses the job.
+func paused(w *world) { edited(model.Pause)(w) }
+
+// resumed is a step in which the user resumes the job.
+func resumed(w *world) { edited(model.Resume)(w) }
