@@ -267,11 +267,6 @@ func (f *Folder) Size() int64 {
 	return size
 }
 
-// Has reports whether the code has a file with this path.
-func (f *Folder) Has(name string) bool {
-	return slices.ContainsFunc(f.Files, func(file File) bool { return file.Path == name })
-}
-
 // Content returns the content of a file of the code.
 func (f *Folder) Content(name string) ([]byte, error) { return fs.ReadFile(f.content, name) }
 

@@ -160,7 +160,7 @@ func pack(folder *code.Folder) (run.Code, error) {
 		return run.Code{}, err
 	}
 	packed := run.Code{Files: folder.Files, Digest: digest}
-	if !run.IsSmall(folder.Files) {
+	if !run.IsSmall(folder) {
 		return packed, nil
 	}
 	packed.Content = make([][]byte, 0, len(folder.Files))

@@ -10,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/cli/code"
+	"tensorstack.dev/jobs/common/framework"
 )
 
 const codeVolume = "code"
@@ -36,13 +36,9 @@ type Code struct {
 	Digest code.Digest
 }
 
-// IsSmall reports whether the files fit into a ConfigMap.
-func IsSmall(files []code.File) bool {
-	var size int64
-	for _, file := range files {
-		size += file.Size
-	}
-	return size <= maxConfigMap && len(files) <= maxConfigMapFiles
+// IsSmall reports whether the code fits into a ConfigMap.
+func IsSmall(f *code.Folder) bool {
+	return f.Size() <= maxConfigMap && len(f.Files) <= maxConfigMapFiles
 }
 
 func (c *Code) has(name string) bool {
@@ -52,9 +48,8 @@ func (c *Code) has(name string) bool {
 // configMap returns a ConfigMap with one key for each file, and the volume that mounts the files at their paths.
 func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
 	object := &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: o.objectMeta("-code"),
-		Immutable:  new(true),
+		ObjectMeta: o.objectMeta("-code"), Immutable: new(true),
+		Data: map[string]string{}, BinaryData: map[string][]byte{},
 	}
 	keys := map[string]bool{}
 	items := make([]corev1.KeyToPath, 0, len(c.Files))
@@ -63,9 +58,9 @@ func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
 		key := keyFor(file.Path, keys)
 		keys[key] = true
 		if content := c.Content[i]; utf8.Valid(content) {
-			object.Data = put(object.Data, key, string(content))
+			object.Data[key] = string(content)
 		} else {
-			object.BinaryData = put(object.BinaryData, key, content)
+			object.BinaryData[key] = content
 		}
 		item := corev1.KeyToPath{Key: key, Path: file.Path}
 		if file.Executable {
@@ -90,14 +85,6 @@ func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
 		})
 	}
 	return object, volume{VolumeSource: corev1.VolumeSource{Projected: projected}}
-}
-
-func put[V any](values map[string]V, key string, value V) map[string]V {
-	if values == nil {
-		values = map[string]V{}
-	}
-	values[key] = value
-	return values
 }
 
 // maxKey is the maximum length of a key before keyFor appends a number of up to 5 characters to make it unique. A
@@ -132,7 +119,6 @@ func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
 		return nil, volume{VolumeSource: claimVolume(o.CodeClaim), subPath: path.Join("kubectl-train", o.Name)}
 	}
 	object := &corev1.PersistentVolumeClaim{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: o.objectMeta("-code"),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -166,7 +152,6 @@ const (
 // and must be pulled for the training anyway.
 func (o *Options) uploadPod(source volume) *corev1.Pod {
 	return &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: o.objectMeta("-upload"),
 		Spec: corev1.PodSpec{
 			RestartPolicy:                 corev1.RestartPolicyNever,
@@ -177,7 +162,7 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name:    UploadContainer,
 				Image:   o.Image,
-				Command: []string{python, "-c", fmt.Sprintf("import time; time.sleep(%d)", uploadSeconds)},
+				Command: []string{framework.Python, "-c", fmt.Sprintf("import time; time.sleep(%d)", uploadSeconds)},
 				Env: []corev1.EnvVar{
 					{Name: "CODE", Value: path.Join(uploadMount, source.subPath)},
 				},
@@ -206,5 +191,5 @@ var uploadProgram string
 
 // UploadCommand returns the command that receives the code in the pod of the upload.
 func UploadCommand(digest code.Digest) []string {
-	return []string{python, "-W", "ignore", "-c", uploadProgram, digest.SHA256}
+	return []string{framework.Python, "-W", "ignore", "-c", uploadProgram, digest.SHA256}
 }

@@ -8,6 +8,7 @@ import (
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -49,12 +50,11 @@ func New(o Options, c Code) (*Objects, error) {
 		objects.Upload = o.uploadPod(source)
 	}
 	objects.Job = jobs.Job{Kind: o.Kind, Job: o.job(o.template(source), o.Paused || objects.Upload != nil)}
-	objects.Job.GetObjectKind().SetGroupVersionKind(o.Kind.GroupVersionKind)
 	objects.Job.SetName(o.Name)
 	objects.Job.SetNamespace(o.Namespace)
 	objects.Job.SetAnnotations(map[string]string{AnnotationCode: "sha256:" + c.Digest.SHA256})
 	if o.LocalQueue != "" {
-		objects.Job.SetLabels(map[string]string{labelQueueName: o.LocalQueue})
+		objects.Job.SetLabels(map[string]string{kueuev1beta2.LabelQueueName: o.LocalQueue})
 	}
 	return objects, nil
 }

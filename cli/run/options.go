@@ -94,12 +94,9 @@ const CodePath = "/code"
 // ParseMount parses a claim to mount: NAME[:PATH[:ro]].
 func ParseMount(text string) (Mount, error) {
 	parts := strings.Split(text, ":")
-	mount := Mount{Claim: parts[0], Path: "/mnt/" + parts[0]}
+	mount := Mount{Claim: parts[0], Path: "/mnt/" + parts[0], ReadOnly: len(parts) > 2}
 	if len(parts) > 1 {
 		mount.Path = path.Clean(parts[1])
-	}
-	if len(parts) > 2 {
-		mount.ReadOnly = true
 	}
 	switch {
 	case len(parts) > 3, len(parts) == 3 && parts[2] != "ro":

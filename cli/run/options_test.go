@@ -229,7 +229,7 @@ func TestIsSmall(t *testing.T) {
 		{"a ConfigMap can have 1000 files", make([]code.File, 1000), true},
 		{"a ConfigMap cannot have 1001 files", make([]code.File, 1001), false},
 	} {
-		if got := IsSmall(test.files); got != test.want {
+		if got := IsSmall(&code.Folder{Files: test.files}); got != test.want {
 			t.Errorf("%s: got %t", test.name, got)
 		}
 	}

@@ -9,14 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-)
-
-const (
-	python         = framework.Python
-	labelQueueName = kueuev1beta2.LabelQueueName
 )
 
 // volume is the volume of the code. subPath is the path of the code in the volume.
@@ -71,7 +65,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 	pod.InitContainers = []corev1.Container{{
 		Name:            "copy-code",
 		Image:           o.Image,
-		Command:         []string{python, "-c", copyProgram},
+		Command:         []string{framework.Python, "-c", copyProgram},
 		Resources:       o.resources(0),
 		SecurityContext: restrictedContainer(),
 		VolumeMounts: []corev1.VolumeMount{
@@ -131,14 +125,7 @@ func (o *Options) resources(gpus int64) corev1.ResourceRequirements {
 	if gpus > 0 {
 		limits[corev1.ResourceName(o.GPUResource)] = *resource.NewQuantity(gpus, resource.DecimalSI)
 	}
-	result := corev1.ResourceRequirements{}
-	if len(requests) > 0 {
-		result.Requests = requests
-	}
-	if len(limits) > 0 {
-		result.Limits = limits
-	}
-	return result
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
 // restrictedPod returns the settings of pods that the Pod Security Standard "restricted" requires.
@@ -200,10 +187,7 @@ func (o *Options) tensorBoard() *tensorboardv1beta1.TensorBoardSpec {
 	if o.TensorBoard == "" {
 		return nil
 	}
-	fileset, err := o.fileset()
-	if err != nil {
-		return nil // validate has returned the error
-	}
+	fileset, _ := o.fileset() // validate has returned its error
 	return &tensorboardv1beta1.TensorBoardSpec{TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{
 		tensorboardv1beta1.FilesetURI(fileset),
 	}}
