@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 )
 
 // Digest identifies the files of a Folder by their paths and their content.
@@ -19,24 +20,20 @@ type Digest struct {
 
 // Digest returns the digest of the code.
 func (f *Folder) Digest() (Digest, error) {
-	hash := sha256.New()
-	counter := &counter{Writer: hash}
-	if err := f.Tar(counter); err != nil {
+	hash, size := sha256.New(), &Counter{}
+	if err := f.Tar(io.MultiWriter(hash, size)); err != nil {
 		return Digest{}, err
 	}
-	return Digest{SHA256: hex.EncodeToString(hash.Sum(nil)), Size: counter.n}, nil
+	return Digest{SHA256: hex.EncodeToString(hash.Sum(nil)), Size: size.Load()}, nil
 }
 
-type counter struct {
-	io.Writer
+// Counter is a writer that counts the bytes that are written to it. Several goroutines can use it.
+type Counter struct{ atomic.Int64 }
 
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
+// Write implements io.Writer.
+func (c *Counter) Write(p []byte) (int, error) {
+	c.Add(int64(len(p)))
+	return len(p), nil
 }
 
 // Tar writes the code as a tar archive. The archive has no times and no owners, so the same code always gives the

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,7 +138,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 	p.screen.message("Uploading %s", what)
 	defer p.screen.setStatus("")
 	reader, writer := io.Pipe()
-	sent := &atomic.Int64{}
+	var sent code.Counter
 	go func() { writer.CloseWithError(p.folder.Tar(writer)) }()
 	shown, cancel := context.WithCancel(ctx)
 	var bar sync.WaitGroup
@@ -151,9 +150,7 @@ func (p *preparation) send(ctx context.Context, pod *corev1.Pod) error {
 		}, 100*time.Millisecond)
 	})
 	stderr := firstOutput{do: func() { _ = writer.Close() }} // after an error message, the program needs no more input
-	streams := remotecommand.StreamOptions{
-		Stdin: &countingReader{Reader: reader, n: sent}, Stdout: io.Discard, Stderr: &stderr,
-	}
+	streams := remotecommand.StreamOptions{Stdin: io.TeeReader(reader, &sent), Stdout: io.Discard, Stderr: &stderr}
 	err := p.exec(ctx, client.ObjectKeyFromObject(pod), run.UploadContainer, run.UploadCommand(digest), streams, nil)
 	_ = reader.Close() // ends the goroutine that writes
 	cancel()
@@ -178,17 +175,4 @@ func (o *firstOutput) Write(p []byte) (int, error) {
 		o.do()
 	}
 	return o.Buffer.Write(p)
-}
-
-// countingReader counts the bytes that are read.
-type countingReader struct {
-	io.Reader
-
-	n *atomic.Int64
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.n.Add(int64(n))
-	return n, err
 }
