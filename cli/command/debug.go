@@ -82,10 +82,7 @@ func (e *environment) debug(ctx context.Context, name string, command []string, 
 	if err := e.await(ctx, c, job, jobs.IsRunning, o.timeout, "the job goes on"); err != nil {
 		return err
 	}
-	container := o.container
-	if container == "" {
-		container = replica.MainContainer
-	}
+	container := cmp.Or(o.container, replica.MainContainer)
 	isShell := len(command) == 0
 	if isShell {
 		command = defaultShell

@@ -159,7 +159,7 @@ func (e *environment) followReplica(
 	ctx context.Context, state *followed, job jobs.Job, replica jobs.Replica, reader *logReader, out *lockedWriter,
 	narrator *narrator, o logOptions,
 ) error {
-	container := o.containerOf(replica)
+	container := cmp.Or(o.container, replica.MainContainer)
 	write := o.writeTo(out, job, replica)
 	var last types.UID
 	for {

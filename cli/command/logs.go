@@ -29,7 +29,6 @@ const maxStreams = 50
 // logOptions are the flags of the command logs.
 type logOptions struct {
 	rank        int32
-	hasRank     bool
 	replica     string
 	all, failed bool
 	follow      bool
@@ -77,7 +76,6 @@ always as it is.`,
 		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.hasRank = cmd.Flags().Changed("rank")
 			return e.logs(cmd.Context(), args[0], o)
 		},
 	}
@@ -169,7 +167,7 @@ func (o logOptions) selected(job jobs.Job) ([]jobs.Replica, error) {
 // needs no explanation, for example because --all, --failed or --replica selects the replicas.
 func (o logOptions) note(job jobs.Job) string {
 	switch {
-	case o.hasRank && o.rank > 0:
+	case o.rank > 0:
 		return job.RankNote()
 	case o.all || o.failed || o.replica != "":
 		return ""
@@ -178,21 +176,13 @@ func (o logOptions) note(job jobs.Job) string {
 	}
 }
 
-// containerOf returns the name of the container whose output is printed.
-func (o logOptions) containerOf(replica jobs.Replica) string {
-	if o.container != "" {
-		return o.container
-	}
-	return replica.MainContainer
-}
-
 // printLog prints the output of a replica from its pod. If the pod or its output is gone, printLog prints the part of
 // the output that the status of the job has kept. With --failed, it also prints this part if the pod has not failed.
 func (e *environment) printLog(
 	ctx context.Context, job jobs.Job, replica jobs.Replica, pod *corev1.Pod, reader *logReader, out *lockedWriter,
 	o logOptions,
 ) error {
-	container := o.containerOf(replica)
+	container := cmp.Or(o.container, replica.MainContainer)
 	if pod != nil && o.failed && o.container == "" {
 		container = failedContainer(pod, container)
 	}
