@@ -163,21 +163,8 @@ func firstOf(texts []string) string {
 
 // print prints the versions in an output format.
 func (v versions) print(out, errOut io.Writer, output string) error {
-	switch output {
-	case "json":
-		content, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "%s\n", content)
-		return err
-	case "yaml":
-		content, err := yaml.Marshal(v)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(content)
-		return err
+	if output != "" {
+		return printValue(out, output, v)
 	}
 	if _, err := fmt.Fprintf(out, "Client Version: %s\n", v.ClientVersion); err != nil {
 		return err
@@ -202,6 +189,22 @@ func (v versions) print(out, errOut io.Writer, output string) error {
 		fmt.Fprintf(errOut, "Warning: %s\n", warning)
 	}
 	return nil
+}
+
+// printValue prints a value that is no object of Kubernetes. The output format is json or yaml.
+func printValue(out io.Writer, output string, value any) error {
+	if output == "yaml" {
+		content, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(content)
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	return encoder.Encode(value)
 }
 
 // table returns the table of controllers. It has a row for each Deployment of a controller, and one row for a

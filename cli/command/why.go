@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/why"
@@ -61,31 +59,16 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 				return err
 			}
 			facts.Flags, facts.ClusterFlags = c.flags, c.clusterFlags
-			return e.printExplanation(why.Explain(facts), output)
+			explanation := why.Explain(facts)
+			if output != "" {
+				return printValue(e.Out, output, explanation)
+			}
+			_, err = fmt.Fprint(e.Out, explanation)
+			return err
 		},
 	}
 	addEnum(cmd, &output, "output", "o", "output format: json or yaml (default: a text)", "json", "yaml")
 	return cmd
-}
-
-// printExplanation prints an explanation in an output format, which can be empty, json or yaml.
-func (e *environment) printExplanation(explanation why.Explanation, output string) error {
-	switch output {
-	case "json":
-		encoder := json.NewEncoder(e.Out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "    ")
-		return encoder.Encode(explanation)
-	case "yaml":
-		text, err := yaml.Marshal(explanation)
-		if err != nil {
-			return err
-		}
-		_, err = e.Out.Write(text)
-		return err
-	}
-	_, err := fmt.Fprint(e.Out, explanation)
-	return err
 }
 
 // typedFlags returns the flags with which the user has selected the cluster. The second result has these flags and
