@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,21 +73,14 @@ The command succeeds whenever it can explain the job, whatever the state of the 
 // typedFlags returns the flags with which the user has selected the cluster. The second result has these flags and
 // the flag for the namespace. Commands that a message suggests to the user need the same flags.
 func (e *environment) typedFlags() (ofCluster, all string) {
-	type flag struct {
-		name  string
-		value *string
-	}
-	join := func(flags ...flag) string {
-		var typed []string
-		for _, f := range flags {
-			if f.value != nil && *f.value != "" {
-				typed = append(typed, f.name+" "+shell.Quote(*f.value))
-			}
+	add := func(flags, name string, value *string) string {
+		if !isSet(value) {
+			return flags
 		}
-		return strings.Join(typed, " ")
+		return strings.TrimSpace(flags + " " + name + " " + shell.Quote(*value))
 	}
-	cluster := []flag{{"--kubeconfig", e.flags.KubeConfig}, {"--context", e.flags.Context}}
-	return join(cluster...), join(append(cluster, flag{"-n", e.flags.Namespace})...)
+	ofCluster = add(add("", "--kubeconfig", e.flags.KubeConfig), "--context", e.flags.Context)
+	return ofCluster, add(ofCluster, "-n", e.flags.Namespace)
 }
 
 // Limits of the lists that are read about a job.
@@ -157,9 +149,7 @@ func (r *collector) inNamespace(name string) client.ObjectKey {
 func (r *collector) readPods(ctx context.Context) {
 	job := r.facts.Job
 	var list corev1.PodList
-	if !r.ok(r.List(ctx, &list, client.InNamespace(job.GetNamespace()), client.Limit(maxPods), client.MatchingLabels{
-		batchv1beta1.LabelJobKind: job.Kind.Kind, batchv1beta1.LabelJobName: job.GetName(),
-	}), "its pods") {
+	if !r.ok(r.List(ctx, &list, append(podsOf(job), client.Limit(maxPods))...), "its pods") {
 		return
 	}
 	known := map[string]bool{}
@@ -195,7 +185,7 @@ func (r *collector) readEvents(ctx context.Context) {
 	}
 	for _, uid := range uids {
 		var list corev1.EventList
-		ofObject := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(uid))}
+		ofObject := client.MatchingFields{"involvedObject.uid": string(uid)}
 		err := r.List(ctx, &list, client.InNamespace(job.GetNamespace()), client.Limit(maxEvents), ofObject)
 		if !r.ok(err, "the events") {
 			return
