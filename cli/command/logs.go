@@ -275,11 +275,9 @@ func podOf(job jobs.Job, replica jobs.Replica, pods []corev1.Pod) *corev1.Pod {
 
 // containerStatus returns the status of a container of a pod, or nil.
 func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if status.Name == name {
+			return &status
 		}
 	}
 	return nil
@@ -332,14 +330,8 @@ func waitingState(pod *corev1.Pod, container string) string {
 
 // hasContainer reports whether a pod has a container.
 func hasContainer(pod *corev1.Pod, name string) bool {
-	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range containers {
-			if containers[i].Name == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers),
+		func(c corev1.Container) bool { return c.Name == name })
 }
 
 // lockedWriter writes whole lines of several replicas, or the output of one replica as it arrives.

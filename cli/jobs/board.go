@@ -90,12 +90,10 @@ func PodOfBoard(board *tensorboardv1beta1.TensorBoard) string {
 // HTTPPort returns the number of the container port that is named http, or 0 if the pod has none. The Service of a
 // TensorBoard targets the same port.
 func HTTPPort(pod *corev1.Pod) int32 {
-	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				if port.Name == "http" {
-					return port.ContainerPort
-				}
+	for _, container := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		for _, port := range container.Ports {
+			if port.Name == "http" {
+				return port.ContainerPort
 			}
 		}
 	}
