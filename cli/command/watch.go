@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
@@ -141,8 +139,7 @@ func (o *watchOptions) complete(out io.Writer, args []string) error {
 
 // canRedraw reports whether the output is a terminal that can move its cursor.
 func canRedraw(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && term.IsTerminal(file.Fd()) && os.Getenv("TERM") != "dumb"
+	return ttyOf(out) != nil && os.Getenv("TERM") != "dumb"
 }
 
 // watchJob shows a job until it reaches the state of --until, or can no longer reach it.
@@ -166,13 +163,7 @@ func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o w
 		print: func(s screen.Snapshot) error {
 			was := before
 			before = &s
-			if printer == nil {
-				return e.printLines(screen.Changes(was, s, job.Ref(), time.Now()))
-			}
-			if was == nil || was.Job.GetResourceVersion() != s.Job.GetResourceVersion() {
-				return e.print(printer, s.Job)
-			}
-			return nil
+			return e.printChange(printer, was, s, job.Ref())
 		},
 	}.run(ctx, e, o)
 }
@@ -219,8 +210,7 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 func (e *environment) printChanges(
 	known map[string]screen.Snapshot, all screen.Jobs, printer printers.ResourcePrinter,
 ) (map[string]screen.Snapshot, error) {
-	now, is := time.Now(), map[string]screen.Snapshot{}
-	slices.SortFunc(all.Items, jobs.Compare)
+	is := map[string]screen.Snapshot{}
 	for _, job := range all.Items {
 		name := job.Ref()
 		if all.Namespace == "" {
@@ -228,25 +218,19 @@ func (e *environment) printChanges(
 		}
 		s := screen.Snapshot{Job: job}
 		is[name] = s
-		before, wasKnown := known[name]
-		var err error
-		switch {
-		case printer != nil && (!wasKnown || before.Job.GetResourceVersion() != job.GetResourceVersion()):
-			err = e.print(printer, job)
-		case printer == nil && wasKnown && before.Job.GetUID() == job.GetUID():
-			err = e.printLines(screen.Changes(&before, s, name, now))
-		case printer == nil:
-			err = e.printLines(screen.Changes(nil, s, name, now))
+		var was *screen.Snapshot
+		if before, ok := known[name]; ok && before.Job.GetUID() == job.GetUID() {
+			was = &before
 		}
-		if err != nil {
+		if err := e.printChange(printer, was, s, name); err != nil {
 			return nil, err
 		}
 	}
 	for name, before := range known {
-		if _, ok := is[name]; !ok && printer == nil {
+		if _, ok := is[name]; !ok {
 			gone := before
 			gone.Deleted = true
-			if err := e.printLines(screen.Changes(&before, gone, name, now)); err != nil {
+			if err := e.printChange(printer, &before, gone, name); err != nil {
 				return nil, err
 			}
 		}
@@ -254,25 +238,36 @@ func (e *environment) printChanges(
 	return is, nil
 }
 
+// printChange prints the changes of a job since an earlier snapshot, or the whole job if there is no earlier snapshot.
+// With a printer, it prints the job as an object if the object has changed.
+func (e *environment) printChange(
+	printer printers.ResourcePrinter, was *screen.Snapshot, s screen.Snapshot, name string,
+) error {
+	if printer == nil {
+		return e.printLines(screen.Changes(was, s, name, time.Now()))
+	}
+	if was != nil && was.Job.GetResourceVersion() == s.Job.GetResourceVersion() {
+		return nil
+	}
+	s.Job.GetObjectKind().SetGroupVersionKind(s.Job.Kind.GroupVersionKind)
+	return printer.PrintObj(s.Job.Job, e.Out)
+}
+
 // outcomeOf reports whether the wait for a job is over: the job has reached the awaited state, or can no longer reach
 // it. If so, err is the error of the command. err is nil unless the job has failed, or was deleted before it
 // succeeded.
 func outcomeOf(job jobs.Job, isDeleted bool, until string) (isDone bool, err error) {
 	status := job.JobStatus()
-	hasSucceeded := status.Phase == batchv1beta1.JobPhaseSucceeded
-	hasFailed := status.Phase == batchv1beta1.JobPhaseFailed
-	if isDeleted { // ttlSecondsAfterFinished can delete a job before its last status is read: use earlier conditions
-		hasSucceeded = hasSucceeded || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionSuccessCriteriaMet)
-		hasFailed = hasFailed || meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionFailureTarget)
-	}
+	// ttlSecondsAfterFinished can delete a job before its last status is read: its end is then decided at least
+	isOver := status.Finished() || isDeleted && status.Decided()
 	switch {
-	case hasFailed:
+	case isOver && !jobs.Succeeded(*status):
 		return true, failure{
 			fmt.Errorf("%[1]s failed (%[2]s): kubectl train why -n %[3]s %[1]s explains it",
 				job.Ref(), status.Reason, job.GetNamespace()),
 			exitJobFailed,
 		}
-	case hasSucceeded:
+	case isOver:
 		return true, nil
 	case isDeleted:
 		return true, fmt.Errorf("%s was deleted before it finished", job.Ref())
@@ -308,12 +303,6 @@ func printerOf(output string) (printers.ResourcePrinter, error) {
 		return nil, nil //nolint:nilnil // lines and screens need no printer
 	}
 	return genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
-}
-
-// print prints a job as an object.
-func (e *environment) print(printer printers.ResourcePrinter, job jobs.Job) error {
-	job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
-	return printer.PrintObj(job.Job, e.Out)
 }
 
 // printLines prints lines.
