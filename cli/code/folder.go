@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -131,7 +133,7 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 		if entry.IsDir() {
 			return folder.enter(name, &rules)
 		}
-		if alwaysIgnored(entry.Name()) || rules.match(name, false) == excluded {
+		if alwaysIgnored(entry.Name()) || rules.match(name, false) == gitignore.Exclude {
 			return nil
 		}
 		file, reason := folder.look(name, entry)
@@ -141,7 +143,7 @@ func selectFiles(content fs.FS, rules ignored) (*Folder, error) {
 		}
 		// A file that probably has credentials is left out, unless it matches a pattern in .trainignore that begins with
 		// "!". In .gitignore, such a pattern is not enough: it allows the file in git, but not in the code.
-		if reason = folder.secret(name, file.Size); reason != "" && rules.match(name, false) != included {
+		if reason = folder.secret(name, file.Size); reason != "" && rules.match(name, false) != gitignore.Include {
 			folder.LeftOut = append(folder.LeftOut, LeftOut{Path: name, Reason: reason, IsSecret: true})
 			return nil
 		}
@@ -175,7 +177,7 @@ func (f *Folder) enter(name string, rules *ignored) error {
 	switch {
 	case name == ".":
 		return rules.read(f.content, name)
-	case slices.Contains(ignoredFolders, base), rules.match(name, true) == excluded:
+	case slices.Contains(ignoredFolders, base), rules.match(name, true) == gitignore.Exclude:
 		return fs.SkipDir
 	case slices.Contains(secretFolders, base):
 		f.LeftOut = append(f.LeftOut, LeftOut{Path: name, Reason: "is a folder for credentials", IsSecret: true})

@@ -30,19 +30,6 @@ func alwaysIgnored(base string) bool {
 	return base == TrainIgnore || base == gitIgnore || base == ".git" || base == ".DS_Store" || path.Ext(base) == ".pyc"
 }
 
-// verdict is the result of the ignore files for a path. Among the patterns that match the path, the last one from a
-// .trainignore file decides. If there is none, the last one from a .gitignore file decides.
-type verdict int
-
-const (
-	// unmentioned: no pattern matches, or the pattern that decides is from a .gitignore file and begins with "!".
-	unmentioned verdict = iota
-	// excluded: the pattern that decides excludes the path.
-	excluded
-	// included: the pattern that decides is from a .trainignore file and begins with "!".
-	included
-)
-
 // ignored has the patterns of ignore files.
 type ignored struct {
 	// prefix has the names of the folders on the way from the top of the git work tree to the folder of the code.
@@ -52,28 +39,28 @@ type ignored struct {
 	patterns, own []gitignore.Pattern
 }
 
-// match returns the verdict on a path below the folder. The patterns of .trainignore have priority.
-func (r *ignored) match(name string, isDir bool) verdict {
+// match returns what the ignore files say about a path below the folder. Among the patterns that match the path, the
+// last one from a .trainignore file decides. If there is none, the last one from a .gitignore file decides, but such a
+// pattern only excludes: "!" in .gitignore does not include a file with credentials.
+func (r *ignored) match(name string, isDir bool) gitignore.MatchResult {
 	parts := append(slices.Clone(r.prefix), strings.Split(name, "/")...)
-	for _, pattern := range slices.Backward(r.own) {
-		switch pattern.Match(parts, isDir) {
-		case gitignore.Exclude:
-			return excluded
-		case gitignore.Include:
-			return included
-		case gitignore.NoMatch:
+	if result := last(r.own, parts, isDir); result != gitignore.NoMatch {
+		return result
+	}
+	if last(r.patterns, parts, isDir) == gitignore.Exclude {
+		return gitignore.Exclude
+	}
+	return gitignore.NoMatch
+}
+
+// last returns the result of the last pattern that matches a path.
+func last(patterns []gitignore.Pattern, parts []string, isDir bool) gitignore.MatchResult {
+	for _, pattern := range slices.Backward(patterns) {
+		if result := pattern.Match(parts, isDir); result != gitignore.NoMatch {
+			return result
 		}
 	}
-	for _, pattern := range slices.Backward(r.patterns) {
-		switch pattern.Match(parts, isDir) {
-		case gitignore.Exclude:
-			return excluded
-		case gitignore.Include:
-			return unmentioned
-		case gitignore.NoMatch:
-		}
-	}
-	return unmentioned
+	return gitignore.NoMatch
 }
 
 // read reads the ignore files in a folder of the code, and adds their patterns to r.
