@@ -3,9 +3,10 @@ package command
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"tensorstack.dev/jobs/cli/jobs"
 )
 
 // addEnum adds a flag that accepts only the choices and its default. The default is the text that *value has when
@@ -32,14 +33,9 @@ func (*enum) Type() string { return "string" }
 // Set sets the value of the flag. If the value is neither the default nor one of the choices, Set returns an error
 // that names the choices.
 func (e *enum) Set(text string) error {
-	last := len(e.choices) - 1
-	switch {
-	case text == e.unset, slices.Contains(e.choices, text):
-		*e.value = text
-		return nil
-	case last == 0:
-		return fmt.Errorf("use %s", e.choices[0])
-	default:
-		return fmt.Errorf("use %s or %s", strings.Join(e.choices[:last], ", "), e.choices[last])
+	if text != e.unset && !slices.Contains(e.choices, text) {
+		return fmt.Errorf("use %s", jobs.Listed(e.choices, "or"))
 	}
+	*e.value = text
+	return nil
 }

@@ -176,7 +176,7 @@ func Described() string {
 	for _, kind := range Kinds {
 		names = append(names, kind.Kind+" ("+kind.ShortName+")")
 	}
-	return listed(names, "and")
+	return Listed(names, "and")
 }
 
 // ShortNames returns the short names of all kinds.
@@ -190,11 +190,14 @@ func ShortNames() []string {
 
 // NoKindError returns the error about a name that is no job kind.
 func NoKindError(name string) error {
-	return fmt.Errorf("%q is no job kind: use %s", name, listed(ShortNames(), "or"))
+	return fmt.Errorf("%q is no job kind: use %s", name, Listed(ShortNames(), "or"))
 }
 
-// listed joins names with commas, and the last two with a word.
-func listed(names []string, word string) string {
+// Listed joins names with commas, and the last two with a word.
+func Listed(names []string, word string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }

@@ -8,8 +8,11 @@ import (
 
 func TestListed(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff("ptjob, tfjob or dsjob", listed([]string{"ptjob", "tfjob", "dsjob"}, "or")); diff != "" {
-		t.Errorf("unexpected text (-want +got):\n%s", diff)
+	names := []string{"ptjob", "tfjob", "dsjob"}
+	for n, want := range []string{"", "ptjob", "ptjob or tfjob", "ptjob, tfjob or dsjob"} {
+		if got := Listed(names[:n], "or"); got != want {
+			t.Errorf("got %q for %d names, want %q", got, n, want)
+		}
 	}
 }
 

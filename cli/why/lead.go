@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -89,9 +90,4 @@ func (v view) gaps() string {
 }
 
 // listed joins words to a list for a sentence.
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
+func listed(words []string) string { return jobs.Listed(words, "and") }
