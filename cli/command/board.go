@@ -160,7 +160,7 @@ func (c *cluster) forward(
 	ctx context.Context, board *tensorboardv1beta1.TensorBoard, port *uint16, listening func(),
 ) error {
 	var pod corev1.Pod
-	key := client.ObjectKey{Namespace: board.Namespace, Name: jobs.PodOfBoard(board)}
+	key := client.ObjectKey{Namespace: board.Namespace, Name: board.Name + "-tb"}
 	if err := c.Get(ctx, key, &pod); err != nil || pod.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -79,14 +79,6 @@ func IsBoardReady(board *tensorboardv1beta1.TensorBoard) (isReady bool, waitsFor
 	}
 }
 
-// PodOfBoard returns the name of the pod of a TensorBoard.
-func PodOfBoard(board *tensorboardv1beta1.TensorBoard) string {
-	if pod := board.Status.Pod; pod != nil && pod.Reference != nil && pod.Reference.Name != "" {
-		return pod.Reference.Name
-	}
-	return board.Name + "-tb"
-}
-
 // HTTPPort returns the number of the container port that is named http, or 0 if the pod has none. The Service of a
 // TensorBoard targets the same port.
 func HTTPPort(pod *corev1.Pod) int32 {
