@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/portforward"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,8 +141,7 @@ func (e *environment) awaitBoard(
 		}
 		if board.Spec.Suspend && resume {
 			resume = false
-			patch := client.RawPatch(types.MergePatchType, mergePatch(board, false, "suspend"))
-			return false, c.Patch(ctx, board.DeepCopy(), patch)
+			return false, c.Patch(ctx, board.DeepCopy(), mergePatch(board, false, "suspend"))
 		}
 		isReady, waitsFor, err := jobs.IsBoardReady(board)
 		narrator.tell(waitsFor)

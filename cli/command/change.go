@@ -23,8 +23,10 @@ const (
 	dryRunServer = "server"
 )
 
-// changeFlags are the flags of commands that change a job: the output format and --dry-run.
+// changeFlags are the flags of commands that change a job: those about the wait, the output format and --dry-run.
 type changeFlags struct {
+	waitFlags
+
 	print  *genericclioptions.PrintFlags
 	dryRun string
 }
@@ -36,7 +38,8 @@ func newChangeFlags(operation string) *changeFlags {
 }
 
 // add adds the flags to a command.
-func (f *changeFlags) add(cmd *cobra.Command) {
+func (f *changeFlags) add(cmd *cobra.Command, until string) {
+	f.waitFlags.add(cmd, until)
 	f.print.AddFlags(cmd)
 	addDryRun(cmd, &f.dryRun)
 }
@@ -82,8 +85,8 @@ type changePlan struct {
 	check func(jobs.Job) error
 	// before is the state that the job must reach before the change. Nil means none.
 	before jobs.Goal
-	// patch returns the patch that changes the job, and its type.
-	patch func(jobs.Job) (types.PatchType, []byte, error)
+	// patch returns the patch that changes the job.
+	patch func(jobs.Job) (client.Patch, error)
 	// goal is the state that the change leads to.
 	goal jobs.Goal
 	// later returns the reason why the job cannot reach the goal yet, or an empty text. If there is a reason, the
@@ -94,9 +97,7 @@ type changePlan struct {
 }
 
 // change changes a job, waits until the job has reached the goal, and prints the result.
-func (e *environment) change(
-	ctx context.Context, name string, flags *changeFlags, waiting waitFlags, plan changePlan,
-) error {
+func (e *environment) change(ctx context.Context, name string, flags *changeFlags, plan changePlan) error {
 	printObject, err := flags.printer(e)
 	if err != nil {
 		return err
@@ -109,18 +110,18 @@ func (e *environment) change(
 		return err
 	}
 	if plan.before != nil && !flags.isDryRun() {
-		if err := e.await(ctx, c, job, plan.before, waiting.timeout, "nothing has changed"); err != nil {
+		if err := e.await(ctx, c, job, plan.before, flags.timeout, "nothing has changed"); err != nil {
 			return err
 		}
 		if job, err = c.find(ctx, job.Ref()); err != nil {
 			return err
 		}
 	}
-	patchType, patch, err := plan.patch(job)
+	patch, err := plan.patch(job)
 	if err != nil {
 		return err
 	}
-	object, err := c.patch(ctx, job, patchType, patch, flags.dryRun)
+	object, err := c.patch(ctx, job, patch, flags.dryRun)
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,8 @@ func (e *environment) change(
 		switch {
 		case later != "":
 			_, _ = fmt.Fprintln(e.ErrOut, later)
-		case waiting.wait:
-			if err := e.await(ctx, c, job, plan.goal, waiting.timeout, plan.done); err != nil {
+		case flags.wait:
+			if err := e.await(ctx, c, job, plan.goal, flags.timeout, plan.done); err != nil {
 				return err
 			}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(job), object); err != nil {
@@ -147,7 +148,7 @@ func (e *environment) change(
 // patch changes a job with a patch, and returns the changed job. In a dry run, the API server or the client only
 // computes the result. The result is unstructured, so that it keeps fields that only a newer version of the API has.
 func (c *cluster) patch(
-	ctx context.Context, job jobs.Job, patchType types.PatchType, patch []byte, dryRun string,
+	ctx context.Context, job jobs.Job, patch client.Patch, dryRun string,
 ) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(job.Kind.GroupVersionKind)
@@ -159,24 +160,26 @@ func (c *cluster) patch(
 		if err := c.Get(ctx, key, object); err != nil {
 			return nil, err
 		}
-		return patched(object, patchType, patch)
+		return patched(object, patch)
 	case dryRunServer:
-		return object, c.Patch(ctx, object, client.RawPatch(patchType, patch), client.DryRunAll)
+		return object, c.Patch(ctx, object, patch, client.DryRunAll)
 	default:
-		return object, c.Patch(ctx, object, client.RawPatch(patchType, patch))
+		return object, c.Patch(ctx, object, patch)
 	}
 }
 
 // patched returns a copy of an object to which a JSON patch or a merge patch is applied.
-func patched(
-	object *unstructured.Unstructured, patchType types.PatchType, patch []byte,
-) (*unstructured.Unstructured, error) {
+func patched(object *unstructured.Unstructured, patch client.Patch) (*unstructured.Unstructured, error) {
 	content, err := object.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	if patchType == types.JSONPatchType {
-		operations, err := jsonpatch.DecodePatch(patch)
+	changes, err := patch.Data(object)
+	if err != nil {
+		return nil, err
+	}
+	if patch.Type() == types.JSONPatchType {
+		operations, err := jsonpatch.DecodePatch(changes)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +187,7 @@ func patched(
 		if err != nil {
 			return nil, err
 		}
-	} else if content, err = jsonpatch.MergePatch(content, patch); err != nil {
+	} else if content, err = jsonpatch.MergePatch(content, changes); err != nil {
 		return nil, err
 	}
 	result := &unstructured.Unstructured{}
@@ -193,12 +196,12 @@ func patched(
 
 // mergePatch returns the merge patch that sets the field at a path in the spec to a value. The patch has the UID of
 // the object, so the API server rejects the patch if another object has the name now.
-func mergePatch(object client.Object, value any, path ...string) []byte {
+func mergePatch(object client.Object, value any, path ...string) client.Patch {
 	for _, field := range slices.Backward(path) {
 		value = map[string]any{field: value}
 	}
 	patch, _ := json.Marshal(map[string]any{ // cannot fail: the maps have only booleans, numbers and texts
 		"metadata": map[string]any{"uid": object.GetUID()}, "spec": value,
 	})
-	return patch
+	return client.RawPatch(types.MergePatchType, patch)
 }

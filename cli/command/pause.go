@@ -2,13 +2,13 @@ package command
 
 import (
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
 func newPause(e *environment) *cobra.Command {
-	flags, waiting := newChangeFlags("paused"), waitFlags{}
+	flags := newChangeFlags("paused")
 	cmd := &cobra.Command{
 		Use:   "pause JOB",
 		Short: "Pause a job and free its resources",
@@ -27,20 +27,19 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
 		Args:              oneJob,
 		ValidArgsFunction: e.completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
+			return e.change(cmd.Context(), args[0], flags, changePlan{
 				check: jobs.CheckPause,
-				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, pausePatch(job), nil
-				},
-				goal: jobs.IsPaused,
-				done: "the job is being paused",
+				patch: func(job jobs.Job) (client.Patch, error) { return pausePatch(job), nil },
+				goal:  jobs.IsPaused,
+				done:  "the job is being paused",
 			})
 		},
 	}
-	flags.add(cmd)
-	waiting.add(cmd, "all pods of the job are gone")
+	flags.add(cmd, "all pods of the job are gone")
 	return cmd
 }
 
 // pausePatch returns the merge patch that pauses a job.
-func pausePatch(job jobs.Job) []byte { return mergePatch(job, true, "runMode", "pause", "enabled") }
+func pausePatch(job jobs.Job) client.Patch {
+	return mergePatch(job, true, "runMode", "pause", "enabled")
+}

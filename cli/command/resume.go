@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
 func newResume(e *environment) *cobra.Command {
-	flags, waiting := newChangeFlags("resumed"), waitFlags{}
+	flags := newChangeFlags("resumed")
 	var roleTypes []string
 	cmd := &cobra.Command{
 		Use:   "resume JOB [flags] [-- ARGS...]",
@@ -47,8 +48,8 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
 			}
 			plan := changePlan{
 				check: jobs.CheckResume,
-				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, mergePatch(job, false, "runMode", "pause", "enabled"), nil
+				patch: func(job jobs.Job) (client.Patch, error) {
+					return mergePatch(job, false, "runMode", "pause", "enabled"), nil
 				},
 				goal: jobs.HasResumed,
 				done: "the job is resumed",
@@ -65,19 +66,18 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
 					return nil
 				}
 				plan.before = jobs.IsPaused
-				plan.patch = func(job jobs.Job) (types.PatchType, []byte, error) {
+				plan.patch = func(job jobs.Job) (client.Patch, error) {
 					patch, changed, err := jobs.ResumeWithArgs(job, roleTypes, programArgs)
 					if err == nil && len(job.Spec().Roles) > 1 {
 						_, err = fmt.Fprintf(e.ErrOut, "The args of these types change: %s\n", strings.Join(changed, ", "))
 					}
-					return types.JSONPatchType, patch, err
+					return client.RawPatch(types.JSONPatchType, patch), err
 				}
 			}
-			return e.change(cmd.Context(), name, flags, waiting, plan)
+			return e.change(cmd.Context(), name, flags, plan)
 		},
 	}
 	cmd.Flags().StringSliceVar(&roleTypes, "type", nil, "types whose args ARGS replace, such as worker")
-	flags.add(cmd)
-	waiting.add(cmd, "the job runs")
+	flags.add(cmd, "the job runs")
 	return cmd
 }

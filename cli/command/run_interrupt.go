@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
 )
@@ -128,7 +126,7 @@ func choiceOf(key byte) (choice, bool) {
 func pauseJob(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
 	writing, cancel := write(ctx)
 	defer cancel()
-	if err := c.Patch(writing, job.Job, client.RawPatch(types.MergePatchType, pausePatch(job))); err != nil {
+	if err := c.Patch(writing, job.Job, pausePatch(job)); err != nil {
 		return fmt.Errorf("%s cannot be paused: %w", job.Ref(), err)
 	}
 	s.message("Pausing %s until its pods are gone. Ctrl-C does not stop this", job.Ref())

@@ -5,14 +5,14 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/common/report"
 )
 
 func newScale(e *environment) *cobra.Command {
-	flags, waiting := newChangeFlags("scaled"), waitFlags{}
+	flags := newChangeFlags("scaled")
 	cmd := &cobra.Command{
 		Use:   "scale JOB REPLICAS",
 		Short: "Change the number of replicas of an elastic job",
@@ -34,10 +34,10 @@ job gets the replicas when it is resumed.`,
 				return fmt.Errorf("%q is no number of replicas", args[1])
 			}
 			replicas := int32(n)
-			return e.change(cmd.Context(), args[0], flags, waiting, changePlan{
+			return e.change(cmd.Context(), args[0], flags, changePlan{
 				check: func(job jobs.Job) error { return jobs.CheckScale(job, replicas) },
-				patch: func(job jobs.Job) (types.PatchType, []byte, error) {
-					return types.MergePatchType, mergePatch(job, replicas, "elastic", "expectedReplicas"), nil
+				patch: func(job jobs.Job) (client.Patch, error) {
+					return mergePatch(job, replicas, "elastic", "expectedReplicas"), nil
 				},
 				goal: jobs.HasReplicas(replicas),
 				later: func(job jobs.Job) string {
@@ -56,7 +56,6 @@ job gets the replicas when it is resumed.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(explainNegative)
-	flags.add(cmd)
-	waiting.add(cmd, "all replicas run")
+	flags.add(cmd, "all replicas run")
 	return cmd
 }
