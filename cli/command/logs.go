@@ -215,27 +215,27 @@ func (o logOptions) writeTo(out *lockedWriter, job jobs.Job, replica jobs.Replic
 // prints the output of the last recorded failure. If the status has no such failure, printFailure returns an error
 // or, with --all, prints a message.
 func (e *environment) printFailure(job jobs.Job, replica jobs.Replica, o logOptions) error {
-	failure, ok := job.FailureOf(replica.Name)
+	failure := job.FailureOf(replica.Name)
 	if o.failed {
-		failure, ok = job.LastFailure()
+		failure = job.LastFailure()
 	}
 	hint := ""
-	if last, hasFailed := job.LastFailure(); hasFailed && !o.all && !o.failed && last.Replica != replica.Name {
+	if last := job.LastFailure(); last != nil && !o.all && !o.failed && last.Replica != replica.Name {
 		hint = fmt.Sprintf("kubectl train logs %s --failed prints the output of %s, which failed first", job.Typed(),
 			printable.Line(last.Replica))
 	}
 	switch {
-	case !ok && jobs.CheckPods(job) != nil:
+	case failure == nil && jobs.CheckPods(job) != nil:
 		return jobs.CheckPods(job)
-	case !ok && o.all:
+	case failure == nil && o.all:
 		_, err := fmt.Fprintf(e.ErrOut, "%s has no pod, and status.failures has no output of it.\n", replica.Name)
 		return err
-	case !ok:
+	case failure == nil:
 		return fmt.Errorf("%s has no pod, and status.failures of %s has no output of it: %s", replica.Name, job.Ref(),
 			cmp.Or(hint, "kubectl train why "+job.Typed()+" explains the state of the job"))
 	}
 	_, err := fmt.Fprintf(e.ErrOut, "The pod is gone. status.failures has kept the end of its output: %s, %s ago.\n",
-		printable.Text(describeFailure(failure)), duration.HumanDuration(time.Since(failure.Time.Time)))
+		printable.Text(describeFailure(*failure)), duration.HumanDuration(time.Since(failure.Time.Time)))
 	if err == nil && hint != "" {
 		_, err = fmt.Fprintln(e.ErrOut, hint+".")
 	}

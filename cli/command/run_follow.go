@@ -133,7 +133,7 @@ func (f *runFollower) failed(job jobs.Job, isLogged bool) error {
 	if failed := meta.FindStatusCondition(job.JobStatus().Conditions, batchv1beta1.ConditionFailed); failed != nil {
 		message = failed.Message
 	}
-	if last, ok := job.LastFailure(); ok && (f.hasShown(last) || isLogged && isInLog(job, last)) {
+	if last := job.LastFailure(); last != nil && (f.hasShown(*last) || isLogged && isInLog(job, *last)) {
 		message = jobs.WithoutOutput(message)
 	}
 	return failure{code: exitJobFailed, error: fmt.Errorf("%s has failed after %s: %s\nTo see why: kubectl train why %s",

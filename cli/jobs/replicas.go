@@ -142,31 +142,31 @@ func (j Job) RunsTorchrun() bool {
 	return ok && job.RunsTorchrun()
 }
 
-// LastFailure returns the last failure that the status records, and false if there is none. This failure is the root
-// cause of the end or of the last restart of the job.
-func (j Job) LastFailure() (batchv1beta1.ReplicaFailure, bool) {
+// LastFailure returns the last failure that the status records, or nil. This failure is the root cause of the end or
+// of the last restart of the job.
+func (j Job) LastFailure() *batchv1beta1.ReplicaFailure {
 	if failures := j.JobStatus().Failures; len(failures) > 0 {
-		return failures[0], true
+		return &failures[0]
 	}
-	return batchv1beta1.ReplicaFailure{}, false
+	return nil
 }
 
-// FailureOf returns the last recorded failure of a replica, and false if there is none.
-func (j Job) FailureOf(replica string) (batchv1beta1.ReplicaFailure, bool) {
-	failures := j.JobStatus().Failures
-	i := slices.IndexFunc(failures, func(f batchv1beta1.ReplicaFailure) bool { return f.Replica == replica })
-	if i < 0 {
-		return batchv1beta1.ReplicaFailure{}, false
+// FailureOf returns the last recorded failure of a replica, or nil.
+func (j Job) FailureOf(replica string) *batchv1beta1.ReplicaFailure {
+	for _, failure := range j.JobStatus().Failures {
+		if failure.Replica == replica {
+			return &failure
+		}
 	}
-	return failures[i], true
+	return nil
 }
 
 // Failed returns the replica whose log has the output of the last recorded failure. If the leader launches the
 // processes of all replicas, this is the leader. If the job no longer has the replica, only its name is set.
 func (j Job) Failed() (Replica, error) {
-	failure, ok := j.LastFailure()
+	failure := j.LastFailure()
 	switch {
-	case !ok:
+	case failure == nil:
 		return Replica{}, fmt.Errorf("no replica of %s has failed", j.Ref())
 	case j.Spec().HasLauncher:
 		return j.Leader()

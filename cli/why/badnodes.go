@@ -15,7 +15,7 @@ func nodeLost(v view, _ condition) entry {
 // unhealthy.
 func deviceUnhealthy(v view, _ condition) entry {
 	devices := "a device, such as a GPU,"
-	if failure := v.lastFailure(); failure != nil && len(failure.Devices) > 0 {
+	if failure := v.Job.LastFailure(); failure != nil && len(failure.Devices) > 0 {
 		var names []string
 		for _, d := range failure.Devices[:min(len(failure.Devices), 3)] {
 			names = append(names, clean(d.Resource)+" "+clean(d.ID))

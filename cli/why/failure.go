@@ -8,7 +8,7 @@ import (
 
 // who returns the subject of a sentence about the last failure: the replica, with its rank and its node.
 func (v view) who() string {
-	failure := v.lastFailure()
+	failure := v.Job.LastFailure()
 	return "Replica " + described(failure.Replica, failure.Rank, failure.Node)
 }
 
@@ -30,7 +30,7 @@ func described(replica string, rank *int32, node string) string {
 // failedWithError returns the entry for a program that ended with an error.
 func failedWithError(v view, _ condition) entry {
 	e := entry{cause: "{who} failed: {message}.", next: []step{readFailed}, see: seeFailed}
-	failure := v.lastFailure()
+	failure := v.Job.LastFailure()
 	if failure == nil || failure.ExitCode == nil {
 		e.next = append(e.next, podEventsOf)
 		return e
@@ -65,7 +65,7 @@ func evicted(v view, _ condition) entry {
 		do:    "Its node is being drained, has a taint with the effect NoExecute, or is short of a resource.",
 		next:  []step{podEventsOf, describeNode}, see: seeFailed,
 	}
-	if failure := v.lastFailure(); failure != nil && failure.Counted {
+	if failure := v.Job.LastFailure(); failure != nil && failure.Counted {
 		e.do = "Write less to the local disk, mount a claim for checkpoints and data, or raise the limit of ephemeral " +
 			"storage or the sizeLimit of the volume."
 		e.next = []step{podEventsOf}
@@ -75,14 +75,15 @@ func evicted(v view, _ condition) entry {
 
 // otherFailure returns the entry for a failure with a reason of the kubelet that is not in the table failures.
 func (v view) otherFailure() entry {
+	failure := v.Job.LastFailure()
 	e := entry{
-		cause: fmt.Sprintf("{who} failed (%s): {message}.", clean(v.lastFailure().Reason)),
+		cause: fmt.Sprintf("{who} failed (%s): {message}.", clean(failure.Reason)),
 		next:  []step{readFailed, podEventsOf}, see: seeFailed,
 	}
-	if neverRan(v.lastFailure().Reason) {
-		e.cause = "{who} could not start its program: " + startWords(firstLine(v.lastFailure().Message)) + "."
+	if neverRan(failure.Reason) {
+		e.cause = "{who} could not start its program: " + startWords(firstLine(failure.Message)) + "."
 		e.next = []step{podEventsOf}
-		e.do = v.doAboutProgram(v.lastFailure().Message, "Check the command in the template, and whether the image has it.")
+		e.do = v.doAboutProgram(failure.Message, "Check the command in the template, and whether the image has it.")
 		e.fix = "correct the command"
 	}
 	return e

@@ -166,7 +166,7 @@ func (v view) aboutConditions() []Finding {
 
 // aboutFailures returns the finding about the last failure of a replica.
 func (v view) aboutFailures() []Finding {
-	failure := v.lastFailure()
+	failure := v.Job.LastFailure()
 	if failure == nil {
 		return nil
 	}

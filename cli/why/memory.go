@@ -14,7 +14,7 @@ func outOfMemory(v view, _ condition) entry {
 
 // memoryLimit returns the memory limit of the replica that failed, as part of a sentence.
 func (v view) memoryLimit() string {
-	failure := v.lastFailure()
+	failure := v.Job.LastFailure()
 	if failure == nil {
 		return ""
 	}

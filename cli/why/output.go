@@ -16,7 +16,7 @@ const (
 // output returns the last lines of output of the replica that failed. It returns nil if the explanation is not about
 // this failure, or if the program itself did not fail.
 func (v view) output() []string {
-	failure := v.lastFailure()
+	failure := v.Job.LastFailure()
 	isShown := v.endedByFailure() || !v.status.Decided() && v.is(batchv1beta1.ConditionReplicaFailure)
 	if failure == nil || !isShown || failure.ExitCode == nil || neverRan(failure.Reason) ||
 		v.Job.GetDeletionTimestamp() != nil {

@@ -67,7 +67,7 @@ func (v view) allNames() map[string]string {
 	if waiting := v.waitingReplicas(); len(waiting) > 0 {
 		names["pod"] = waiting[0]
 	}
-	if failure := v.lastFailure(); failure != nil {
+	if failure := v.Job.LastFailure(); failure != nil {
 		names["replica"], names["node"], names["who"] = failure.Replica, failure.Node, v.who()
 		names["policy"] = string(v.policyOf(failure.Replica))
 	}
@@ -164,14 +164,6 @@ func (v view) counts() (running, all int32) {
 		all += role.Replicas
 	}
 	return 0, all
-}
-
-// lastFailure returns the last failure of a replica, or nil.
-func (v view) lastFailure() *batchv1beta1.ReplicaFailure {
-	if len(v.status.Failures) == 0 {
-		return nil
-	}
-	return &v.status.Failures[0]
 }
 
 // workloadName returns the name of the Workload of the job. If the Workload is not known, it returns the name of the
