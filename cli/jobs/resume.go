@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
@@ -145,23 +148,17 @@ func hasSameCommandLine(kind *Kind, a, b framework.Role) bool {
 // specTypes returns the types of spec.replicaSpecs in the order of the spec. If jobs of the kind have no such field, it
 // returns none.
 func specTypes(job framework.Job) ([]string, error) {
-	content, err := json.Marshal(job)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
 	if err != nil {
 		return nil, err
 	}
-	var object struct {
-		Spec struct {
-			ReplicaSpecs []struct {
-				Type string `json:"type"`
-			} `json:"replicaSpecs"`
-		} `json:"spec"`
+	specs, _, _ := unstructured.NestedSlice(content, "spec", "replicaSpecs") // an error means that the field is null
+	types := make([]string, 0, len(specs))
+	for _, spec := range specs {
+		fields, _ := spec.(map[string]any)
+		types = append(types, fmt.Sprint(fields["type"]))
 	}
-	err = json.Unmarshal(content, &object)
-	var types []string
-	for _, replicas := range object.Spec.ReplicaSpecs {
-		types = append(types, replicas.Type)
-	}
-	return types, err
+	return types, nil
 }
 
 // checkTypes returns an error if the job does not have one of the types.
