@@ -18,6 +18,7 @@ import (
 	"tensorstack.dev/jobs/cli/printable"
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/network"
 )
 
 // planFlags are the flags of kubectl train plan.
@@ -25,8 +26,10 @@ type planFlags struct {
 	filenames       []string
 	recursive       bool
 	output, replica string
-	// installed has the settings of the controllers from the flags. They override those in the released manifests.
-	installed jobs.Installation
+	// installed has the options of the controllers from the flags, and controllerNamespace is their namespace. Both
+	// override the released manifests.
+	installed           controller.Options
+	controllerNamespace string
 }
 
 func newPlan(e *environment) *cobra.Command {
@@ -77,7 +80,7 @@ are those of the released manifests. An administrator can have changed them, and
 	cmd.Flags().StringVar(&f.replica, "replica", "", "show only the pod with this name")
 	cmd.Flags().StringVar(&f.installed.Image, "controller-image", "",
 		"image of the controller, which the containers that it adds run (default: the released image)")
-	cmd.Flags().StringVar(&f.installed.Namespace, "controller-namespace", "",
+	cmd.Flags().StringVar(&f.controllerNamespace, "controller-namespace", "",
 		"namespace of the controller, which NetworkPolicies allow to read progress (default: the released namespace)")
 	cmd.Flags().StringVar(&f.installed.ClusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster")
 	cmd.Flags().BoolVar(&f.installed.HoldLeaders, "hold-leaders", false,
@@ -139,7 +142,9 @@ func (f planFlags) planOf(
 		return preview.Plan{}, err
 	}
 	installed.Image = cmp.Or(f.installed.Image, installed.Image)
-	installed.Namespace = cmp.Or(f.installed.Namespace, installed.Namespace)
+	if f.controllerNamespace != "" {
+		installed.ProgressReader = network.ControllerPods(f.controllerNamespace, kind.Controller)
+	}
 	installed.ClusterDomain, installed.HelperResources = f.installed.ClusterDomain, f.installed.HelperResources
 	installed.HoldLeaders, installed.NetworkPolicies = f.installed.HoldLeaders, f.installed.NetworkPolicies
 	return preview.NewPlan(job, installed)

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -16,29 +15,10 @@ import (
 	"tensorstack.dev/jobs/common/network"
 )
 
-// Installation has the settings with which a job controller is installed. The objects that the controller creates
-// depend on them.
-type Installation struct {
-	// Image is the image of the controller. The containers that the controller adds to pods run the same image.
-	Image string
-	// Namespace is the namespace of the controller.
-	Namespace string
-	// ClusterDomain is the DNS domain of the cluster, such as cluster.local.
-	ClusterDomain string
-	// HelperResources are the requests and limits of containers that the controller adds and that cannot have the
-	// resources of the main container.
-	HelperResources corev1.ResourceList
-	// HoldLeaders reports whether the pods of leaders have a finalizer.
-	HoldLeaders bool
-	// NetworkPolicies are the settings of the NetworkPolicies of jobs.
-	NetworkPolicies network.Policies
-}
-
-// Released returns the settings of an installation with the released manifests of the controller.
-func (k *Kind) Released() (Installation, error) {
-	released := Installation{
-		ClusterDomain: "cluster.local", HelperResources: controller.DefaultOptions().HelperResources,
-	}
+// Released returns the options of a controller that is installed with its released manifests.
+func (k *Kind) Released() (controller.Options, error) {
+	released := controller.DefaultOptions()
+	released.ClusterDomain = "cluster.local"
 	for decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(k.Manifests)); ; {
 		var manifest appsv1.Deployment
 		err := decoder.Decode(&manifest)
@@ -48,7 +28,7 @@ func (k *Kind) Released() (Installation, error) {
 		case err != nil:
 			return released, fmt.Errorf("reading the manifests of the controller of %ss: %w", k.Kind, err)
 		case manifest.Kind == "Namespace":
-			released.Namespace = manifest.Name
+			released.ProgressReader = network.ControllerPods(manifest.Name, k.Controller)
 		case manifest.Kind == "Deployment":
 			for _, c := range manifest.Spec.Template.Spec.Containers {
 				released.Image = c.Image
@@ -57,23 +37,17 @@ func (k *Kind) Released() (Installation, error) {
 	}
 }
 
-// Preview returns the objects that the controller would create for the job if the job were new.
-func (j Job) Preview(installed Installation) (controller.Preview, error) {
-	options := controller.DefaultOptions()
-	options.Image, options.ClusterDomain = installed.Image, installed.ClusterDomain
-	options.HelperResources = installed.HelperResources
-	options.HoldLeaders, options.NetworkPolicies = installed.HoldLeaders, installed.NetworkPolicies
-	return j.Kind.preview(j.Job, options, installed.Namespace)
+// Preview returns the objects that a controller with the given options would create for the job if the job were new.
+func (j Job) Preview(o controller.Options) (controller.Preview, error) {
+	return j.Kind.preview(j.Job, o)
 }
 
-// previewer returns the objects that the controller of a kind creates for a job of this kind. The parameter namespace
-// is the namespace of the controller.
-type previewer func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error)
+// previewer returns the objects that the controller of a kind creates for a job of this kind.
+type previewer func(job framework.Job, options controller.Options) (controller.Preview, error)
 
 // previewerOf returns the previewer of the jobs that a controller runs.
 func previewerOf[J framework.Job](gvk schema.GroupVersionKind, c framework.Controller[J]) previewer {
-	return func(job framework.Job, options controller.Options, namespace string) (controller.Preview, error) {
-		options.ProgressReader = network.ControllerPods(namespace, c.Name)
+	return func(job framework.Job, options controller.Options) (controller.Preview, error) {
 		//nolint:forcetypeassert // the caller passes a job of this kind
 		return controller.NewPreview(c.Framework, gvk, job.(J), options)
 	}

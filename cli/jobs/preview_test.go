@@ -3,6 +3,8 @@ package jobs
 import (
 	"regexp"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestReleased(t *testing.T) {
@@ -13,9 +15,10 @@ func TestReleased(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := names.FindStringSubmatch(released.Image + " " + released.Namespace)
+			namespace := released.ProgressReader.NamespaceSelector.MatchLabels[corev1.LabelMetadataName]
+			found := names.FindStringSubmatch(released.Image + " " + namespace)
 			if found == nil || found[1] != found[2] {
-				t.Errorf("the image is %q in the namespace %q, want those of one controller", released.Image, released.Namespace)
+				t.Errorf("the image is %q in the namespace %q, want those of one controller", released.Image, namespace)
 			}
 		})
 	}

@@ -40,8 +40,8 @@ type Replica struct {
 	mains []string
 }
 
-// NewPlan returns the plan of a job for an installation of its controller.
-func NewPlan(job jobs.Job, installed jobs.Installation) (Plan, error) {
+// NewPlan returns the plan of a job whose controller is installed with the given options.
+func NewPlan(job jobs.Job, installed controller.Options) (Plan, error) {
 	previewed, err := job.Preview(installed)
 	if err != nil {
 		return Plan{}, err

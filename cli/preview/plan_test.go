@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"tensorstack.dev/jobs/cli/jobs"
+	"tensorstack.dev/jobs/common/controller"
 )
 
 // spec returns the spec of a PyTorchTrainingJob with the given number of replicas. The parameter others has the other
@@ -19,7 +19,7 @@ func spec(replicas int, others string) string {
 }
 
 // planOf returns the plan of the only job in a text.
-func planOf(t *testing.T, text string, installed ...func(*jobs.Installation)) Plan {
+func planOf(t *testing.T, text string, installed ...func(*controller.Options)) Plan {
 	t.Helper()
 	documents, err := Read([]string{"-"}, false, strings.NewReader(text))
 	if err != nil || len(documents) != 1 {
@@ -94,7 +94,7 @@ digits-worker-1 to digits-worker-199: type worker, ranks 1 to 199, container pyt
 Notes:
   - 00000000-0000-0000-0000-000000000000 stands for the UID, which the API server chooses.
 `
-	plan := planOf(t, job+spec(200, ""), func(i *jobs.Installation) {
+	plan := planOf(t, job+spec(200, ""), func(i *controller.Options) {
 		i.Image, i.ClusterDomain = "registry/controller:v1", "example.com"
 	})
 	if diff := cmp.Diff(want, summaryOf(t, plan)); diff != "" {
@@ -162,7 +162,7 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
               resources: {requests: {cpu: "1"}, limits: {nvidia.com/gpu: "8"}}
               volumeMounts: [{name: data, mountPath: /data, subPath: train}]
           volumes: [{name: data, persistentVolumeClaim: {claimName: training-data}}]
-`, func(i *jobs.Installation) { i.Image, i.HoldLeaders = "controller", true })
+`, func(i *controller.Options) { i.Image, i.HoldLeaders = "controller", true })
 	var b strings.Builder
 	if err := plan.WriteReplica(&b, plan.Replicas[0]); err != nil {
 		t.Fatal(err)
