@@ -59,7 +59,7 @@ func (e *environment) explain(err error) error {
 	}
 	if errors.Is(err, context.Canceled) {
 		if _, isExplained := errors.AsType[failure](err); !isExplained {
-			err = failure{error: errInterrupted, code: exitInterrupted}
+			err = errInterrupted
 		}
 		return err
 	}

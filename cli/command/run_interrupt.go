@@ -29,7 +29,7 @@ func (e *environment) choose(s *console, job jobs.Job, byPerson bool, signals <-
 	if in := ttyOf(e.In); in != nil && s.terminal != nil && byPerson {
 		return s.ask(in, job, signals)
 	}
-	return detach, failure{code: exitInterrupted, error: errInterrupted}
+	return detach, errInterrupted
 }
 
 // act carries out the choice of the user.
@@ -91,7 +91,7 @@ func (s *console) ask(in *os.File, job jobs.Job, signals <-chan os.Signal) (choi
 		return chosen, err
 	case <-signals:
 		_, err := fmt.Fprint(s.errOut, "\r\n")
-		return detach, failure{code: exitInterrupted, error: errors.Join(errInterrupted, err)}
+		return detach, errors.Join(errInterrupted, err)
 	}
 }
 

@@ -51,14 +51,14 @@ const (
 )
 
 // errInterrupted means that a signal has ended the command.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = failure{error: errors.New("interrupted"), code: exitInterrupted}
 
 // run creates all objects and starts the job. After an error or an interrupt, run deletes the job that it has
 // created. The error reports the objects that are left.
 func (p *preparation) run(ctx context.Context) error {
 	p.id = string(uuid.NewUUID())
 	if ctx.Err() != nil {
-		return failure{error: errInterrupted, code: exitInterrupted}
+		return errInterrupted
 	}
 	if err := p.createJob(ctx); err != nil {
 		return err
@@ -237,26 +237,20 @@ func (p *preparation) start(ctx context.Context) error {
 // is left. After an interrupt, the error reports the interrupt instead of the parameter cause, which is then nil or
 // usually a consequence of the interrupt.
 func (p *preparation) undo(ctx context.Context, cause error) error {
-	interrupted := ctx.Err() != nil
-	if interrupted {
+	if ctx.Err() != nil {
 		cause = errInterrupted
 		p.screen.message("Interrupted: deleting %s.", p.objects.Job.Ref())
 	}
-	err := p.delete(ctx)
-	switch {
+	switch err := p.delete(ctx); {
 	case err != nil:
-		err = fmt.Errorf("%w. %s is left, and cannot be deleted (%w): "+
+		return fmt.Errorf("%w. %s is left, and cannot be deleted (%w): "+
 			"kubectl train delete %s deletes it with everything that it owns", cause, p.where(), err, p.objects.Job.Typed())
 	case p.uploaded && p.codeClaim != "":
-		err = fmt.Errorf("%w. The job is deleted. The claim %s can have the folder kubectl-train/%s with its code",
+		return fmt.Errorf("%w. The job is deleted. The claim %s can have the folder kubectl-train/%s with its code",
 			cause, p.codeClaim, p.objects.Job.GetName())
 	default:
-		err = fmt.Errorf("%w. Nothing is left: the job is deleted with everything that it owns", cause)
+		return fmt.Errorf("%w. Nothing is left: the job is deleted with everything that it owns", cause)
 	}
-	if interrupted {
-		return failure{error: err, code: exitInterrupted}
-	}
-	return err
 }
 
 // delete deletes the job. The garbage collector of Kubernetes deletes the objects that the job owns.
