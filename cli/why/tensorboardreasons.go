@@ -13,7 +13,7 @@ var tensorBoard = map[string]entry{
 		cause: "Its TensorBoard is ready.", next: []step{openBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonSuspended: {
-		state: needsHelp,
+		state: fine,
 		cause: "Its TensorBoard is suspended.", do: "Set spec.suspend to false to start it again.",
 		next: []step{startBoard}, see: seeBoard,
 	},
@@ -131,7 +131,7 @@ var tensorBoardUse = map[string]entry{
 		next:  []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonProbeFailed: {
-		state: fine,
+		state: needsHelp,
 		cause: "Its TensorBoard runs, but does not respond: {message}.", next: []step{describeBoard}, see: seeBoard,
 	},
 	tensorboardv1beta1.ReasonAllAvailable: {
