@@ -19,14 +19,8 @@ import (
 
 // findings returns all findings about the job. Among findings of the same weight, the most important is first.
 func (v view) findings() []Finding {
-	findings := v.aboutTheStart()
-	findings = append(findings, v.aboutConditions()...)
-	findings = append(findings, v.aboutFailures()...)
-	findings = append(findings, v.aboutNodes()...)
-	findings = append(findings, v.aboutLimits()...)
-	findings = append(findings, v.aboutEvents()...)
-	findings = append(findings, v.aboutTheQueue()...)
-	return append(findings, v.aboutTheTensorBoard()...)
+	return slices.Concat(v.aboutTheStart(), v.aboutConditions(), v.aboutFailures(), v.aboutNodes(), v.aboutLimits(),
+		v.aboutEvents(), v.aboutTheQueue(), v.aboutTheTensorBoard())
 }
 
 // patience is how long a controller can take to write the status of a new job.
@@ -157,9 +151,7 @@ func (v view) aboutConditions() []Finding {
 			c.Type == batchv1beta1.ConditionRunning && decisive == batchv1beta1.ConditionSuccessCriteriaMet:
 			weight = note // the condition Running explains which pods still run
 		}
-		findings = append(findings, v.finding(condition{
-			object: v.Job.Ref(), name: c.Type, reason: c.Reason, message: c.Message, since: c.LastTransitionTime.Time,
-		}, weight, tables[c.Type]...))
+		findings = append(findings, v.finding(reported(v.Job.Ref(), c), weight, tables[c.Type]...))
 	}
 	return findings
 }
@@ -347,18 +339,12 @@ func (v view) aboutTheQueue() []Finding {
 	var findings []Finding
 	if v.PodGroup != nil {
 		for _, c := range v.PodGroup.Status.Conditions {
-			findings = append(findings, v.finding(condition{
-				object: "podgroup/" + v.PodGroup.Name, name: c.Type, reason: c.Reason, message: c.Message,
-				since: c.LastTransitionTime.Time,
-			}, quiet, podGroups))
+			findings = append(findings, v.finding(reported("podgroup/"+v.PodGroup.Name, c), quiet, podGroups))
 		}
 	}
 	if v.Queue != nil {
 		for _, c := range v.Queue.Status.Conditions {
-			findings = append(findings, v.finding(condition{
-				object: "queue/" + v.Queue.Name, name: c.Type, reason: c.Reason, message: c.Message,
-				since: c.LastTransitionTime.Time,
-			}, quiet, queues))
+			findings = append(findings, v.finding(reported("queue/"+v.Queue.Name, c), quiet, queues))
 		}
 	}
 	return findings

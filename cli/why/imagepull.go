@@ -75,11 +75,11 @@ func imagePull(v view, c condition) entry {
 	return e
 }
 
-// pullNoise matches the first part of a message about an image if this part does not explain the problem. Such a part
-// has, for example, only the name of the image.
+// pullNoise matches the first parts of a message about an image that do not explain the problem. Such a part has, for
+// example, only the name of the image.
 var pullNoise = regexp.MustCompile(`^(rpc error: code = \w+ desc = |[Ff]ailed to pull and unpack image "[^"]*": |` +
 	`[Ff]ailed to resolve reference "[^"]*": |[Ff]ailed to resolve image: |[Ff]ailed to pull image "[^"]*": |` +
-	`[Ff]ailed to do request: |(?:Head|Get) "[^"]*": |Error response from daemon: |[Ff]ailed to copy: )`)
+	`[Ff]ailed to do request: |(?:Head|Get) "[^"]*": |Error response from daemon: |[Ff]ailed to copy: )+`)
 
 // registryWords returns the part of a message about an image that explains the problem. It is empty if the message only
 // repeats that the image cannot be pulled.
@@ -88,13 +88,7 @@ func registryWords(message string) string {
 	if i := strings.LastIndex(message, "ErrImagePull: "); i >= 0 {
 		message = message[i+len("ErrImagePull: "):]
 	}
-	for {
-		rest := pullNoise.ReplaceAllString(message, "")
-		if rest == message {
-			break
-		}
-		message = rest
-	}
+	message = pullNoise.ReplaceAllString(message, "")
 	if strings.HasPrefix(message, "Back-off pulling image") || message == "Error: ErrImagePull" ||
 		message == "Error: ImagePullBackOff" {
 		return ""

@@ -91,6 +91,11 @@ type condition struct {
 	since                         time.Time
 }
 
+// reported returns a condition in the status of an object.
+func reported(object string, c metav1.Condition) condition {
+	return condition{object, c.Type, c.Reason, c.Message, c.LastTransitionTime.Time}
+}
+
 // find returns a condition of the job. It is nil if the status does not have it.
 func (v view) find(conditionType string) *metav1.Condition {
 	return meta.FindStatusCondition(v.status.Conditions, conditionType)
