@@ -58,12 +58,9 @@ func stuckOf(pod *corev1.Pod) *stuck {
 		}
 		return s
 	}
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := status.State.Waiting
-		if waiting != nil && reason != batchv1beta1.ReasonPending && isCauseOf(reason, waiting.Reason) {
-			s.container, s.word, s.message = status.Name, waiting.Reason, waiting.Message
-			break
-		}
+	blocked, _ := policy.Blocked(pod)
+	if waiting := blocked.State.Waiting; waiting != nil {
+		s.container, s.word, s.message = blocked.Name, waiting.Reason, waiting.Message
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.container {
@@ -71,17 +68,6 @@ func stuckOf(pod *corev1.Pod) *stuck {
 		}
 	}
 	return s
-}
-
-// isCauseOf reports whether a waiting container explains the reason of its job. The parameter word is the reason that
-// the kubelet reports for the container, such as ImagePullBackOff. The parameter reason is the reason that the
-// controller reports for the job, such as ImagePull.
-func isCauseOf(reason, word string) bool {
-	probe := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: word}},
-	}}}}
-	got, _ := policy.WhyPending(probe)
-	return got == reason
 }
 
 // hasStarted reports whether the main container of a pod runs or has ended.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,16 +42,22 @@ func WhyPending(pod *corev1.Pod) (reason, message string) {
 				fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(SchedulerMessage(c.Message), report.MaxNote))
 		}
 	}
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			if s.State.Waiting == nil {
-				continue
-			}
-			if reason, ok := waitingReasons[s.State.Waiting.Reason]; ok {
-				return reason, fmt.Sprintf("container %s of %s cannot start: %s: %s",
-					s.Name, pod.Name, s.State.Waiting.Reason, report.Truncated(s.State.Waiting.Message, report.MaxNote))
-			}
+	blocked, reason := Blocked(pod)
+	if reason == "" {
+		return batchv1beta1.ReasonPending, fmt.Sprintf("%s is starting", pod.Name)
+	}
+	waiting := blocked.State.Waiting
+	return reason, fmt.Sprintf("container %s of %s cannot start: %s: %s",
+		blocked.Name, pod.Name, waiting.Reason, report.Truncated(waiting.Message, report.MaxNote))
+}
+
+// Blocked returns the first container that cannot start, and the reason of a condition for it. Both are empty if there
+// is none.
+func Blocked(pod *corev1.Pod) (status corev1.ContainerStatus, reason string) {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := s.State.Waiting; waiting != nil && waitingReasons[waiting.Reason] != "" {
+			return s, waitingReasons[waiting.Reason]
 		}
 	}
-	return batchv1beta1.ReasonPending, fmt.Sprintf("%s is starting", pod.Name)
+	return corev1.ContainerStatus{}, ""
 }
