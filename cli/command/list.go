@@ -123,7 +123,7 @@ func tableOf(list []jobs.Job, withNamespace bool, now time.Time) *metav1.Table {
 		status := job.JobStatus()
 		cells := []any{
 			job.Ref(), status.Phase, status.Ready, progressOf(job), status.BackoffCount, status.Disruptions,
-			duration.HumanDuration(now.Sub(job.GetCreationTimestamp().Time)), queueOf(job), status.Reason, messageOf(job),
+			duration.HumanDuration(now.Sub(job.GetCreationTimestamp().Time)), queueOf(job), status.Reason, job.Message(),
 		}
 		if withNamespace {
 			cells = append([]any{job.GetNamespace()}, cells...)

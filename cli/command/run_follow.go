@@ -219,7 +219,7 @@ func stateOf(job jobs.Job) string {
 	case status.Decided():
 		return fmt.Sprintf("%s ends", job.Ref())
 	}
-	message := messageOf(job)
+	message := job.Message()
 	return fmt.Sprintf("%s waits: %s%s", job.Ref(), message, hintAboutRoot(message))
 }
 

@@ -3,10 +3,7 @@ package command
 import (
 	"cmp"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"tensorstack.dev/jobs/cli/jobs"
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 )
 
@@ -29,19 +26,4 @@ func queueOf(job jobs.Job) string {
 		return cmp.Or(scheduler.Queue, none)
 	}
 	return cmp.Or(job.GetLabels()[kueuev1beta2.LabelQueueName], none)
-}
-
-// messageOf returns the message of the condition that explains the phase of a job. If there is none, it returns the
-// message of the condition Running, or an empty text.
-func messageOf(job jobs.Job) string {
-	status := job.JobStatus()
-	for _, c := range status.Conditions {
-		if c.Reason == status.Reason && c.Message != "" {
-			return c.Message
-		}
-	}
-	if running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning); running != nil {
-		return running.Message
-	}
-	return ""
 }

@@ -43,6 +43,21 @@ func (e *EndError) Error() string {
 	return e.job.Ref() + " " + how
 }
 
+// Message returns the message of the condition that has the same reason as the phase. If no condition with this reason
+// has a message, it returns the message of the condition Running.
+func (j Job) Message() string {
+	status := j.JobStatus()
+	for _, c := range status.Conditions {
+		if c.Reason == status.Reason && c.Message != "" {
+			return c.Message
+		}
+	}
+	if running := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionRunning); running != nil {
+		return running.Message
+	}
+	return ""
+}
+
 // WithoutOutput returns the message of a condition without the output of the replica that failed.
 func WithoutOutput(message string) string {
 	message, _, _ = strings.Cut(message, "; its last output:\n")

@@ -5,7 +5,6 @@ package screen
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -100,25 +99,10 @@ func (s Snapshot) isStalled() bool {
 }
 
 // isSucceeding reports whether the job has succeeded, or will succeed when its pods have ended.
-func (s Snapshot) isSucceeding() bool {
-	return s.condition(batchv1beta1.ConditionSuccessCriteriaMet).Status == metav1.ConditionTrue ||
-		s.status().Phase == batchv1beta1.JobPhaseSucceeded
-}
+func (s Snapshot) isSucceeding() bool { return jobs.Succeeded(*s.status()) }
 
-// message returns the message of the condition that has the same reason as the phase. If no condition with this
-// reason has a message, it returns the message of the condition Running. It omits the output of a replica that
-// failed.
-func (s Snapshot) message() string {
-	status := s.status()
-	message := s.condition(batchv1beta1.ConditionRunning).Message
-	for _, c := range status.Conditions {
-		if c.Reason == status.Reason && c.Message != "" {
-			message = c.Message
-			break
-		}
-	}
-	return jobs.WithoutOutput(message)
-}
+// message returns the message that explains the phase of the job, without the output of a replica that failed.
+func (s Snapshot) message() string { return jobs.WithoutOutput(s.Job.Message()) }
 
 // replica is a replica of a job as a screen shows it.
 type replica struct {
@@ -152,7 +136,7 @@ func (s Snapshot) replicas() []replicasOf {
 		for _, r := range task.Replicas {
 			pod := s.Pods[r.Name]
 			of.Replicas = append(of.Replicas, replica{
-				Name:     s.shortName(r.Name),
+				Name:     s.Job.ShortName(r.Name),
 				Phase:    r.Phase,
 				Node:     cmp.Or(r.Node, pod.Node),
 				Restarts: status.Attempt + r.Attempt,
@@ -173,9 +157,6 @@ func (s Snapshot) replicas() []replicasOf {
 func (s Snapshot) waitsForCode() bool {
 	return s.status().Phase == batchv1beta1.JobPhasePaused && s.Job.LacksCode()
 }
-
-// shortName returns the name of a replica without the name of the job.
-func (s Snapshot) shortName(name string) string { return strings.TrimPrefix(name, s.Job.GetName()+"-") }
 
 // detailOf explains the phase of a replica: what its pod waits for, or how it ended.
 func (s Snapshot) detailOf(r batchv1beta1.ReplicaStatus, pod Pod) string {

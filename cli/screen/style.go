@@ -29,12 +29,8 @@ func (l look) of(text string) string { return l.style.Render(l.mark + " " + text
 // lookOfJob returns how the phase of a job looks.
 func lookOfJob(phase batchv1beta1.JobPhase) look {
 	switch phase {
-	case batchv1beta1.JobPhaseRunning:
-		return look{"●", good}
-	case batchv1beta1.JobPhaseSucceeded:
-		return look{"✓", good}
-	case batchv1beta1.JobPhaseFailed:
-		return look{"✗", bad}
+	case batchv1beta1.JobPhaseRunning, batchv1beta1.JobPhaseSucceeded, batchv1beta1.JobPhaseFailed:
+		return lookOfReplica(batchv1beta1.ReplicaPhase(phase))
 	case batchv1beta1.JobPhasePaused:
 		return look{"‖", plain}
 	case batchv1beta1.JobPhaseUnknown:

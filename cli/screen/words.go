@@ -36,7 +36,7 @@ func exitOf(code int32, reason string) string {
 
 // howFailed describes a failure: which replica and rank failed, how, and on which node.
 func (s Snapshot) howFailed(f batchv1beta1.ReplicaFailure) string {
-	who := s.shortName(f.Replica)
+	who := s.Job.ShortName(f.Replica)
 	if f.Rank != nil {
 		who += fmt.Sprintf(" (rank %d)", *f.Rank)
 	}
