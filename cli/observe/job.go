@@ -60,12 +60,11 @@ func Follow(ctx context.Context, from client.WithWatch, job jobs.Job) *Job {
 		return found, ok && o.GetUID() == uid
 	}, j.notify)
 	j.pods = newCollection(func(o client.Object) (namedPod, bool) {
-		pod, ok := o.(*corev1.Pod)
-		return namedPod{o.GetName(), podOf(pod)}, ok && view.IsControlledBy(o, uid)
+		pod := o.(*corev1.Pod) //nolint:forcetypeassert // a list of pods has pods
+		return namedPod{o.GetName(), podOf(pod)}, view.IsControlledBy(o, uid)
 	}, j.notify)
 	j.events = newCollection(func(o client.Object) (screen.Event, bool) {
-		event, ok := o.(*corev1.Event)
-		return eventOf(event), ok
+		return eventOf(o.(*corev1.Event)), true //nolint:forcetypeassert // a list of events has events
 	}, j.notify)
 	in := client.ListOptions{Namespace: job.GetNamespace()}
 	named, labeled, about := in, in, in
@@ -145,9 +144,6 @@ func missing(what string) string { return what + " (no permission to read them)"
 
 // podOf returns the part of a pod that a screen shows.
 func podOf(pod *corev1.Pod) screen.Pod {
-	if pod == nil {
-		return screen.Pod{}
-	}
 	return screen.Pod{
 		Node: pod.Spec.NodeName, Reason: whyNotRunning(pod), Accepted: pod.Status.StartTime,
 		Ending: pod.DeletionTimestamp != nil,
@@ -166,15 +162,9 @@ func whyNotRunning(pod *corev1.Pod) string {
 
 // eventOf returns the part of an event that a screen shows.
 func eventOf(e *corev1.Event) screen.Event {
-	if e == nil {
-		return screen.Event{}
-	}
-	last := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time)
-	if e.Series != nil {
-		last = e.Series.LastObservedTime.Time
-	}
 	return screen.Event{
-		Name: e.Name, Type: e.Type, Reason: e.Reason, Message: report.Truncated(e.Message, report.MaxNote), Time: last,
+		Name: e.Name, Type: e.Type, Reason: e.Reason, Message: report.Truncated(e.Message, report.MaxNote),
+		Time: jobs.LastSeen(e),
 	}
 }
 

@@ -120,9 +120,6 @@ func usageOf(queue schedulerv1beta1.Queue, job jobs.Job) string {
 // limit for each device.
 func requests(job jobs.Job, name corev1.ResourceName) bool {
 	for _, role := range job.Spec().Roles {
-		if role.Template == nil {
-			continue
-		}
 		for _, c := range role.Template.Spec.Containers {
 			if _, ok := c.Resources.Limits[name]; ok {
 				return true

@@ -47,9 +47,6 @@ func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 func (s Snapshot) devices(types []replicasOf) (needed, held devices) {
 	needed, held = devices{}, devices{}
 	for _, role := range s.Job.Spec().Roles {
-		if role.Template == nil {
-			continue
-		}
 		needed.add(role.Template, int(role.Replicas))
 		for _, of := range types {
 			if of.Type == role.Type {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
@@ -308,27 +309,28 @@ func (v view) aboutEvents() []Finding {
 		_, ofJob := jobEvents[e.Reason]
 		_, ofPod := queuedPodEvents[e.Reason]
 		isOfJob := e.InvolvedObject.Kind == v.Job.Kind.Kind
-		if last, ok := newest[e.Reason]; (ofJob && isOfJob || ofPod && !isOfJob) && (!ok || seen(last).Before(seen(e))) {
+		if last, ok := newest[e.Reason]; (ofJob && isOfJob || ofPod && !isOfJob) &&
+			(!ok || jobs.LastSeen(&last).Before(jobs.LastSeen(&e))) {
 			newest[e.Reason] = e
 		}
 	}
 	var findings []Finding
 	for _, e := range slices.SortedFunc(maps.Values(newest), func(a, b corev1.Event) int {
-		return cmp.Or(seen(b).Compare(seen(a)), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(jobs.LastSeen(&b).Compare(jobs.LastSeen(&a)), cmp.Compare(a.Reason, b.Reason))
 	}) {
-		weight := quiet
+		weight, seen := quiet, jobs.LastSeen(&e)
 		isOver := v.status.Finished()
 		switch e.Reason {
 		case batchv1beta1.EventNoEffect:
 			weight = note
 		case batchv1beta1.EventReplicaFailed, batchv1beta1.EventStopped, schedulerv1beta1.EventMaxDuration:
-			if !isOver && v.Now.Sub(seen(e)) < recently {
+			if !isOver && v.Now.Sub(seen) < recently {
 				weight = note
 			}
 		}
 		findings = append(findings, v.finding(condition{
 			object: strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name, name: "Event", reason: e.Reason,
-			message: e.Message, since: seen(e),
+			message: e.Message, since: seen,
 		}, weight, jobEvents, queuedPodEvents))
 	}
 	return findings

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
+	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
@@ -211,26 +212,11 @@ func (v view) eventOf(object string, reasons ...string) *corev1.Event {
 	for i := range v.Events {
 		e := &v.Events[i]
 		if e.InvolvedObject.Name == object && slices.Contains(reasons, e.Reason) &&
-			(newest == nil || seen(*newest).Before(seen(*e))) {
+			(newest == nil || jobs.LastSeen(newest).Before(jobs.LastSeen(e))) {
 			newest = e
 		}
 	}
 	return newest
-}
-
-// seen returns when an event occurred last.
-func seen(e corev1.Event) time.Time {
-	last := e.LastTimestamp.Time
-	if e.Series != nil && e.Series.LastObservedTime.After(last) {
-		last = e.Series.LastObservedTime.Time
-	}
-	if e.EventTime.After(last) {
-		last = e.EventTime.Time
-	}
-	if last.IsZero() {
-		last = e.CreationTimestamp.Time
-	}
-	return last
 }
 
 // mainContainer returns the main container of a replica: of its pod, or of its template if the pod is gone. Nil means
@@ -239,7 +225,7 @@ func (v view) mainContainer(replica string) *corev1.Container {
 	var containers []corev1.Container
 	if pod := v.pod(replica); pod != nil { // unlike the template, the pod can have the limits of a LimitRange
 		containers = pod.Spec.Containers
-	} else if role := v.roleOf(replica); role != nil && role.Template != nil {
+	} else if role := v.roleOf(replica); role != nil {
 		containers = role.Template.Spec.Containers
 	}
 	return framework.MainContainer(v.Job.Kind.MainContainers, containers)
