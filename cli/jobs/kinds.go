@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -32,8 +34,10 @@ type Kind struct {
 	Spec func(framework.Job) framework.JobSpec
 	// MainContainers are the names that mark the main container of a template, in order of preference.
 	MainContainers []string
-	// CRD is the manifest of the CustomResourceDefinition. Manifests are the manifests of the controller.
-	CRD, Manifests []byte
+	// Definition returns the CustomResourceDefinition, which it parses at the first call.
+	Definition func() (*crd.Definition, error)
+	// Manifests are the manifests of the controller.
+	Manifests []byte
 	// Trainings makes jobs from Python programs. Nil means that the kind has no such jobs.
 	Trainings *Trainings
 	// NewList returns an empty list of jobs.
@@ -53,8 +57,8 @@ type Trainings struct {
 
 // kindOf returns the kind of the jobs that a controller runs. It panics if the manifest of the CRD or the scheme does
 // not have the kind.
-func kindOf[J framework.Job](controller framework.Controller[J], crd, manifests []byte) *Kind {
-	names, err := namesOf(crd)
+func kindOf[J framework.Job](controller framework.Controller[J], definition, manifests []byte) *Kind {
+	names, err := namesOf(definition)
 	if err != nil {
 		panic(fmt.Errorf("the CRD of %s: %w", controller.Name, err))
 	}
@@ -76,7 +80,7 @@ func kindOf[J framework.Job](controller framework.Controller[J], crd, manifests 
 			return controller.Framework.JobSpec(job.(J)) //nolint:forcetypeassert // the caller passes a job of this kind
 		},
 		MainContainers: controller.Framework.MainContainers(),
-		CRD:            crd,
+		Definition:     sync.OnceValues(func() (*crd.Definition, error) { return crd.Parse(definition) }),
 		Manifests:      manifests,
 		preview:        previewerOf(gvks[0], controller),
 		isKindOf: func(job framework.Job) bool {
@@ -109,14 +113,14 @@ type names struct {
 
 // namesOf returns the names in the manifest of a CRD. In a manifest of controller-gen, the names come before the
 // schema, so namesOf does not parse the long schema.
-func namesOf(crd []byte) (names, error) {
-	begin, _, _ := bytes.Cut(crd, []byte("\n  scope:"))
-	var definition struct{ Spec struct{ Names names } }
-	err := yaml.Unmarshal(begin, &definition)
-	if err == nil && definition.Spec.Names.Singular == "" {
+func namesOf(definition []byte) (names, error) {
+	begin, _, _ := bytes.Cut(definition, []byte("\n  scope:"))
+	var found struct{ Spec struct{ Names names } }
+	err := yaml.Unmarshal(begin, &found)
+	if err == nil && found.Spec.Names.Singular == "" {
 		err = errors.New("it has no names before the scope")
 	}
-	return definition.Spec.Names, err
+	return found.Spec.Names, err
 }
 
 // Framework returns the name of the framework of the kind, such as pytorch.

@@ -2,13 +2,12 @@ package preview
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"tensorstack.dev/jobs/cli/jobs"
-	"tensorstack.dev/jobs/common/crd"
 )
 
 // Admitter admits jobs like an API server.
@@ -17,8 +16,6 @@ type Admitter struct {
 	// manifest names another namespace.
 	Namespace string
 	IsForced  bool
-
-	definitions map[*jobs.Kind]*crd.Definition
 }
 
 // KindOf returns the kind of the job in a document, or nil if the document is of another kind. It returns an error if
@@ -48,7 +45,7 @@ func (a *Admitter) Admit(ctx context.Context, kind *jobs.Kind, d Document) (jobs
 		}
 		namespace = d.Namespace
 	}
-	definition, err := a.definitionOf(kind)
+	definition, err := kind.Definition()
 	if err != nil {
 		return jobs.Job{}, err
 	}
@@ -56,26 +53,6 @@ func (a *Admitter) Admit(ctx context.Context, kind *jobs.Kind, d Document) (jobs
 	if err != nil {
 		return jobs.Job{}, err
 	}
-	content, err := json.Marshal(object)
-	if err != nil {
-		return jobs.Job{}, err
-	}
 	job := jobs.Job{Job: kind.New(), Kind: kind}
-	return job, json.Unmarshal(content, job.Job)
-}
-
-// definitionOf returns the CustomResourceDefinition of a kind.
-func (a *Admitter) definitionOf(kind *jobs.Kind) (*crd.Definition, error) {
-	if definition := a.definitions[kind]; definition != nil {
-		return definition, nil
-	}
-	definition, err := crd.Parse(kind.CRD)
-	if err != nil {
-		return nil, err
-	}
-	if a.definitions == nil {
-		a.definitions = map[*jobs.Kind]*crd.Definition{}
-	}
-	a.definitions[kind] = definition
-	return definition, nil
+	return job, runtime.DefaultUnstructuredConverter.FromUnstructured(object, job.Job)
 }
