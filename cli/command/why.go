@@ -105,9 +105,6 @@ type collector struct {
 
 // factsOf reads the facts about a job.
 func factsOf(ctx context.Context, c *cluster, job jobs.Job, now time.Time) (why.Facts, error) {
-	if err := kueuev1beta2.AddToScheme(c.Scheme()); err != nil {
-		return why.Facts{}, err
-	}
 	r := &collector{cluster: c, facts: why.Facts{Now: now, Job: job}}
 	r.readPods(ctx)
 	r.readEvents(ctx)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/crd"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -206,10 +207,10 @@ func Listed(names []string, word string) string {
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
-// Scheme returns a scheme with the types of Kubernetes and of all job kinds.
+// Scheme returns a scheme with the types of Kubernetes, of Kueue and of all job kinds.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	errs := []error{clientgoscheme.AddToScheme(scheme)}
+	errs := []error{clientgoscheme.AddToScheme(scheme), kueuev1beta2.AddToScheme(scheme)}
 	for _, kind := range Kinds {
 		errs = append(errs, kind.addToScheme(scheme))
 	}

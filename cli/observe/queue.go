@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,15 +135,8 @@ func localQueueOf(ctx context.Context, from client.Client, job jobs.Job, name st
 	q := &screen.Queue{Name: name}
 	workload := kueuev1beta2.Workload{}
 	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: cmp.Or(kueue.Prebuilt(job), job.GetName())}
-	own := &unstructured.Unstructured{}
-	own.SetGroupVersionKind(kueuev1beta2.GroupVersion.WithKind("Workload"))
-	if err := from.Get(ctx, key, own); err != nil {
-		return q, err
-	}
-	if !view.IsControlledBy(own, job.GetUID()) {
-		return q, nil // the Workload belongs to another job of the same name
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own.Object, &workload); err != nil {
+	// The Workload can belong to another job of the same name.
+	if err := from.Get(ctx, key, &workload); err != nil || !view.IsControlledBy(&workload, job.GetUID()) {
 		return q, err
 	}
 	if meta.IsStatusConditionTrue(workload.Status.Conditions, kueuev1beta2.ConditionAdmitted) {

@@ -87,7 +87,11 @@ func TestPlaceInKueue(t *testing.T) {
 			mapper.Add(kueuev1beta2.GroupVersion.WithKind("Workload"), meta.RESTScopeNamespace)
 			mapper.Add(kueuev1beta2.GroupVersion.WithKind("LocalQueue"), meta.RESTScopeNamespace)
 			mapper.Add(visibility.WithKind("LocalQueue"), meta.RESTScopeNamespace)
-			c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Mapper: mapper})
+			scheme, err := jobs.Scheme()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Mapper: mapper, Scheme: scheme})
 			if err != nil {
 				t.Fatal(err)
 			}

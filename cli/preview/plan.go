@@ -1,7 +1,6 @@
 package preview
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -149,10 +148,7 @@ func (p Plan) notesOnUID() []string {
 }
 
 // schemeOnce returns a scheme with the types of all objects in plans.
-var schemeOnce = sync.OnceValues(func() (*runtime.Scheme, error) {
-	scheme, err := jobs.Scheme()
-	return scheme, errors.Join(err, kueuev1beta2.AddToScheme(scheme))
-})
+var schemeOnce = sync.OnceValues(jobs.Scheme)
 
 // Unstructured returns an object as it is sent to the API server, with its kind and without a status.
 func Unstructured(object client.Object) (*unstructured.Unstructured, error) {
