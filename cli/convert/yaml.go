@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"tensorstack.dev/jobs/cli/printable"
 )
 
 // nodeOf returns a value as YAML in block style. The keys of mappings have the order of the fields of the Go types.
@@ -274,14 +276,5 @@ const commentWidth = 100
 
 // wrapped returns a text as the lines of a comment.
 func wrapped(text string) string {
-	var lines []string
-	line := "#"
-	for word := range strings.FieldsSeq(text) {
-		if len(line)+1+len(word) > commentWidth && line != "#" {
-			lines = append(lines, line)
-			line = "#  "
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
+	return strings.Join(printable.Wrapped(text, "# ", "#   ", commentWidth), "\n")
 }

@@ -72,3 +72,19 @@ func Shortened(s string, most int) string {
 	}
 	return strings.TrimSpace(string([]rune(s)[:most-3])) + "..."
 }
+
+// Wrapped breaks a text into lines with at most the given number of characters, unless a word is longer. The first line
+// begins with the text in first, and all other lines begin with the text in rest.
+func Wrapped(text, first, rest string, most int) []string {
+	var lines []string
+	line, space := first, ""
+	for word := range strings.FieldsSeq(text) {
+		if space != "" && utf8.RuneCountInString(line+space+word) > most {
+			lines = append(lines, line)
+			line, space = rest, ""
+		}
+		line += space + word
+		space = " "
+	}
+	return append(lines, line)
+}

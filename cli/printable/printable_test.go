@@ -146,3 +146,25 @@ func FuzzTexts(f *testing.F) {
 		}
 	})
 }
+
+func TestWrapped(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"a text that fits is one line":           {text: "12345 78", want: []string{"# 12345 78"}},
+		"a word that does not fit begins a line": {text: "12345  789\n5", want: []string{"# 12345", "#   789 5"}},
+		"a longer word has a line of its own":    {text: "a 123456789 b", want: []string{"# a", "#   123456789", "#   b"}},
+		"characters count, and not their bytes":  {text: "äöüäö üä", want: []string{"# äöüäö üä"}},
+		"a text without words is an empty line":  {want: []string{"# "}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := printable.Wrapped(test.text, "# ", "#   ", 10); !slices.Equal(got, test.want) {
+				t.Errorf("the lines are %q, want %q", got, test.want)
+			}
+		})
+	}
+}
