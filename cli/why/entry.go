@@ -62,8 +62,8 @@ func (v view) finding(c condition, weight weight, tables ...map[string]entry) Fi
 		e = e.choose(v, c)
 	}
 	return Finding{
-		Object: c.object, Condition: c.name, Reason: c.reason,
-		Text: v.text(sentences(e.cause, e.do), c), Next: v.commands(e), See: e.see, weight: weight,
+		Object: clean(c.object), Condition: c.name, Reason: clean(c.reason),
+		Text: clean(v.text(sentences(e.cause, e.do), c)), Next: v.commands(e), See: e.see, weight: weight,
 	}
 }
 
@@ -115,7 +115,7 @@ func (v view) commands(e entry) []Command {
 			parts[i] = strings.TrimSpace(replacer.Replace(part) + " " + flags)
 		}
 		commands = append(commands, Command{
-			Purpose: v.text(s.purpose, condition{}), Line: strings.Join(parts, " && "),
+			Purpose: clean(v.text(s.purpose, condition{})), Line: clean(strings.Join(parts, " && ")),
 		})
 	}
 	return commands

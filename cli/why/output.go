@@ -1,9 +1,9 @@
 package why
 
 import (
-	"slices"
 	"strings"
 
+	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
@@ -22,8 +22,11 @@ func (v view) output() []string {
 		v.Job.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	lines := slices.DeleteFunc(strings.Split(failure.Message, "\n"), func(line string) bool {
-		return strings.TrimSpace(cleanLine(line)) == ""
-	})
+	var lines []string
+	for line := range strings.SplitSeq(failure.Message, "\n") {
+		if line = cleanLine(line); strings.TrimSpace(line) != "" {
+			lines = append(lines, printable.Shortened(line, maxLine))
+		}
+	}
 	return lines[max(0, len(lines)-maxLines):]
 }

@@ -134,8 +134,8 @@ func Explain(facts Facts) Explanation {
 	findings := v.findings()
 	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(a.weight, b.weight) })
 	e := Explanation{
-		Job: v.Job.Ref(), Namespace: v.Job.GetNamespace(), Phase: string(v.status.Phase), Reason: v.status.Reason,
-		Output: v.output(), Findings: findings,
+		Job: v.Job.Ref(), Namespace: v.Job.GetNamespace(), Phase: string(v.status.Phase),
+		Reason: clean(v.status.Reason), Output: v.output(), Findings: findings,
 	}
 	texts := []string{v.lead()}
 	notes := 0
@@ -161,6 +161,6 @@ func Explain(facts Facts) Explanation {
 	}
 	e.Next = e.Next[:min(len(e.Next), maxNext)]
 	e.See = e.See[:min(len(e.See), 2)]
-	e.Text = sentences(append(texts, v.gaps())...)
-	return e.cleaned()
+	e.Text = clean(sentences(append(texts, v.gaps())...))
+	return e
 }
