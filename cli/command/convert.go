@@ -77,12 +77,12 @@ func (e *environment) convert(names []string, recursive bool, output string, opt
 		all = append(all, objects...)
 		return err
 	})
-	text, err := convert.YAML(all)
+	text := convert.YAML(all)
 	if output == "json" {
-		text, err = convert.JSON(all)
-	}
-	if err != nil {
-		return err
+		var err error
+		if text, err = convert.JSON(all); err != nil {
+			return err
+		}
 	}
 	if _, err := e.Out.Write(text); err != nil {
 		return err

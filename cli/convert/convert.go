@@ -40,11 +40,9 @@ type Object struct {
 	// Err explains why a job of Kubeflow cannot be converted.
 	Err error
 
-	// content is the text of the object in the manifest. The functions YAML and JSON return this text for an object that
-	// is no job of Kubeflow.
-	content []byte
-	// nodes are the objects that the conversion returns, as YAML. The first one is the job.
-	nodes []*yaml.Node
+	// texts are the objects that the conversion returns, as YAML. The first one is the job. If the object is no job of
+	// Kubeflow, texts has the text of the object in the manifest.
+	texts [][]byte
 }
 
 // Manifest converts the objects of a manifest, which has any number of documents. It replaces a list by its items. If
@@ -123,7 +121,7 @@ func commentsOf(content []byte) []Object {
 	if len(bytes.TrimSpace(content)) == 0 {
 		return nil
 	}
-	return []Object{{content: content}}
+	return []Object{{texts: [][]byte{content}}}
 }
 
 // guide refers the user to the page about conversions. It is a part of messages.
@@ -138,7 +136,7 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 		}
 		return ""
 	}
-	object := Object{Kind: text("kind"), Name: text("metadata.name"), content: content}
+	object := Object{Kind: text("kind"), Name: text("metadata.name"), texts: [][]byte{content}}
 	if object.Name == "" {
 		object.Name = text("metadata.generateName")
 	}
@@ -163,6 +161,7 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 		object.Err = printableError(err)
 		return object
 	}
+	object.texts = nil
 	for i, r := range results {
 		if err := r.remarkOnRejected(); err != nil {
 			object.Err = printableError(err)
@@ -177,7 +176,12 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 			object.Result = r.kind()
 			copyComments(node, document)
 		}
-		object.nodes = append(object.nodes, node)
+		encoded, err := encode(node)
+		if err != nil {
+			object.Err = err
+			return object
+		}
+		object.texts = append(object.texts, encoded)
 		object.Remarks = append(object.Remarks, r.remarks...)
 	}
 	return object
@@ -254,28 +258,19 @@ func remove(mapping *yaml.Node, name string) {
 }
 
 // YAML returns the objects as a manifest. An object with an error is replaced by a comment that explains the error.
-func YAML(objects []Object) ([]byte, error) {
+func YAML(objects []Object) []byte {
 	var b bytes.Buffer
 	for _, object := range objects {
-		texts := [][]byte{bytes.TrimPrefix(bytes.TrimSpace(object.content), []byte("---\n"))}
+		texts := object.texts
 		switch {
 		case object.Err != nil:
-			texts[0] = []byte(wrapped(fmt.Sprintf("Not converted: %s %s: %v", object.Kind, object.Name, object.Err)))
-		case len(object.nodes) > 0:
-			texts = nil
-			for _, node := range object.nodes {
-				text, err := encode(node)
-				if err != nil {
-					return nil, err
-				}
-				texts = append(texts, text)
-			}
-		default:
-			var comments []byte
+			texts = [][]byte{[]byte(wrapped(fmt.Sprintf("Not converted: %s %s: %v", object.Kind, object.Name, object.Err)))}
+		case object.Result == "":
+			var text []byte
 			for _, r := range object.Remarks {
-				comments = append(comments, wrapped(r.String())+"\n"...)
+				text = append(text, wrapped(r.String())+"\n"...)
 			}
-			texts[0] = append(comments, texts[0]...)
+			texts = [][]byte{append(text, bytes.TrimPrefix(bytes.TrimSpace(texts[0]), []byte("---\n"))...)}
 		}
 		for _, text := range texts {
 			if b.Len() > 0 {
@@ -285,7 +280,7 @@ func YAML(objects []Object) ([]byte, error) {
 			b.WriteString("\n")
 		}
 	}
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 // JSON returns the objects as JSON, without the remarks and without objects that have an error. Several objects
@@ -296,22 +291,12 @@ func JSON(objects []Object) ([]byte, error) {
 		if object.Err != nil || object.Kind == "" {
 			continue
 		}
-		if len(object.nodes) == 0 {
-			text, err := kyaml.YAMLToJSON(object.content)
+		for _, text := range object.texts {
+			item, err := kyaml.YAMLToJSON(text)
 			if err != nil {
 				return nil, err
 			}
-			items = append(items, text)
-		}
-		for _, node := range object.nodes {
-			text, err := encode(node)
-			if err != nil {
-				return nil, err
-			}
-			if text, err = kyaml.YAMLToJSON(text); err != nil {
-				return nil, err
-			}
-			items = append(items, text)
+			items = append(items, item)
 		}
 	}
 	var result any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
