@@ -11,6 +11,7 @@ import (
 
 	commonv1 "github.com/kubeflow/common/pkg/apis/common/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
@@ -84,8 +85,8 @@ func convertMPIJob(content []byte, options Options) ([]result, error) {
 // setWorkers sets the workers of the result. A launcher that takes part in the training is one more worker.
 func (m *mpi) setWorkers(list []*replicas) {
 	const result = "spec.worker.replicas"
-	if len(list) > 1 && list[1].count(0) > 0 {
-		m.worker, m.workers = list[1], list[1].count(0)
+	if len(list) > 1 && ptr.Deref(list[1].Replicas, 0) > 0 {
+		m.worker, m.workers = list[1], *list[1].Replicas
 	} else {
 		m.worker = &replicas{ReplicaSpec: *m.launcher.DeepCopy(), role: "worker", field: m.launcher.field}
 		m.changed("spec.mpiReplicaSpecs.Worker", "no replicas", result,
@@ -178,8 +179,8 @@ func (m *mpi) remarkOnLauncher() {
 			m.notMapped(field, container.Name, "spec.worker", text)
 		}
 	}
-	if m.launcher.count(1) != 1 {
-		m.notMapped(m.launcher.field+".replicas", m.launcher.count(1), "spec.worker", text)
+	if launchers := ptr.Deref(m.launcher.Replicas, 1); launchers != 1 {
+		m.notMapped(m.launcher.field+".replicas", launchers, "spec.worker", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
@@ -84,7 +85,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 func (p *pyTorch) total() int32 {
 	var total int32
 	for _, r := range p.replicas {
-		total += r.count(1)
+		total += ptr.Deref(r.Replicas, 1)
 	}
 	return total
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -234,14 +235,14 @@ func (p *pyTorch) setRendezvous(config *pytorchv1beta1.TorchrunConfig, l *launch
 	const field, result = "spec.elasticPolicy", "spec.torchrunConfig"
 	policy := ptr.Deref(p.spec.ElasticPolicy, elasticPolicy{})
 	p.move(field+".rdzvBackend", result+".rdzvBackend")
-	config.RdzvBackend = orDefault(l.backend, policy.RDZVBackend)
+	config.RdzvBackend = cmp.Or(l.backend, policy.RDZVBackend)
 	if config.RdzvBackend == "static" {
 		p.changed(p.replicas[0].mainField()+".command", "static", result+".rdzvBackend",
 			"The replicas meet with the backend c10d, which numbers them by the names of their pods.")
 		config.RdzvBackend = ""
 	}
-	switch endpoint := orDefault(l.endpoint, p.endpoint()); {
-	case orDefault(config.RdzvBackend, c10d) != c10d:
+	switch endpoint := cmp.Or(l.endpoint, p.endpoint()); {
+	case cmp.Or(config.RdzvBackend, c10d) != c10d:
 		config.ExtraOptions = append(config.ExtraOptions, "--rdzv_endpoint="+endpoint)
 		p.move(field+".rdzvHost", result+".extraOptions")
 	case l.endpoint != "":

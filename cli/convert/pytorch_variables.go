@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -103,7 +104,7 @@ func (p *pyTorch) petVariables() []corev1.EnvVar {
 	}
 	least, most := p.limits()
 	add("PET_RDZV_ENDPOINT", p.endpoint())
-	add("PET_RDZV_BACKEND", orDefault(policy.RDZVBackend, c10d))
+	add("PET_RDZV_BACKEND", cmp.Or(policy.RDZVBackend, c10d))
 	add("PET_NNODES", fmt.Sprintf("%d:%d", least, most))
 	if policy.MaxRestarts != nil {
 		add("PET_MAX_RESTARTS", strconv.Itoa(int(*policy.MaxRestarts)))
@@ -130,20 +131,13 @@ func withVariables(env, more []corev1.EnvVar) []corev1.EnvVar {
 // c10d is the default rendezvous backend.
 const c10d = "c10d"
 
-func orDefault(value, unset string) string {
-	if value == "" {
-		return unset
-	}
-	return value
-}
-
 // procs returns the number of processes in each replica, which the spec sets for torchrun. The result can also be a
 // word, such as gpu. If the spec sets nothing, the result is "auto".
 func (p *pyTorch) procs() string {
 	if policy := p.spec.ElasticPolicy; policy != nil && policy.NProcPerNode != nil {
 		return strconv.Itoa(int(*policy.NProcPerNode))
 	}
-	return orDefault(p.spec.NprocPerNode, "auto")
+	return cmp.Or(p.spec.NprocPerNode, "auto")
 }
 
 // limits returns the minimum and the maximum number of replicas of an elastic job.
@@ -151,7 +145,7 @@ func (p *pyTorch) limits() (least, most int32) {
 	policy := p.spec.ElasticPolicy
 	unset := p.total()
 	if worker := p.replicasOf("worker"); worker != nil {
-		unset = worker.count(1)
+		unset = ptr.Deref(worker.Replicas, 1)
 	}
 	return ptr.Deref(policy.MinReplicas, ptr.Deref(policy.MaxReplicas, unset)),
 		ptr.Deref(policy.MaxReplicas, ptr.Deref(policy.MinReplicas, unset))

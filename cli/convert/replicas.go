@@ -82,15 +82,6 @@ func mainOf(containers []corev1.Container, name string) int {
 	return max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }))
 }
 
-// count returns the number of replicas. The parameter unset is Kubeflow's default, which depends on the kind and on
-// the type.
-func (r *replicas) count(unset int32) int32 {
-	if r.Replicas == nil {
-		return unset
-	}
-	return *r.Replicas
-}
-
 // restartPolicy converts a restart policy. The parameter "unset" is the default of Kubeflow's kind. The parameter
 // "here" is the default of the job kind of the result.
 func (c *conversion) restartPolicy(
