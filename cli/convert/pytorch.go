@@ -43,16 +43,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 		ObjectMeta: p.metadataOf(from.Metadata, from.Status),
 	}
 	p.move("spec.pytorchReplicaSpecs", "spec.replicaSpecs")
-	restarts := false
-	policies := make([]batchv1beta1.RestartPolicy, 0, len(list))
-	for i, r := range list {
-		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
-		p.move(r.field, r.result)
-		policy := p.restartPolicy(r.RestartPolicy, r.field+".restartPolicy", r.result+".restartPolicy",
-			batchv1beta1.RestartPolicyOnFailure, batchv1beta1.RestartPolicyNever)
-		p.remarkOnRestarts(r, policy)
-		policies, restarts = append(policies, policy), restarts || restartsAfterFailure(policy)
-	}
+	restarts := p.setReplicas(list, batchv1beta1.RestartPolicyOnFailure)
 	common := p.policiesOf(from.Spec.policySpec, p.job.Labels, restarts, noLimit)
 	p.job.Spec.RunPolicy, p.job.Spec.RunMode = common.run, common.mode
 	p.job.Spec.Scheduler, p.job.Spec.ManagedBy = common.scheduler, common.managedBy
@@ -62,12 +53,12 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 		return nil, err
 	}
 	p.remarkOnMissingMaster()
-	for i, r := range list {
+	for _, r := range list {
 		p.prioritize(r, common.priorityClass)
 		p.remarkOnTemplate(p.name, r, p.hints(r)...)
 		p.remarkOnSidecars(r)
 		replicaSpec := pytorchv1beta1.ReplicaSpec{
-			Type: r.role, Replicas: r.Replicas, Template: r.Template, RestartPolicy: policies[i],
+			Type: r.role, Replicas: r.Replicas, Template: r.Template, RestartPolicy: r.policy,
 		}
 		if p.job.Spec.Elastic != nil && len(list) == 1 {
 			replicaSpec.Replicas = nil // elastic.expectedReplicas replaces this field

@@ -143,29 +143,22 @@ func (p *pyTorch) setTorchrun(l *launch) error {
 
 // setProcs sets the number of processes of each replica.
 func (p *pyTorch) setProcs(config *pytorchv1beta1.TorchrunConfig, l *launch) {
-	const field, result = "spec.nprocPerNode", "spec.torchrunConfig.procPerNode"
-	procs := p.procs()
-	overrides := l.procs != ""
-	policy := p.spec.ElasticPolicy
-	if policy != nil && policy.NProcPerNode != nil {
-		p.move("spec.elasticPolicy.nProcPerNode", result)
-		if p.spec.NprocPerNode != "" {
+	const result = "spec.torchrunConfig.procPerNode"
+	field, procs, isSet := "spec.nprocPerNode", p.procs(), p.spec.NprocPerNode != ""
+	if policy := p.spec.ElasticPolicy; policy != nil && policy.NProcPerNode != nil {
+		if isSet {
 			p.notMapped(field, p.spec.NprocPerNode, result, "elasticPolicy.nProcPerNode overrides it.")
 		}
-	} else {
-		p.move(field, result)
+		field, isSet = "spec.elasticPolicy.nProcPerNode", true
 	}
+	p.move(field, result)
 	switch {
-	case overrides:
-		if l.procs != procs && (p.spec.NprocPerNode != "" || policy != nil && policy.NProcPerNode != nil) {
-			from := field
-			if policy != nil && policy.NProcPerNode != nil {
-				from = "spec.elasticPolicy.nProcPerNode"
-			}
-			p.notMapped(from, procs, result, "The flag --nproc_per_node of the command overrides it.")
+	case l.procs != "":
+		if isSet && l.procs != procs {
+			p.notMapped(field, procs, result, "The flag --nproc_per_node of the command overrides it.")
 		}
 		procs = l.procs
-	case procs == "auto" && p.spec.NprocPerNode == "":
+	case !isSet:
 		p.byDefault(field, procs, result, "The default here is the one of torchrun, 1.")
 	}
 	if procPerNode.MatchString(procs) {

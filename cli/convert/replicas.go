@@ -27,6 +27,8 @@ type replicas struct {
 	field, result string
 	// main is the index of the main container.
 	main int
+	// policy is the restart policy in the result.
+	policy batchv1beta1.RestartPolicy
 }
 
 // role is the name of a type of replicas in Kubeflow, and the name of the type in the result.
@@ -80,6 +82,20 @@ func replicasOf(specs replicaSpecs, field, main string, roles []role) ([]*replic
 // mainOf returns the index of the container with a name, or 0 if there is none.
 func mainOf(containers []corev1.Container, name string) int {
 	return max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }))
+}
+
+// setReplicas sets the places of all replicas in the result, and their restart policies. It reports whether any of them
+// restart after failures. The parameter "unset" is the default policy of Kubeflow's kind.
+func (c *conversion) setReplicas(list []*replicas, unset batchv1beta1.RestartPolicy) (restarts bool) {
+	for i, r := range list {
+		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
+		c.move(r.field, r.result)
+		r.policy = c.restartPolicy(r.RestartPolicy, r.field+".restartPolicy", r.result+".restartPolicy", unset,
+			batchv1beta1.RestartPolicyNever)
+		c.remarkOnRestarts(r, r.policy)
+		restarts = restarts || restartsAfterFailure(r.policy)
+	}
+	return restarts
 }
 
 // restartPolicy converts a restart policy. The parameter "unset" is the default of Kubeflow's kind. The parameter

@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"fmt"
-
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	tensorflowv1beta1 "tensorstack.dev/jobs/tensorflow/api/v1beta1"
 )
@@ -32,25 +30,16 @@ func convertTFJob(content []byte, _ Options) ([]result, error) {
 		ObjectMeta: c.metadataOf(from.Metadata, from.Status),
 	}
 	c.move("spec.tfReplicaSpecs", "spec.replicaSpecs")
-	restarts := false
-	for i, r := range list {
-		r.result = fmt.Sprintf("spec.replicaSpecs[%d]", i)
-		c.move(r.field, r.result)
-		policy := c.restartPolicy(r.RestartPolicy, r.field+".restartPolicy", r.result+".restartPolicy",
-			batchv1beta1.RestartPolicyNever, batchv1beta1.RestartPolicyNever)
-		c.remarkOnRestarts(r, policy)
-		restarts = restarts || restartsAfterFailure(policy)
-		job.Spec.ReplicaSpecs = append(job.Spec.ReplicaSpecs, tensorflowv1beta1.ReplicaSpec{
-			Type: tensorflowv1beta1.ReplicaType(r.role), Replicas: r.Replicas, RestartPolicy: policy,
-		})
-	}
+	restarts := c.setReplicas(list, batchv1beta1.RestartPolicyNever)
 	common := c.policiesOf(from.Spec.policySpec, job.Labels, restarts, noLimit)
 	job.Spec.RunPolicy, job.Spec.RunMode = common.run, common.mode
 	job.Spec.Scheduler, job.Spec.ManagedBy = common.scheduler, common.managedBy
-	for i, r := range list {
+	for _, r := range list {
 		c.prioritize(r, common.priorityClass)
 		c.remarkOnTemplate(from.Metadata.Name, r)
-		job.Spec.ReplicaSpecs[i].Template = r.Template
+		job.Spec.ReplicaSpecs = append(job.Spec.ReplicaSpecs, tensorflowv1beta1.ReplicaSpec{
+			Type: tensorflowv1beta1.ReplicaType(r.role), Replicas: r.Replicas, Template: r.Template, RestartPolicy: r.policy,
+		})
 	}
 	if from.Spec.SuccessPolicy != "" {
 		c.notMapped("spec.successPolicy", from.Spec.SuccessPolicy, "spec",
