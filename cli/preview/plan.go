@@ -35,8 +35,8 @@ type Replica struct {
 	Rank int
 	// Template is the template of the pod in the spec of the job.
 	Template *corev1.PodTemplateSpec
-	// mains are the possible names of the main container, such as pytorch.
-	mains []string
+	// main is the main container of the pod, and own is the main container of the template.
+	main, own *corev1.Container
 }
 
 // NewPlan returns the plan of a job whose controller is installed with the given options.
@@ -52,9 +52,11 @@ func NewPlan(job jobs.Job, installed controller.Options) (Plan, error) {
 	p := Plan{Job: job, Preview: previewed}
 	for _, object := range p.All() {
 		if pod, ok := object.(*corev1.Pod); ok {
+			template := templates[pod.Labels[batchv1beta1.LabelReplicaType]]
 			p.Replicas = append(p.Replicas, Replica{
-				Pod: pod, Rank: len(p.Replicas), Template: templates[pod.Labels[batchv1beta1.LabelReplicaType]],
-				mains: job.Kind.MainContainers,
+				Pod: pod, Rank: len(p.Replicas), Template: template,
+				main: framework.MainContainer(job.Kind.MainContainers, pod.Spec.Containers),
+				own:  framework.MainContainer(job.Kind.MainContainers, template.Spec.Containers),
 			})
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/shell"
 )
 
@@ -26,14 +25,10 @@ type line struct {
 
 // lines returns the summary of the pod of a replica.
 func (r Replica) lines(s style) []line {
-	main := framework.MainContainer(r.mains, r.Pod.Spec.Containers)
-	before := framework.MainContainer(r.mains, r.Template.Spec.Containers)
-	if main == nil || before == nil {
-		return nil // the controller creates no pod without a main container
-	}
+	before, main := *r.own, *r.main
 	lines := []line{{label: "Image", text: shown(main.Image)}}
-	lines = append(lines, s.commandLines(*before, *main)...)
-	lines = append(lines, s.environmentLines(*before, *main)...)
+	lines = append(lines, s.commandLines(before, main)...)
+	lines = append(lines, s.environmentLines(before, main)...)
 	lines = append(lines,
 		resourceLine("Requests", before.Resources.Requests, main.Resources.Requests),
 		resourceLine("Limits", before.Resources.Limits, main.Resources.Limits))
@@ -44,8 +39,8 @@ func (r Replica) lines(s style) []line {
 			})
 		}
 	}
-	lines = append(lines, r.mountLines(*before, *main)...)
-	lines = append(lines, r.otherContainers(main.Name, s)...)
+	lines = append(lines, r.mountLines(before, main)...)
+	lines = append(lines, r.otherContainers(s)...)
 	lines = append(lines, r.schedulingLines()...)
 	return slices.DeleteFunc(lines, func(l line) bool { return l.text == "" })
 }
@@ -157,15 +152,11 @@ func (r Replica) sourceOf(volume string) string {
 }
 
 // otherContainers returns the init containers and the containers other than the main one.
-func (r Replica) otherContainers(main string, s style) []line {
-	names := func(containers []corev1.Container) map[string]bool {
-		found := map[string]bool{}
-		for _, c := range containers {
-			found[c.Name] = true
-		}
-		return found
+func (r Replica) otherContainers(s style) []line {
+	own := map[string]bool{}
+	for _, c := range slices.Concat(r.Template.Spec.InitContainers, r.Template.Spec.Containers) {
+		own[c.Name] = true
 	}
-	own := names(slices.Concat(r.Template.Spec.InitContainers, r.Template.Spec.Containers))
 	var lines []line
 	for _, c := range r.Pod.Spec.InitContainers {
 		label := "Init"
@@ -175,7 +166,7 @@ func (r Replica) otherContainers(main string, s style) []line {
 		lines = append(lines, s.containerLine(label, c, !own[c.Name]))
 	}
 	for _, c := range r.Pod.Spec.Containers {
-		if c.Name != main {
+		if c.Name != r.main.Name {
 			lines = append(lines, s.containerLine("Container", c, !own[c.Name]))
 		}
 	}

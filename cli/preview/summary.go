@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/framework"
 )
 
 // WriteSummary writes a summary of a plan. If consecutive replicas are alike, it describes only the first one.
@@ -101,20 +100,16 @@ func typeOf(object client.Object) string {
 func writeReplicas(b *strings.Builder, list []Replica, s style) {
 	first, last := list[0], list[len(list)-1]
 	roleType := first.Pod.Labels[batchv1beta1.LabelReplicaType]
-	container := ""
-	if main := framework.MainContainer(first.mains, first.Pod.Spec.Containers); main != nil {
-		container = main.Name
-	}
 	switch {
 	case len(list) > 1:
 		fmt.Fprintf(b, "\n%s to %s: type %s, ranks %d to %d, container %s\n", first.Pod.Name, last.Pod.Name, roleType,
-			first.Rank, last.Rank, container)
+			first.Rank, last.Rank, first.main.Name)
 		fmt.Fprintf(b, "    These %d pods differ only in their names, indices and ranks. This is %s:\n",
 			len(list), first.Pod.Name)
 	case first.Rank == 0:
-		fmt.Fprintf(b, "\n%s: type %s, rank 0 (the leader), container %s\n", first.Pod.Name, roleType, container)
+		fmt.Fprintf(b, "\n%s: type %s, rank 0 (the leader), container %s\n", first.Pod.Name, roleType, first.main.Name)
 	default:
-		fmt.Fprintf(b, "\n%s: type %s, rank %d, container %s\n", first.Pod.Name, roleType, first.Rank, container)
+		fmt.Fprintf(b, "\n%s: type %s, rank %d, container %s\n", first.Pod.Name, roleType, first.Rank, first.main.Name)
 	}
 	label := ""
 	for _, l := range first.lines(s) {
