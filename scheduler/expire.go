@@ -50,10 +50,9 @@ func (g groupView) scheduledTime(scheduled metav1.Condition, most *v1beta1.Durat
 	}
 	first := metav1.NewTime(now)
 	for _, pod := range g.Pods {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && c.LastTransitionTime.Before(&first) {
-				first = c.LastTransitionTime
-			}
+		c := policy.ConditionOf(pod, corev1.PodScheduled)
+		if c.Status == corev1.ConditionTrue && c.LastTransitionTime.Before(&first) {
+			first = c.LastTransitionTime
 		}
 	}
 	return &first

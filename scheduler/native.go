@@ -11,6 +11,7 @@ import (
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -68,12 +69,11 @@ func ifUnreported(bound, now time.Time) blocker {
 func boundSince(pods []*corev1.Pod) time.Time {
 	var first time.Time
 	for _, pod := range pods {
-		for _, c := range pod.Status.Conditions {
-			isBound := c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-			if isBound && isGrouped(pod) && !isDone(pod) && pod.Spec.SchedulerName == v1beta1.SchedulerName &&
-				(first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
-				first = c.LastTransitionTime.Time
-			}
+		c := policy.ConditionOf(pod, corev1.PodScheduled)
+		if c.Status == corev1.ConditionTrue && isGrouped(pod) && !isDone(pod) &&
+			pod.Spec.SchedulerName == v1beta1.SchedulerName &&
+			(first.IsZero() || c.LastTransitionTime.Time.Before(first)) {
+			first = c.LastTransitionTime.Time
 		}
 	}
 	return first

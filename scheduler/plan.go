@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -235,12 +236,11 @@ func scheduled(g groupView, waiting map[string]shortage) metav1.Condition {
 
 // whyUnschedulable returns the message of the scheduler about a pod that it could not place. Empty if there is none.
 func whyUnschedulable(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != corev1.PodReasonSchedulingGated {
-			return c.Message
-		}
+	c := policy.ConditionOf(pod, corev1.PodScheduled)
+	if c.Status != corev1.ConditionFalse || c.Reason == corev1.PodReasonSchedulingGated {
+		return ""
 	}
-	return ""
+	return c.Message
 }
 
 // roles returns how many pods each role still needs, for a message.

@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // isGated reports whether a pod has the scheduling gate of its queue.
@@ -30,10 +31,8 @@ func wasReleased(pod *corev1.Pod) bool {
 // a node in a new pod, even one that does not exist. The condition PodScheduled is set when a scheduler binds the pod
 // or when a kubelet accepts it, and tenants cannot set it.
 func occupiesNode(pod *corev1.Pod) bool {
-	isScheduled := func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-	}
-	return pod.Spec.NodeName != "" && !isDone(pod) && slices.ContainsFunc(pod.Status.Conditions, isScheduled)
+	return pod.Spec.NodeName != "" && !isDone(pod) &&
+		policy.ConditionOf(pod, corev1.PodScheduled).Status == corev1.ConditionTrue
 }
 
 // mayOccupyNode reports whether a pod holds resources of a node, or was released and can be bound at any time.

@@ -15,6 +15,7 @@ import (
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/manager"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -110,10 +111,8 @@ func stripPod(pod *corev1.Pod) {
 		spec.SchedulerName = v1beta1.SchedulerName
 	}
 	status := corev1.PodStatus{Phase: pod.Status.Phase}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			status.Conditions = append(status.Conditions, c)
-		}
+	if c := policy.ConditionOf(pod, corev1.PodScheduled); c.Type != "" {
+		status.Conditions = []corev1.PodCondition{c}
 	}
 	manager.StripPodStatus(&status)
 	pod.Spec, pod.Status = spec, status

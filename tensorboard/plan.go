@@ -305,12 +305,7 @@ func podStatus(pod *corev1.Pod) *v1beta1.PodStatus {
 
 // isReady reports whether TensorBoard responds, according to the readiness probe of the sidecar.
 func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return policy.ConditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
 // whyNotReady returns why a pod that should run is not ready.

@@ -21,6 +21,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/printable"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // maxStreams is the default of --max-log-requests.
@@ -275,12 +276,7 @@ func podOf(job jobs.Job, replica jobs.Replica, pods []corev1.Pod) *corev1.Pod {
 
 // containerStatus returns the status of a container of a pod, or nil.
 func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if status.Name == name {
-			return &status
-		}
-	}
-	return nil
+	return policy.ContainerStatus(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), name)
 }
 
 // hasFailed reports whether a container of a pod has ended with an error.

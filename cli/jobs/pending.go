@@ -13,10 +13,8 @@ func WhyPending(pod *corev1.Pod) (reason, message string) {
 	if pod.Status.Phase != corev1.PodPending {
 		return "", ""
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, policy.SchedulerMessage(c.Message)
-		}
+	if c := policy.ConditionOf(pod, corev1.PodScheduled); c.Status == corev1.ConditionFalse {
+		return c.Reason, policy.SchedulerMessage(c.Message)
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
 		switch {

@@ -141,7 +141,5 @@ func isSilent(pod *corev1.Pod) bool {
 
 // isReady reports whether a pod is ready.
 func isReady(pod corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return policy.ConditionOf(&pod, corev1.PodReady).Status == corev1.ConditionTrue
 }

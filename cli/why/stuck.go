@@ -51,11 +51,8 @@ func stuckOf(pod *corev1.Pod) *stuck {
 	reason, _ := policy.WhyPending(pod)
 	s := &stuck{pod: pod, reason: reason}
 	if reason == batchv1beta1.ReasonUnschedulable {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled {
-				s.word, s.message = c.Reason, c.Message
-			}
-		}
+		c := policy.ConditionOf(pod, corev1.PodScheduled)
+		s.word, s.message = c.Reason, c.Message
 		return s
 	}
 	blocked, _ := policy.Blocked(pod)

@@ -2,13 +2,13 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Outputs reads the output of containers.
@@ -40,16 +40,15 @@ func readOutputs(
 	hasRead := false
 	for _, container := range containers[:min(len(containers), maxOutputs)] {
 		pod := pods[container.Pod].DeepCopy()
-		statuses := pod.Status.ContainerStatuses
-		i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
-		if i < 0 || statuses[i].State.Terminated == nil {
+		status := policy.ContainerStatus(pod.Status.ContainerStatuses, container.Name)
+		if status == nil || status.State.Terminated == nil {
 			continue
 		}
 		output, err := outputs.Output(ctx, pod.Namespace, pod.Name, container.Name)
 		if err != nil || output == "" {
 			continue // the node might not respond, or the permission might be missing
 		}
-		ended := statuses[i].State.Terminated
+		ended := status.State.Terminated
 		if !strings.HasSuffix(strings.TrimSpace(output), strings.TrimSpace(ended.Message)) { // the output lacks its end
 			output += "\n" + ended.Message
 		}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"net"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,12 +120,11 @@ func readingOf(read progress.Reading, replica string) view.Reading {
 // lastReport returns the reading that the sidecar of a pod wrote into its termination message. It returns nil if the
 // sidecar has not ended, if the message is unreadable, or if the time when the sidecar ended is unknown.
 func lastReport(pod *corev1.Pod) *progress.Reading {
-	statuses := pod.Status.InitContainerStatuses
-	i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == framework.ProgressContainer })
-	if i < 0 || statuses[i].State.Terminated == nil {
+	status := policy.ContainerStatus(pod.Status.InitContainerStatuses, framework.ProgressContainer)
+	if status == nil || status.State.Terminated == nil {
 		return nil
 	}
-	ended := statuses[i].State.Terminated
+	ended := status.State.Terminated
 	state, err := progress.ParseState([]byte(ended.Message))
 	if err != nil || ended.FinishedAt.IsZero() {
 		return nil

@@ -74,7 +74,7 @@ func Judge(pod *corev1.Pod, mainContainer string, devices []batchv1beta1.Unhealt
 	if pod == nil {
 		return Outcome{Phase: batchv1beta1.ReplicaPhaseCreating}
 	}
-	main := containerStatus(pod.Status.ContainerStatuses, mainContainer)
+	main := ContainerStatus(pod.Status.ContainerStatuses, mainContainer)
 	outcome := Outcome{
 		Terminating: pod.DeletionTimestamp != nil && !endedBeforeDeletion(pod, main),
 		Disruption:  Disruption(pod),
@@ -280,16 +280,5 @@ func HasStarted(pod *corev1.Pod) bool {
 // notReady reports whether the condition Ready of the pod is False. It is False if the pod fails its probes, or if
 // its node does not respond. Nothing else in the pod shows that its node does not respond.
 func notReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
-	})
-}
-
-func containerStatus(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
-	for i := range statuses {
-		if statuses[i].Name == name {
-			return &statuses[i]
-		}
-	}
-	return nil
+	return ConditionOf(pod, corev1.PodReady).Status == corev1.ConditionFalse
 }

@@ -36,11 +36,9 @@ func SchedulerMessage(message string) string {
 // WhyPending returns the reason and the message of a condition for a pod that does not run yet. It truncates quoted
 // messages to report.MaxNote.
 func WhyPending(pod *corev1.Pod) (reason, message string) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return batchv1beta1.ReasonUnschedulable,
-				fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(SchedulerMessage(c.Message), report.MaxNote))
-		}
+	if c := ConditionOf(pod, corev1.PodScheduled); c.Status == corev1.ConditionFalse {
+		return batchv1beta1.ReasonUnschedulable,
+			fmt.Sprintf("%s cannot be scheduled: %s", pod.Name, report.Truncated(SchedulerMessage(c.Message), report.MaxNote))
 	}
 	blocked, reason := Blocked(pod)
 	if reason == "" {

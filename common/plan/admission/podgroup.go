@@ -5,7 +5,6 @@ package admission
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +16,7 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 	"tensorstack.dev/jobs/common/plan/view"
+	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -172,7 +172,5 @@ func needsSamePods(a, b schedulerv1beta1.PodGroupSpec) bool {
 // isGated reports whether a pod has scheduling gates. It checks the conditions of the pod, because the cache does not
 // have the gates.
 func isGated(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated
-	})
+	return policy.ConditionOf(pod, corev1.PodScheduled).Reason == corev1.PodReasonSchedulingGated
 }

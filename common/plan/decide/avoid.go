@@ -127,9 +127,7 @@ func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
 
 // isUnschedulable reports whether the pod of the replica avoids nodes and cannot be scheduled.
 func isUnschedulable(r *view.Replica) bool {
-	return isUnbound(r) && slices.ContainsFunc(r.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
-	})
+	return isUnbound(r) && policy.ConditionOf(r.Pod, corev1.PodScheduled).Reason == corev1.PodReasonUnschedulable
 }
 
 // isUnbound reports whether the pod of the replica avoids nodes and has no node yet.

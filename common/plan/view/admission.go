@@ -204,10 +204,9 @@ const prepareDelay = time.Minute
 // has not begun. A pod stays unprepared if, for example, a ConfigMap or a Secret that it mounts does not exist. The
 // status of the pod does not have the reason.
 func prepareDue(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
-			return c.LastTransitionTime.Add(prepareDelay)
-		}
+	c := policy.ConditionOf(pod, corev1.PodReadyToStartContainers)
+	if c.Status != corev1.ConditionFalse {
+		return time.Time{}
 	}
-	return time.Time{}
+	return c.LastTransitionTime.Add(prepareDelay)
 }
