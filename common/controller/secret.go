@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/view"
@@ -44,7 +45,7 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 	if apierrors.IsAlreadyExists(err) || overQuota {
 		return nil // the Secret was created with the first pods of the job
 	}
-	return owned.RefusedOrFailed("secret "+secret.Name, err)
+	return owned.RefusedOrFailed(batchv1beta1.ReasonCreateFailed, "creating secret "+secret.Name, err)
 }
 
 // deleteSecret deletes the Secret that the replicas shared. It does nothing for a framework without a Secret. Call

@@ -10,9 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
-	"tensorstack.dev/jobs/common/owned"
 	"tensorstack.dev/jobs/common/plan/admission"
-	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -77,16 +75,4 @@ func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) a
 		reader = g.APIReader
 	}
 	return admission.PodGroup(g.read(ctx, reader, client.ObjectKeyFromObject(job)))
-}
-
-// Apply makes a change of the PodGroup of a job. It returns a *report.RefusedError if the API server rejects a
-// creation or an update, or if a creation fails because the CRD is not installed. If the PodGroup that Apply must
-// update was changed or deleted after it was read, Apply returns a conflict. The error of a rejected deletion is not
-// a *report.RefusedError, because a job that no longer needs pods does not report this error.
-func (g *PodGroups) Apply(ctx context.Context, job client.Object, change view.Change) error {
-	err := g.write(ctx, job, change)
-	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
-		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
-	}
-	return err
 }

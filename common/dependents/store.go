@@ -2,7 +2,6 @@ package dependents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,10 +107,12 @@ func (s *store[T]) read(ctx context.Context, from client.Reader, key client.Obje
 	}
 }
 
-// write makes a change. A deletion returns no error if the object is gone. An update returns no error if the CRD was
-// removed. If the object was changed or deleted after it was read, an update returns a conflict. If the API server
-// rejects a creation, or if the CRD is not installed, a creation returns a *report.RefusedError.
-func (s *store[T]) write(ctx context.Context, job client.Object, change view.Change) error {
+// Apply makes a change of the dependent of a job. It returns a *report.RefusedError if the API server rejects a
+// creation or an update, or if a creation fails because the CRD is not installed. If the object that Apply must update
+// was changed or deleted after it was read, Apply returns a conflict. An update returns no error if the CRD was
+// removed, and a deletion returns none if the object is gone. The error of a rejected deletion is not a
+// *report.RefusedError, because a job that no longer needs pods does not report this error.
+func (s *store[T]) Apply(ctx context.Context, job client.Object, change view.Change) error {
 	switch change.Action {
 	case batchv1beta1.ActionCreate:
 		err := owned.Create(ctx, s.Client, s.APIReader, job, view.TheJob, change.Wanted, noWait)
@@ -127,12 +128,13 @@ func (s *store[T]) write(ctx context.Context, job client.Object, change view.Cha
 			err = loop.Patch(ctx, s.Client, change.Seen, change.Wanted, noWait)
 		}
 		switch {
-		case err == nil, isNotInstalled(err):
+		case isNotInstalled(err):
 			return nil
 		case apierrors.IsNotFound(err):
 			return apierrors.NewConflict(schema.GroupResource{Resource: s.name}, change.Seen.GetName(), err)
 		}
-		return fmt.Errorf("changing %s %s: %w", s.name, change.Seen.GetName(), err)
+		return owned.RefusedOrFailed(batchv1beta1.ReasonUpdateFailed,
+			fmt.Sprintf("changing %s %s", s.name, change.Seen.GetName()), err)
 	case batchv1beta1.ActionDelete:
 		uid := change.Seen.GetUID()
 		err := s.Client.Delete(ctx, change.Seen, client.Preconditions{UID: &uid}, noWait)
@@ -154,8 +156,6 @@ func isNotFoundOrNotInstalled(err error) bool {
 // does not know the path of the request. The body of its response then differs from the response for an object that
 // does not exist.
 func isNotInstalled(err error) bool {
-	var noKind *meta.NoKindMatchError
-	var noResource *meta.NoResourceMatchError
-	return errors.As(err, &noKind) || errors.As(err, &noResource) ||
+	return meta.IsNoMatchError(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -114,11 +114,11 @@ func (t *TensorBoards) Apply(
 ) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	wait, err := view.CacheDelay, t.write(ctx, job, change)
+	wait, err := view.CacheDelay, t.store.Apply(ctx, job, change)
 	if change.Action == batchv1beta1.ActionUpdate && apierrors.IsConflict(err) {
 		err = nil // the next reconcile sees the update of the other client
 	}
-	if problem := problemOf(change, err); problem != nil {
+	if problem := problemOf(err); problem != nil {
 		wait, err = t.retry, nil
 		before := cmp.Or(tensorboard.Of(job).Status, tensorboard.Creating())
 		if after := tensorboard.Refused(before, problem); !equality.Semantic.DeepEqual(after, before) {
@@ -141,19 +141,16 @@ func (t *TensorBoards) Apply(
 }
 
 // problemOf returns why a change was rejected. It returns nil if the change succeeded, or if it failed for a reason
-// that a retry can overcome.
-func problemOf(change view.Change, err error) *report.RefusedError {
-	var refused *report.RefusedError
-	switch {
-	case errors.As(err, &refused):
+// that a retry can overcome. The error of a rejected deletion is not a
+// *report.RefusedError yet.
+func problemOf(err error) *report.RefusedError {
+	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		return refused
-	case !owned.IsRefused(err):
-		return nil
-	case change.Action == batchv1beta1.ActionUpdate:
-		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
-	default:
+	}
+	if owned.IsRefused(err) {
 		return &report.RefusedError{Reason: batchv1beta1.ReasonDeleteFailed, Err: err}
 	}
+	return nil
 }
 
 // DelayedChanges remembers the last change of each job's TensorBoard, and until when this change must not be repeated.

@@ -163,12 +163,3 @@ func (w *Workloads) priorityOf(ctx context.Context, job client.Object, spec *vie
 	}
 	return kueue.PriorityOf(spec.Spec.Roles, classes.Items), nil
 }
-
-// Apply makes a change of the Workload of a job. It returns the same errors as PodGroups.Apply.
-func (w *Workloads) Apply(ctx context.Context, job client.Object, change view.Change) error {
-	err := w.write(ctx, job, change)
-	if change.Action == batchv1beta1.ActionUpdate && owned.IsRefused(err) {
-		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: err}
-	}
-	return err
-}

@@ -136,13 +136,6 @@ func (k Keeper) restore(
 	if equality.Semantic.DeepEqual(&live, changed) {
 		return nil // the cache is stale
 	}
-	err := loop.Patch(ctx, k.Client, &live, changed)
-	switch {
-	case owned.IsRefused(err):
-		return &report.RefusedError{Reason: batchv1beta1.ReasonUpdateFailed, Err: fmt.Errorf("changing %s: %w", what, err)}
-	case err != nil:
-		return fmt.Errorf("changing %s: %w", what, err)
-	default:
-		return nil
-	}
+	return owned.RefusedOrFailed(batchv1beta1.ReasonUpdateFailed, "changing "+what,
+		loop.Patch(ctx, k.Client, &live, changed))
 }

@@ -44,7 +44,7 @@ func Create(
 	what := fmt.Sprintf("%s %s", strings.ToLower(gvk.Kind), object.GetName())
 	err = c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
-		return RefusedOrFailed(what, err)
+		return RefusedOrFailed(batchv1beta1.ReasonCreateFailed, "creating "+what, err)
 	}
 	existing := &metav1.PartialObjectMetadata{}
 	existing.SetGroupVersionKind(gvk)
@@ -57,17 +57,17 @@ func Create(
 	return report.NameConflict(called, what, existing)
 }
 
-// RefusedOrFailed wraps an error of a creation. The result is a *report.RefusedError if the API server rejected the
-// object and a retry will not help.
-func RefusedOrFailed(what string, err error) error {
-	switch {
-	case err == nil:
+// RefusedOrFailed wraps the error of a request with a description, such as "creating pod job-worker-0". The result is
+// a *report.RefusedError with the given reason if the API server rejected the request and a retry will not help.
+func RefusedOrFailed(reason, doing string, err error) error {
+	if err == nil {
 		return nil
-	case IsRefused(err):
-		return &report.RefusedError{Reason: batchv1beta1.ReasonCreateFailed, Err: fmt.Errorf("creating %s: %w", what, err)}
-	default:
-		return fmt.Errorf("creating %s: %w", what, err)
 	}
+	failed := fmt.Errorf("%s: %w", doing, err)
+	if IsRefused(err) {
+		return &report.RefusedError{Reason: reason, Err: failed}
+	}
+	return failed
 }
 
 // IsRefused reports whether the API server rejected a request. Other errors are failures, such as a timeout. Internal
