@@ -14,14 +14,14 @@ import (
 // Memory is everything that a Reconciler remembers between two reconciles. It is not stored: when the process ends,
 // it is lost.
 type Memory struct {
-	// times maps a job (types.NamespacedName) to the time.Time of its oldest status change that is not written yet.
-	times sync.Map
-	// services contains the jobs whose Service is never in the cache, because somebody changed the labels of the
-	// Service. It maps the types.NamespacedName of a job to the types.UID of the job.
-	services sync.Map
-	// held maps a job (types.NamespacedName) to the time.Time before which no pods of the job are created, because an
-	// admission webhook or policy changed the labels of a pod.
-	held sync.Map
+	// times has the time of the oldest status change of each job that is not written yet.
+	times dependents.PerJob[time.Time]
+	// services has the UIDs of the jobs whose Service is never in the cache, because somebody changed the labels of the
+	// Service.
+	services dependents.PerJob[types.UID]
+	// held has the time before which no pods of a job are created, because an admission webhook or policy changed the
+	// labels of a pod.
+	held dependents.PerJob[time.Time]
 	// tensorBoards are the last changes of TensorBoards, so that a rejected change is retried only after a delay.
 	tensorBoards dependents.DelayedChanges
 	// words are the messages of Kueue that the statuses of jobs show.
@@ -40,44 +40,22 @@ type Memory struct {
 
 // WaitsSince returns the time since which a status change of a job has been waiting to be written. Zero means that no
 // change waits.
-func (m *Memory) WaitsSince(job types.NamespacedName) time.Time {
-	if since, ok := m.times.Load(job); ok {
-		return since.(time.Time) //nolint:forcetypeassert // only SetWaitsSince stores
-	}
-	return time.Time{}
-}
+func (m *Memory) WaitsSince(job types.NamespacedName) time.Time { return m.times.Of(job) }
 
 // SetWaitsSince sets the time since which a status change of a job has been waiting to be written. Zero means that no
 // change waits.
-func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) {
-	if since.IsZero() {
-		m.times.Delete(job)
-		return
-	}
-	m.times.Store(job, since)
-}
+func (m *Memory) SetWaitsSince(job types.NamespacedName, since time.Time) { m.times.Set(job, since) }
 
 // DelayedUntil returns the time before which no pods of a job are created. Zero means no delay.
-func (m *Memory) DelayedUntil(job types.NamespacedName) time.Time {
-	if until, ok := m.held.Load(job); ok {
-		return until.(time.Time) //nolint:forcetypeassert // only DelayUntil stores
-	}
-	return time.Time{}
-}
+func (m *Memory) DelayedUntil(job types.NamespacedName) time.Time { return m.held.Of(job) }
 
 // DelayUntil sets the time before which no pods of a job are created. Zero means no delay.
-func (m *Memory) DelayUntil(job types.NamespacedName, until time.Time) {
-	if until.IsZero() {
-		m.held.Delete(job)
-		return
-	}
-	m.held.Store(job, until)
-}
+func (m *Memory) DelayUntil(job types.NamespacedName, until time.Time) { m.held.Set(job, until) }
 
 // noteService remembers that the job has its Service, although the cache lacks the Service because somebody changed
 // its labels. The Service works without these labels.
 func (m *Memory) noteService(job client.Object) {
-	m.services.Store(client.ObjectKeyFromObject(job), job.GetUID())
+	m.services.Set(client.ObjectKeyFromObject(job), job.GetUID())
 }
 
 // hasService reports whether the job has its Service. The job has the Service if the cache contains it, or if
@@ -85,11 +63,10 @@ func (m *Memory) noteService(job client.Object) {
 func (m *Memory) hasService(job client.Object, cached bool) bool {
 	key := client.ObjectKeyFromObject(job)
 	if cached {
-		m.services.Delete(key)
+		m.services.Forget(key)
 		return true
 	}
-	uid, ok := m.services.Load(key)
-	return ok && uid == job.GetUID()
+	return m.services.Of(key) == job.GetUID()
 }
 
 // noteWrite remembers that a pod of the job was created, released or deleted.
@@ -131,9 +108,9 @@ func (n *podNames) take(job types.NamespacedName) []string {
 // forget drops everything about a job, except the names of its held pods that left the cache, because releaseStrays
 // still needs these names.
 func (m *Memory) forget(job types.NamespacedName) {
-	m.times.Delete(job)
-	m.services.Delete(job)
-	m.held.Delete(job)
+	m.times.Forget(job)
+	m.services.Forget(job)
+	m.held.Forget(job)
 	m.waiting.Leave(job)
 	m.tensorBoards.Forget(job)
 	m.ForgetWords(job)

@@ -1,13 +1,11 @@
 package dependents
 
 import (
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-	"tensorstack.dev/jobs/common/plan/tensorboard"
 )
 
 // RetryDelay exports retryDelay for tests.
@@ -37,6 +35,3 @@ func WorkloadWakes(before, after *kueuev1beta2.Workload) bool {
 	update := event.TypedUpdateEvent[*kueuev1beta2.Workload]{ObjectOld: before, ObjectNew: after}
 	return workloadKind().changes().Update(update)
 }
-
-// Of returns the delayed change of a job's TensorBoard.
-func (h *DelayedChanges) Of(job types.NamespacedName) tensorboard.DelayedChange { return h.of(job) }

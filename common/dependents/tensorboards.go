@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -91,7 +89,7 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboa
 	}
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	seen.Delayed = t.delayed.of(client.ObjectKeyFromObject(job))
+	seen.Delayed = t.delayed.Of(client.ObjectKeyFromObject(job))
 	reader := t.APIReader // a stale cache could lack a TensorBoard that must be deleted
 	if seen.Spec != nil {
 		cached, problem := t.reader(ctx, job.GetNamespace())
@@ -136,13 +134,12 @@ func (t *TensorBoards) Apply(
 		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")
 	}
 	delayed := tensorboard.DelayedChange{Action: change.Action, Until: t.clock.Now().Add(wait)}
-	t.delayed.delay(client.ObjectKeyFromObject(job), delayed)
+	t.delayed.Set(client.ObjectKeyFromObject(job), delayed)
 	return wait
 }
 
 // problemOf returns why a change was rejected. It returns nil if the change succeeded, or if it failed for a reason
-// that a retry can overcome. The error of a rejected deletion is not a
-// *report.RefusedError yet.
+// that a retry can overcome. The error of a rejected deletion is not a *report.RefusedError yet.
 func problemOf(err error) *report.RefusedError {
 	if refused, ok := errors.AsType[*report.RefusedError](err); ok {
 		return refused
@@ -154,21 +151,4 @@ func problemOf(err error) *report.RefusedError {
 }
 
 // DelayedChanges remembers the last change of each job's TensorBoard, and until when this change must not be repeated.
-// The zero value is empty and ready to use.
-type DelayedChanges struct {
-	changes sync.Map // types.NamespacedName -> DelayedChange
-}
-
-func (h *DelayedChanges) of(job types.NamespacedName) tensorboard.DelayedChange {
-	if delayed, ok := h.changes.Load(job); ok {
-		return delayed.(tensorboard.DelayedChange) //nolint:forcetypeassert // only delay stores
-	}
-	return tensorboard.DelayedChange{}
-}
-
-func (h *DelayedChanges) delay(job types.NamespacedName, delayed tensorboard.DelayedChange) {
-	h.changes.Store(job, delayed)
-}
-
-// Forget drops the change of a job.
-func (h *DelayedChanges) Forget(job types.NamespacedName) { h.changes.Delete(job) }
+type DelayedChanges = PerJob[tensorboard.DelayedChange]

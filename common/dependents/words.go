@@ -3,7 +3,6 @@ package dependents
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,17 +18,7 @@ import (
 const wordsInterval = 5 * time.Minute
 
 // Words are the messages of Kueue that the statuses of jobs show. The zero value has none.
-type Words struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]saying
-}
-
-// Forget forgets the message that the status of a job shows.
-func (s *Words) Forget(job types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.last, job)
-}
+type Words struct{ PerJob[saying] }
 
 type saying struct {
 	reason, words string
@@ -43,26 +32,21 @@ type saying struct {
 func (s *Words) latest(
 	job types.NamespacedName, now saying, at time.Time,
 ) (words string, due time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.words == "" {
-		delete(s.last, job)
-		return "", 0
-	}
-	last, ok := s.last[job]
+	last := s.Of(job)
 	due = last.at.Add(wordsInterval).Sub(at)
 	switch {
-	case ok && last.reason == now.reason && last.words == now.words:
+	case now.words == "":
+		s.Forget(job)
+		return "", 0
+	case last.reason == now.reason && last.words == now.words:
 		return last.words, 0
-	case ok && last.reason == now.reason && due > 0:
+	case last.reason == now.reason && due > 0:
 		return last.words, due
+	default:
+		now.at = at
+		s.Set(job, now)
+		return now.words, 0
 	}
-	if s.last == nil {
-		s.last = map[types.NamespacedName]saying{}
-	}
-	now.at = at
-	s.last[job] = now
-	return now.words, 0
 }
 
 // wordsOf returns Kueue's message about why a Workload is not admitted. It is empty if the Workload is admitted.

@@ -38,8 +38,8 @@ func TestAJobShowsNewWordsOfKueueForANewReasonOrAfterFiveMinutes(t *testing.T) {
 		}
 	}
 	s.Forget(job)
-	if len(s.last) > 0 {
-		t.Errorf("a job that is gone is still known: %v", s.last)
+	if last := s.Of(job); last != (saying{}) {
+		t.Errorf("a job that is gone is still known: %v", last)
 	}
 }
 
