@@ -94,7 +94,7 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 		jobs:      newLargeJobs(nil),
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(
-			dependents.Cluster{}, &dependents.DelayedChanges{}, options.Clock, options.DependentRetry),
+			dependents.Cluster{Clock: options.Clock, Retry: options.DependentRetry}, &dependents.DelayedChanges{}),
 	}
 	job.status = plan.Decide(r.planned(job), seen, now.Add(-time.Minute)).Status
 	return r, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}

@@ -85,26 +85,27 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 	if cluster.Progress == nil {
 		cluster.Progress = noProgress{}
 	}
-	reach := dependents.Cluster{Client: cluster.Client, APIReader: cluster.APIReader}
+	reach := dependents.Cluster{
+		Client: cluster.Client, APIReader: cluster.APIReader, Clock: options.Clock, Retry: options.DependentRetry,
+	}
 	return &Reconciler[J]{
-		client:    cluster.Client,
-		apiReader: cluster.APIReader,
-		outputs:   cluster.Outputs,
-		progress:  cluster.Progress,
-		events:    cluster.Events,
-		framework: f,
-		gvk:       gvk,
-		options:   options,
-		metrics:   metrics,
-		registry:  cluster.Metrics,
-		podGroups: dependents.NewPodGroups(reach),
-		workloads: dependents.NewWorkloads(reach, &options.Memory.words, options.Clock),
-		tensorBoards: dependents.NewTensorBoards(
-			reach, &options.Memory.tensorBoards, options.Clock, options.DependentRetry),
-		policies:   network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
-		progressed: make(chan ctrlevent.GenericEvent, progressEvents),
-		jobs:       newLargeJobs(cluster.APIReader),
-		pods:       fair.NewPool(podMemory),
+		client:       cluster.Client,
+		apiReader:    cluster.APIReader,
+		outputs:      cluster.Outputs,
+		progress:     cluster.Progress,
+		events:       cluster.Events,
+		framework:    f,
+		gvk:          gvk,
+		options:      options,
+		metrics:      metrics,
+		registry:     cluster.Metrics,
+		podGroups:    dependents.NewPodGroups(reach),
+		workloads:    dependents.NewWorkloads(reach, &options.Memory.words),
+		tensorBoards: dependents.NewTensorBoards(reach, &options.Memory.tensorBoards),
+		policies:     network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
+		progressed:   make(chan ctrlevent.GenericEvent, progressEvents),
+		jobs:         newLargeJobs(cluster.APIReader),
+		pods:         fair.NewPool(podMemory),
 	}, nil
 }
 

@@ -71,8 +71,6 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 		Empty:      r.framework.NewJob(),
 		Controller: c,
 		Namespace:  r.options.Namespace,
-		Retry:      r.options.DependentRetry,
-		Clock:      r.options.Clock,
 	}
 	r.watchQuotas = sync.OnceValue(func() error {
 		return c.Watch(source.Kind(mgr.GetCache(), &corev1.ResourceQuota{}, r.quotaEvents()))

@@ -65,14 +65,5 @@ func podGroupsNotInstalled(error) *report.RefusedError {
 
 // Observe reads the PodGroup of a job from a cache. If live is true, it reads from the API server instead.
 func (g *PodGroups) Observe(ctx context.Context, job client.Object, live bool) admission.PodGroup {
-	// Get the reader even for a live read, because this call starts the watch of PodGroups. Without the watch, no event
-	// reports a PodGroup that is created later.
-	reader, problem := g.reader(ctx, job.GetNamespace())
-	if reader == nil {
-		return admission.PodGroup{Unknown: problem == nil, Problem: problem}
-	}
-	if live {
-		reader = g.APIReader
-	}
-	return admission.PodGroup(g.read(ctx, reader, client.ObjectKeyFromObject(job)))
+	return admission.PodGroup(g.observe(ctx, client.ObjectKeyFromObject(job), live))
 }

@@ -3,11 +3,13 @@ package dependents
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -18,12 +20,16 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// Cluster has the clients by which dependents are read and written.
+// Cluster has what is needed to read and write dependents.
 type Cluster struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
 	// APIReader reads from the API server itself.
 	APIReader client.Reader
+	// Clock is the source of the current time.
+	Clock clock.PassiveClock
+	// Retry is how long to wait before a problem is checked again, or a rejected request is repeated.
+	Retry time.Duration
 }
 
 // kind describes one kind of dependents.
@@ -51,10 +57,9 @@ type kind[T client.Object] struct {
 type store[T client.Object] struct {
 	kind[T]
 	Cluster
+	watch
 
 	large large.Reader
-	// watch caches the dependents. It is nil without a manager: the store then reads with the client.
-	watch *watch
 }
 
 func newStore[T client.Object](k kind[T], cluster Cluster) store[T] {
@@ -73,13 +78,18 @@ const (
 // writes. It would wait in vain if the CRD was removed after the writes.
 const noWait = client.DisableReadYourWritesConsistency
 
-// reader returns a reader of the dependents. If the dependents cannot be read, it returns nil and the problem. If it
-// is not known yet whether they can be read, both results are nil. The method does not wait for the cache to sync.
-func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
-	if s.watch == nil {
-		return s.Client, nil
+// observe reads the object with the given name from the cache. If live is true, it reads from the API server instead.
+func (s *store[T]) observe(ctx context.Context, key client.ObjectKey, live bool) view.Snapshot[T] {
+	// Get the reader even for a live read, because this call starts the watch. Without the watch, no event reports an
+	// object that is created later.
+	reader, problem := s.reader(ctx, key.Namespace)
+	if reader == nil {
+		return view.Snapshot[T]{Unknown: problem == nil, Problem: problem}
 	}
-	return s.watch.reader(ctx, namespace)
+	if live {
+		reader = s.APIReader
+	}
+	return s.read(ctx, reader, key)
 }
 
 // read reads the object with the given name. It reads a large object from the API server, because the cache does not

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -32,20 +31,12 @@ type TensorBoards struct {
 	store[*tensorboardv1beta1.TensorBoard]
 
 	delayed *DelayedChanges
-	clock   clock.PassiveClock
-	retry   time.Duration
 }
 
 // NewTensorBoards returns a TensorBoards that uses the clients of the cluster. The parameter delayed remembers the
-// last change of each TensorBoard, so that the change is not repeated too early. The parameter retry is the delay
-// before a rejected request is retried.
-func NewTensorBoards(
-	cluster Cluster, delayed *DelayedChanges, clock clock.PassiveClock, retry time.Duration,
-) *TensorBoards {
-	return &TensorBoards{
-		store:   newStore(tensorBoardKind(), cluster),
-		delayed: delayed, clock: clock, retry: retry,
-	}
+// last change of each TensorBoard, so that the change is not repeated too early.
+func NewTensorBoards(cluster Cluster, delayed *DelayedChanges) *TensorBoards {
+	return &TensorBoards{store: newStore(tensorBoardKind(), cluster), delayed: delayed}
 }
 
 // tensorBoardKind returns the description of the kind TensorBoard.
@@ -89,17 +80,13 @@ func (t *TensorBoards) Observe(ctx context.Context, job framework.Job) tensorboa
 	}
 	ctx, cancel := context.WithTimeout(ctx, tensorBoardTimeout)
 	defer cancel()
-	seen.Delayed = t.delayed.Of(client.ObjectKeyFromObject(job))
-	reader := t.APIReader // a stale cache could lack a TensorBoard that must be deleted
-	if seen.Spec != nil {
-		cached, problem := t.reader(ctx, job.GetNamespace())
-		if cached == nil {
-			seen.Unknown, seen.Problem = problem == nil, problem
-			return seen
-		}
-		reader = cached
+	key := client.ObjectKeyFromObject(job)
+	seen.Delayed = t.delayed.Of(key)
+	if seen.Spec == nil { // a stale cache could lack a TensorBoard that must be deleted
+		seen.Snapshot = t.read(ctx, t.APIReader, key)
+	} else {
+		seen.Snapshot = t.observe(ctx, key, false)
 	}
-	seen.Snapshot = t.read(ctx, reader, client.ObjectKeyFromObject(job))
 	return seen
 }
 
@@ -117,7 +104,7 @@ func (t *TensorBoards) Apply(
 		err = nil // the next reconcile sees the update of the other client
 	}
 	if problem := problemOf(err); problem != nil {
-		wait, err = t.retry, nil
+		wait, err = t.Retry, nil
 		before := cmp.Or(tensorboard.Of(job).Status, tensorboard.Creating())
 		if after := tensorboard.Refused(before, problem); !equality.Semantic.DeepEqual(after, before) {
 			err = writeStatus(ctx, after, tensorboard.Events(before, after))
@@ -128,12 +115,12 @@ func (t *TensorBoards) Apply(
 	case apierrors.IsConflict(err):
 		wait = loop.ConflictDelay
 	case notCached:
-		wait = t.retry // if the cache is only stale, the event of the TensorBoard requeues the job earlier
+		wait = t.Retry // if the cache is only stale, the event of the TensorBoard requeues the job earlier
 	case err != nil:
 		wait = retryDelay
 		ctrllog.FromContext(ctx).Error(err, "Failed to change the TensorBoard of the job")
 	}
-	delayed := tensorboard.DelayedChange{Action: change.Action, Until: t.clock.Now().Add(wait)}
+	delayed := tensorboard.DelayedChange{Action: change.Action, Until: t.Clock.Now().Add(wait)}
 	t.delayed.Set(client.ObjectKeyFromObject(job), delayed)
 	return wait
 }

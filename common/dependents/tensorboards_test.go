@@ -113,6 +113,13 @@ func (b *boards) Delete(_ context.Context, object client.Object, options ...clie
 	return b.changed("delete", asked.DisableReadYourWritesConsistency)
 }
 
+// newTensorBoards returns a TensorBoards whose clock always shows now. It retries after a minute.
+func newTensorBoards(api client.Client, delayed *dependents.DelayedChanges) *dependents.TensorBoards {
+	return dependents.NewTensorBoards(dependents.Cluster{
+		Client: api, APIReader: api, Clock: testingclock.NewFakePassiveClock(now), Retry: time.Minute,
+	}, delayed)
+}
+
 // A problem with a TensorBoard never makes the reconcile of the job fail.
 func TestChangeTensorBoard(t *testing.T) {
 	t.Parallel()
@@ -186,8 +193,7 @@ func TestChangeTensorBoard(t *testing.T) {
 			t.Parallel()
 			api := &boards{apiServer: apiServer{answer: tc.answer, owner: tc.owner}}
 			delayed := &dependents.DelayedChanges{}
-			tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, delayed,
-				testingclock.NewFakePassiveClock(now), time.Minute)
+			tensorBoards := newTensorBoards(api, delayed)
 			j := newOwnerJob()
 			j.tensorBoard = tc.before
 			told := 0
@@ -222,8 +228,7 @@ func TestForgetHeldChanges(t *testing.T) {
 	t.Parallel()
 	delayed := &dependents.DelayedChanges{}
 	api := &boards{}
-	tensorBoards := dependents.NewTensorBoards(dependents.Cluster{Client: api, APIReader: api}, delayed,
-		testingclock.NewFakePassiveClock(now), time.Minute)
+	tensorBoards := newTensorBoards(api, delayed)
 	j := newOwnerJob()
 	tensorBoards.Apply(t.Context(), j, changeOf("Create", nil, board("tb")), nil)
 	delayed.Forget(client.ObjectKeyFromObject(j))

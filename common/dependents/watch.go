@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -86,24 +85,13 @@ func Transforms() map[client.Object]toolscache.TransformFunc {
 	}
 }
 
-// watch caches the dependents of one kind and requeues their jobs. The kind can be installed later than the job
-// controller, or never, and it can be removed. So the dependents have a separate cache, which is started when the kind
-// is installed and the first job needs a dependent. With the cache of the manager, the kind would have to be installed
-// from the start.
+// watch is the state of the cache of the dependents of one kind, whose events requeue their jobs. The kind can be
+// installed later than the job controller, or never, and it can be removed. So the dependents have a separate cache,
+// which is started when the kind is installed and the first job needs a dependent. With the cache of the manager, the
+// kind would have to be installed from the start.
 type watch struct {
-	// apiReader checks whether the dependents can be read.
-	apiReader client.Reader
-	// newObject returns an empty object.
-	newObject func() client.Object
-	// newList returns an empty list.
-	newList func() client.ObjectList
-	// notInstalled returns the problem of a job that needs a dependent while the CRD is not installed.
-	notInstalled func(error) *report.RefusedError
-	// start starts the cache. Its events requeue the jobs.
+	// start starts the cache. It is nil without a manager: the dependents are then read with the client.
 	start func() (cache.Cache, error)
-	// retry is the interval between two checks whether the dependents can be read.
-	retry time.Duration
-	clock clock.PassiveClock
 
 	// synced is the cache, or nil until the cache has synced.
 	synced atomic.Pointer[cache.Cache]
@@ -128,10 +116,6 @@ type Jobs struct {
 	Controller controller.Controller
 	// Namespace is the only namespace that the controller works in. Empty means all namespaces.
 	Namespace string
-	// Retry is how long to wait before a problem is checked again.
-	Retry time.Duration
-	// Clock is the source of the current time.
-	Clock clock.PassiveClock
 }
 
 // Watch makes changes of dependents requeue their jobs. The watch starts when the kind is installed and the first job
@@ -147,70 +131,65 @@ func (s *store[T]) Watch(mgr manager.Manager, jobs Jobs) {
 	if jobs.Namespace != "" {
 		options.DefaultNamespaces = map[string]cache.Config{jobs.Namespace: {}}
 	}
-	s.watch = &watch{
-		apiReader:    mgr.GetAPIReader(),
-		newObject:    func() client.Object { return s.newObject() },
-		newList:      s.newList,
-		notInstalled: s.notInstalled,
-		retry:        jobs.Retry,
-		clock:        jobs.Clock,
-		start: func() (cache.Cache, error) {
-			started, err := cache.New(mgr.GetConfig(), options)
-			if err != nil {
-				return nil, err
-			}
-			owner := handler.TypedEnqueueRequestForOwner[T](
-				mgr.GetScheme(), mgr.GetRESTMapper(), jobs.Empty, handler.OnlyControllerOwner())
-			if err := jobs.Controller.Watch(source.Kind(started, s.newObject(), owner, s.changes())); err != nil {
-				return nil, err
-			}
-			return started, mgr.Add(started)
-		},
+	s.start = func() (cache.Cache, error) {
+		started, err := cache.New(mgr.GetConfig(), options)
+		if err != nil {
+			return nil, err
+		}
+		owner := handler.TypedEnqueueRequestForOwner[T](
+			mgr.GetScheme(), mgr.GetRESTMapper(), jobs.Empty, handler.OnlyControllerOwner())
+		if err := jobs.Controller.Watch(source.Kind(started, s.newObject(), owner, s.changes())); err != nil {
+			return nil, err
+		}
+		return started, mgr.Add(started)
 	}
 }
 
 // reader returns a reader of the dependents. If the dependents cannot be read, it returns nil and the problem. If it
 // is not known yet whether they can be read, both results are nil. The method does not wait for the cache to sync.
-func (w *watch) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
-	if synced := w.synced.Load(); synced != nil {
+func (s *store[T]) reader(ctx context.Context, namespace string) (client.Reader, *report.RefusedError) {
+	if s.start == nil {
+		return s.Client, nil
+	}
+	if synced := s.synced.Load(); synced != nil {
 		return *synced, nil
 	}
-	if !w.mu.TryLock() {
+	if !s.mu.TryLock() {
 		return nil, nil // another reconcile is checking
 	}
-	defer w.mu.Unlock()
-	if w.cache != nil {
-		informer, err := w.cache.GetInformer(ctx, w.newObject(), cache.BlockUntilSynced(false))
+	defer s.mu.Unlock()
+	if s.cache != nil {
+		informer, err := s.cache.GetInformer(ctx, s.newObject(), cache.BlockUntilSynced(false))
 		if err == nil && informer.HasSynced() {
-			w.synced.Store(&w.cache)
-			return w.cache, nil
+			s.synced.Store(&s.cache)
+			return s.cache, nil
 		}
 	}
-	if !w.clock.Now().Before(w.nextLook) {
-		w.look(ctx, namespace)
+	if !s.Clock.Now().Before(s.nextLook) {
+		s.look(ctx, namespace)
 	}
-	return nil, w.problem
+	return nil, s.problem
 }
 
 // look checks whether the dependents can be read. If they can, it starts the cache. If the kind is not installed, or
-// if the controller has no permission to read it, look sets w.problem. After any other error, the next check follows
+// if the controller has no permission to read it, look sets s.problem. After any other error, the next check follows
 // after retryDelay.
-func (w *watch) look(ctx context.Context, namespace string) {
-	w.nextLook, w.problem = w.clock.Now().Add(w.retry), nil
-	err := w.apiReader.List(ctx, w.newList(), client.InNamespace(namespace), client.Limit(1))
-	if err == nil && w.cache == nil {
-		w.cache, err = w.start()
+func (s *store[T]) look(ctx context.Context, namespace string) {
+	s.nextLook, s.problem = s.Clock.Now().Add(s.Retry), nil
+	err := s.APIReader.List(ctx, s.newList(), client.InNamespace(namespace), client.Limit(1))
+	if err == nil && s.cache == nil {
+		s.cache, err = s.start()
 	}
 	switch {
 	case err == nil:
 	case isNotFoundOrNotInstalled(err):
-		w.problem = w.notInstalled(err)
+		s.problem = s.notInstalled(err)
 	case owned.IsRefused(err):
-		w.problem = &report.RefusedError{
+		s.problem = &report.RefusedError{
 			Reason: batchv1beta1.ReasonReadFailed, Err: fmt.Errorf("reading objects of another controller: %w", err),
 		}
 	default:
-		w.nextLook = w.clock.Now().Add(retryDelay)
+		s.nextLook = s.Clock.Now().Add(retryDelay)
 		ctrllog.FromContext(ctx).Error(err, "Failed to check whether a kind is installed")
 	}
 }

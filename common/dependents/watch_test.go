@@ -64,16 +64,11 @@ func TestWatch(t *testing.T) {
 	api := &lister{answer: &meta.NoKindMatchError{}}
 	started := &dependentCache{}
 	starts := 0
-	w := &watch{
-		apiReader: api, retry: time.Minute, clock: clock,
-		newObject:    func() client.Object { return tensorBoardKind().newObject() },
-		newList:      tensorBoardKind().newList,
-		notInstalled: tensorBoardsNotInstalled,
-		start:        func() (cache.Cache, error) { starts++; return started, nil },
-	}
+	s := newStore(tensorBoardKind(), Cluster{APIReader: api, Clock: clock, Retry: time.Minute})
+	s.start = func() (cache.Cache, error) { starts++; return started, nil }
 	look := func(when, wantReason string, wantReader bool, wantLists, wantStarts int) {
 		t.Helper()
-		reader, problem := w.reader(t.Context(), "ns")
+		reader, problem := s.reader(t.Context(), "ns")
 		got := looked{Reader: reader != nil, Lists: api.calls, Starts: starts}
 		if problem != nil {
 			got.Reason = problem.Reason

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -23,16 +22,13 @@ import (
 type Workloads struct {
 	store[*kueuev1beta2.Workload]
 
-	clock clock.PassiveClock
 	words *Words
 }
 
 // NewWorkloads returns a Workloads that uses the clients of the cluster. The parameter words has the messages of
 // Kueue that the statuses of jobs show.
-func NewWorkloads(cluster Cluster, words *Words, clock clock.PassiveClock) *Workloads {
-	return &Workloads{
-		store: newStore(workloadKind(), cluster), words: words, clock: clock,
-	}
+func NewWorkloads(cluster Cluster, words *Words) *Workloads {
+	return &Workloads{store: newStore(workloadKind(), cluster), words: words}
 }
 
 // workloadKind returns the description of the kind Workload.
@@ -77,21 +73,13 @@ func workloadsNotInstalled(error) *report.RefusedError {
 // Observe reads the Workload of a job from a cache. If live is true, it reads from the API server instead. A live
 // read also reads the priority for a new Workload and the flavors for new pods.
 func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.Job, live bool) admission.Workload {
-	seen := admission.WorkloadOf(job, spec, w.clock.Now())
+	seen := admission.WorkloadOf(job, spec, w.Clock.Now())
 	if seen.Problem != nil {
 		return seen
 	}
 	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: seen.Name(spec)}
-	reader, problem := w.reader(ctx, job.GetNamespace())
-	if reader == nil {
-		seen.Unknown, seen.Problem = problem == nil, problem
-		return seen
-	}
 	seen.Live = live
-	if live {
-		reader = w.APIReader
-	}
-	seen.Snapshot = w.read(ctx, reader, key)
+	seen.Snapshot = w.observe(ctx, key, live)
 	if seen.Prebuilt != "" && !seen.IsOwn(job.GetUID()) && !seen.Unknown && seen.Problem == nil {
 		seen.Snapshot = w.read(ctx, w.APIReader, key) // the cache has only Workloads with the labels of a job
 		seen.Live = true
@@ -106,7 +94,7 @@ func (w *Workloads) Observe(ctx context.Context, job client.Object, spec *view.J
 		}
 	}
 	if seen.Object != nil {
-		seen.Words, seen.WordsDue = w.words.latest(client.ObjectKeyFromObject(job), wordsOf(seen.Object), w.clock.Now())
+		seen.Words, seen.WordsDue = w.words.latest(client.ObjectKeyFromObject(job), wordsOf(seen.Object), w.Clock.Now())
 	}
 	return seen
 }
