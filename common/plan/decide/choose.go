@@ -1,10 +1,14 @@
 package decide
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/policy"
 )
 
@@ -103,8 +107,13 @@ func (s *steps) choose() choice {
 // pods on lost nodes, because nobody would delete these pods by force after the job is gone. It also stays until held
 // pods are released.
 func (s *steps) isExpired() bool {
+	mustStay := func(pod *corev1.Pod) bool {
+		_, isLost := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
+		return isLost || view.IsHeld(pod)
+	}
 	expiry, ok := s.expiry(s.Job.Status.CompletionTime)
-	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) && !s.HasLostPods() && !s.hasHeldPods()
+	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) &&
+		!slices.ContainsFunc(slices.Collect(maps.Values(s.Seen.Pods)), mustStay)
 }
 
 // expiry returns when a job that finishes at the given time expires. The second result is false if the job never

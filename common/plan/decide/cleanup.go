@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"time"
 
 	"tensorstack.dev/jobs/common/plan/view"
@@ -35,17 +36,22 @@ func (s *steps) awaitExpiry() {
 // time.
 func (s *steps) deleteRemainingPods() (done bool) {
 	done = true
-	ended, late, idle := s.podsOfEndedReplicas(), s.latePods(), s.idleServers()
-	mayEnd := s.peersMayEnd()
+	replicas, serversAreIdle := s.ByName(), s.serversAreIdle()
 	for name, pod := range s.Seen.Pods {
+		r := replicas[name]
+		hasEnded := policy.Ended(pod) || r != nil && view.HasEnded(r.Outcome.Phase)
+		// If the status already records the end of a replica that has a pod, the API server has carried out the creation of
+		// the pod late, after another pod of the replica had ended.
+		isUseless := r != nil && (r.Done || serversAreIdle && r.Member.Role.Serves)
+		mayEnd := s.peerMayEnd(r)
 		switch {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.Job.Spec.RunPolicy, pod):
-			done = done && (ended[name] || policy.Ended(pod)) // with policy None, a pod can still run
-		case !ended[name] && !late[name] && !idle[name] && !policy.Ended(pod) && s.Now.Before(mayEnd[name]):
+			done = done && hasEnded // with policy None, a pod can still run
+		case !hasEnded && !isUseless && s.Now.Before(mayEnd):
 			done = false
-			s.requeueUrgentlyAt(mayEnd[name])
+			s.requeueUrgentlyAt(mayEnd)
 		default:
 			done = false
 			s.CleanUps = append(s.CleanUps, pod)
@@ -55,60 +61,24 @@ func (s *steps) deleteRemainingPods() (done bool) {
 	return done
 }
 
-// peersMayEnd maps the name of each pod to the time until which the pod can end by itself after the success of the
-// leader. It returns nil if the job did not succeed.
-func (s *steps) peersMayEnd() map[string]time.Time {
+// peerMayEnd returns the time until which the pod of a replica can end by itself after the success of the leader. The
+// replica is nil for a pod of no current replica. The result is zero if the job did not succeed.
+func (s *steps) peerMayEnd(r *view.Replica) time.Time {
 	if !view.IsSuccess(s.End) {
-		return nil
+		return time.Time{}
 	}
-	decided := s.End.LastTransitionTime
-	grace, seconds := s.Job.PeerGrace, s.Job.Spec.RunPolicy.PeerGracePeriodSeconds
-	if seconds != nil {
+	grace := s.Job.PeerGrace
+	if seconds := s.Job.Spec.RunPolicy.PeerGracePeriodSeconds; seconds != nil {
 		grace = time.Duration(*seconds) * time.Second
+	} else if r != nil {
+		grace = max(grace, r.Member.Role.PeerGrace)
 	}
-	mayEnd := make(map[string]time.Time, len(s.Seen.Pods))
-	for name := range s.Seen.Pods {
-		mayEnd[name] = decided.Add(grace)
-	}
-	for _, r := range s.Replicas {
-		if seconds == nil {
-			mayEnd[r.Member.Name] = decided.Add(max(grace, r.Member.Role.PeerGrace))
-		}
-	}
-	return mayEnd
+	return s.End.LastTransitionTime.Add(grace)
 }
 
-// podsOfEndedReplicas returns the names of the pods whose replicas have ended.
-func (s *steps) podsOfEndedReplicas() map[string]bool {
-	ended := make(map[string]bool, len(s.Replicas))
-	for _, r := range s.Replicas {
-		ended[r.Member.Name] = view.HasEnded(r.Outcome.Phase)
-	}
-	return ended
-}
-
-// latePods returns the names of the replicas whose end the status already records. If such a replica has a pod that
-// runs, the API server has carried out the creation of the pod late, after another pod of the replica had ended.
-func (s *steps) latePods() map[string]bool {
-	late := make(map[string]bool, len(s.Replicas))
-	for _, r := range s.Replicas {
-		late[r.Member.Name] = r.Done
-	}
-	return late
-}
-
-// idleServers returns the names of the replicas that only serve other replicas. It returns nil if one of these other
-// replicas has a pod and has not ended.
-func (s *steps) idleServers() map[string]bool {
-	idle := map[string]bool{}
-	for _, r := range s.Replicas {
-		hasEnded := r.Pod == nil || view.HasEnded(r.Outcome.Phase)
-		switch {
-		case r.Member.Role.Serves:
-			idle[r.Member.Name] = true
-		case !hasEnded:
-			return nil
-		}
-	}
-	return idle
+// serversAreIdle reports whether all replicas have ended or have no pod, except those that only serve other replicas.
+func (s *steps) serversAreIdle() bool {
+	return !slices.ContainsFunc(s.Replicas, func(r *view.Replica) bool {
+		return !r.Member.Role.Serves && r.Pod != nil && !view.HasEnded(r.Outcome.Phase)
+	})
 }

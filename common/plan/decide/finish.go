@@ -53,9 +53,9 @@ const overdueDelay = time.Minute
 // example, the node of such a pod is lost, or its deletion is rejected. Pods that end in time are not in Overdue, so
 // they cause no status write.
 func (s *steps) findOverdue() {
-	mayEnd := s.peersMayEnd()
+	replicas := s.ByName()
 	for name, pod := range s.Seen.Pods {
-		due := mayEnd[name]
+		due := s.peerMayEnd(replicas[name])
 		if due.IsZero() {
 			due = s.End.LastTransitionTime.Time
 		}

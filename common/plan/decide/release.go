@@ -8,16 +8,6 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// hasHeldPods reports whether a pod of the job has the finalizer of leaders.
-func (s *steps) hasHeldPods() bool {
-	for _, pod := range s.Seen.Pods {
-		if view.IsHeld(pod) {
-			return true
-		}
-	}
-	return false
-}
-
 // release selects the pods that lose the finalizer of leaders: pods whose end no longer matters, and pods that are
 // deleted by force. It runs after the steps of the action, because these steps can end or pause the job, and select
 // the pods to delete by force.

@@ -109,13 +109,10 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 // omitContainers leaves out the containers of replicas, except main containers that failed. Their exit codes stay,
 // because they decide whether a replica is restarted, and a pod that is gone no longer has them.
 func omitContainers(r *renderer) {
-	mains := make(map[string]string, len(r.Replicas))
-	for _, replica := range r.Replicas {
-		mains[replica.Member.Name] = replica.MainContainer
-	}
+	replicas := r.ByName()
 	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) {
 		failed := func(c batchv1beta1.ContainerStatus) bool {
-			return c.Name == mains[entry.Name] && c.ExitCode != nil && *c.ExitCode != 0
+			return c.Name == replicas[entry.Name].MainContainer && c.ExitCode != nil && *c.ExitCode != 0
 		}
 		i := slices.IndexFunc(entry.Containers, failed)
 		if i < 0 {

@@ -52,12 +52,9 @@ func (v *View) CheckStall() StallCheck {
 // hasSurplus reports whether the job has pods of replicas that it no longer needs. Such pods are being deleted. Until
 // they are gone, the other replicas might wait for them.
 func (v *View) hasSurplus() bool {
-	needed := make(map[string]bool, len(v.Replicas))
-	for _, r := range v.Replicas {
-		needed[r.Member.Name] = true
-	}
+	needed := v.ByName()
 	for name := range v.Seen.Pods {
-		if !needed[name] {
+		if needed[name] == nil {
 			return true
 		}
 	}

@@ -3,8 +3,11 @@
 package view
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/framework"
@@ -95,6 +98,15 @@ func (v *View) Deadline() (time.Time, bool) {
 	return due, ok
 }
 
+// ByName returns the replicas by their names.
+func (v *View) ByName() map[string]*Replica {
+	replicas := make(map[string]*Replica, len(v.Replicas))
+	for _, r := range v.Replicas {
+		replicas[r.Member.Name] = r
+	}
+	return replicas
+}
+
 // HasOnlyCurrentPods reports whether each pod is the current pod of a replica. This is the usual case.
 func (v *View) HasOnlyCurrentPods() bool {
 	current := 0
@@ -108,25 +120,8 @@ func (v *View) HasOnlyCurrentPods() bool {
 
 // HasPodsOfEarlierJobAttempt reports whether pods of an earlier attempt of the whole job exist.
 func (v *View) HasPodsOfEarlierJobAttempt() bool {
-	if v.HasOnlyCurrentPods() {
-		return false
-	}
-	for _, pod := range v.Seen.Pods {
-		if !isOfJobAttempt(pod, v.Peers.Attempt) {
-			return true
-		}
-	}
-	return false
-}
-
-// HasLostPods reports whether the job has pods that will be deleted by force because their nodes are lost.
-func (v *View) HasLostPods() bool {
-	for _, pod := range v.Seen.Pods {
-		if _, ok := policy.ForceDeletion(pod, v.Job.NodeLostDelay); ok {
-			return true
-		}
-	}
-	return false
+	isEarlier := func(pod *corev1.Pod) bool { return !isOfJobAttempt(pod, v.Peers.Attempt) }
+	return !v.HasOnlyCurrentPods() && slices.ContainsFunc(slices.Collect(maps.Values(v.Seen.Pods)), isEarlier)
 }
 
 // InNewAttempt returns the view of a new attempt of the whole job. The parameter due is the earliest time at which
