@@ -3,11 +3,11 @@ package jobs
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 	pytorchv1beta1 "tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -26,13 +26,12 @@ type Replica struct {
 // Replicas returns the replicas of the job in rank order. If the status of an elastic job records replicas, Replicas
 // returns these, since scaling can leave gaps in their indices.
 func (j Job) Replicas() []Replica {
-	spec := j.Spec()
+	spec, tasks := j.Spec(), j.JobStatus().Tasks
 	roles := slices.Clone(spec.Roles)
-	if spec.Elastic != nil {
+	isRecorded := slices.ContainsFunc(tasks, func(t batchv1beta1.TaskStatus) bool { return len(t.Replicas) > 0 })
+	if spec.Elastic != nil && isRecorded {
 		for i := range roles {
-			if recorded, ok := j.recordedIndices(roles[i].Type); ok {
-				roles[i].Indices = recorded
-			}
+			roles[i].Indices = policy.RecordedIndices(j.GetName(), roles[i].Type, tasks)
 		}
 	}
 	peers := framework.NewPeers(j.GetNamespace(), j.GetName(), j.GetUID(), "", 0, roles)
@@ -46,23 +45,6 @@ func (j Job) Replicas() []Replica {
 		replicas = append(replicas, replica)
 	}
 	return replicas
-}
-
-// recordedIndices returns the indices that the status records for the replicas of a type. It returns false if the
-// status records no replica of any type.
-func (j Job) recordedIndices(roleType string) ([]int32, bool) {
-	indices, isRecorded := []int32{}, false
-	prefix := strings.TrimSuffix(framework.MemberName(j.GetName(), roleType, 0), "0")
-	for _, task := range j.JobStatus().Tasks {
-		isRecorded = isRecorded || len(task.Replicas) > 0
-		for _, r := range task.Replicas {
-			index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32)
-			if task.Type == roleType && err == nil {
-				indices = append(indices, int32(index))
-			}
-		}
-	}
-	return indices, isRecorded
 }
 
 // ShortName returns the name of a replica without the name of the job, such as worker-1.

@@ -48,11 +48,5 @@ func RestartDelay(restart int32, reason string) time.Duration {
 	if restart <= 1 {
 		return 0
 	}
-	delay := firstRestartDelay
-	for range restart - 2 {
-		if delay *= 2; delay >= maxRestartDelay {
-			return maxRestartDelay
-		}
-	}
-	return delay
+	return min(firstRestartDelay<<min(restart-2, 6), maxRestartDelay)
 }

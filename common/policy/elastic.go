@@ -3,8 +3,12 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/internal/compare"
 )
 
 // Scale distributes the expected replicas of an elastic job among its roles. The role of the fixed type gets 1
@@ -104,7 +108,8 @@ type Present struct {
 func Shrink(present []Present, n int32) []int32 {
 	byWorth := slices.Clone(present)
 	slices.SortFunc(byWorth, func(a, b Present) int {
-		return cmp.Or(cmp.Compare(b.worth(), a.worth()), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(compare.FalseFirst(b.Leads, a.Leads), compare.FalseFirst(b.Running, a.Running),
+			cmp.Compare(a.Index, b.Index))
 	})
 	stay := make([]int32, 0, n)
 	for i, p := range byWorth {
@@ -116,13 +121,19 @@ func Shrink(present []Present, n int32) []int32 {
 	return stay
 }
 
-func (p Present) worth() int {
-	switch {
-	case p.Leads:
-		return 2
-	case p.Running:
-		return 1
-	default:
-		return 0
+// RecordedIndices returns the indices of the replicas of a type that the tasks of a job record, in ascending order.
+func RecordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
+	indices := []int32{}
+	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
+	for _, task := range tasks {
+		if task.Type != roleType {
+			continue
+		}
+		for _, r := range task.Replicas {
+			if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
+				indices = append(indices, int32(index))
+			}
+		}
 	}
+	return indices
 }

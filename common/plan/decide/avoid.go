@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,14 +98,14 @@ func (s *steps) allowNodes() {
 		node := &s.AvoidedNodes[i]
 		until := s.avoidedUntil(*node)
 		if i == 0 && s.needsScheduling() {
-			until = earlier(until, &node.Until)
+			until = policy.Earlier(until, node.Until.Time)
 			if slices.ContainsFunc(s.Replicas, isUnschedulable) {
-				until = earlier(until, view.Stored(s.Now.Add(s.Job.AvoidNodesPatience)))
-				s.requeueUrgentlyAt(until.Time)
+				until = policy.Earlier(until, view.Stored(s.Now.Add(s.Job.AvoidNodesPatience)).Time)
+				s.requeueUrgentlyAt(until)
 			}
 		}
-		node.Until = *until
-		s.requeueAt(until.Time)
+		node.Until = metav1.NewTime(until)
+		s.requeueAt(until)
 	}
 	s.replaceUnbound()
 }
@@ -113,7 +114,7 @@ func (s *steps) allowNodes() {
 func (s *steps) allowOverdueNodes() {
 	for len(s.AvoidedNodes) > 0 && !s.Now.Before(s.AvoidedNodes[0].Until.Time) {
 		why := "its time is over"
-		if oldest := s.AvoidedNodes[0]; oldest.Until.Before(s.avoidedUntil(oldest)) && s.needsScheduling() {
+		if oldest := s.AvoidedNodes[0]; oldest.Until.Time.Before(s.avoidedUntil(oldest)) && s.needsScheduling() {
 			why = "replicas of the job have waited for a node"
 		}
 		s.allowOldestNode(why)
@@ -121,8 +122,8 @@ func (s *steps) allowOverdueNodes() {
 }
 
 // avoidedUntil returns when the job normally stops avoiding a node. allowNodes can set an earlier time.
-func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) *metav1.Time {
-	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor))
+func (s *steps) avoidedUntil(node batchv1beta1.AvoidedNode) time.Time {
+	return view.Stored(node.Since.Add(s.Job.AvoidNodesFor)).Time
 }
 
 // isUnschedulable reports whether the pod of the replica avoids nodes and cannot be scheduled.
@@ -165,12 +166,4 @@ func (s *steps) avoidNodes(pod *corev1.Pod) {
 	}
 	affinity.Restrict(&pod.Spec, corev1.NodeSelectorTerm{MatchFields: requirements})
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, batchv1beta1.AnnotationAvoidsNode, s.AvoidedNodes[0].Name)
-}
-
-// earlier returns the earlier of two times.
-func earlier(a, b *metav1.Time) *metav1.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

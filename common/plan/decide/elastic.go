@@ -2,8 +2,6 @@ package decide
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -47,7 +45,7 @@ func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, 
 	}
 	for i := range roles {
 		role := &roles[i]
-		role.Indices = recordedIndices(job.Name, role.Type, status.Tasks)
+		role.Indices = policy.RecordedIndices(job.Name, role.Type, status.Tasks)
 		if status.Decided() || losesPods {
 			continue
 		}
@@ -58,23 +56,6 @@ func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, 
 		grows = grows || len(role.Indices) > before
 	}
 	return roles, grows
-}
-
-// recordedIndices returns the indices of the recorded replicas of a type, in ascending order.
-func recordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
-	indices := []int32{}
-	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
-	for _, task := range tasks {
-		if task.Type != roleType {
-			continue
-		}
-		for _, r := range task.Replicas {
-			if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
-				indices = append(indices, int32(index))
-			}
-		}
-	}
-	return indices
 }
 
 // scaledDown returns the view without the surplus replicas of an elastic job. Once the status no longer lists these
