@@ -56,8 +56,8 @@ type Facts struct {
 	Restarted *view.ReplicaFailure
 	// Restarts are the restarts of replicas, or of the whole job.
 	Restarts []Restart
-	// RestartCounts maps each type to the number of all restarts of its replicas so far. Nil means that no replica
-	// restarts now.
+	// RestartCounts maps each type to the number of its replicas that restart now. Nil means that no replica restarts
+	// now.
 	RestartCounts map[string]int32
 	// Happenings are the restarts, failures, evictions and changes of avoided nodes, in order. Package status makes an
 	// event of each.

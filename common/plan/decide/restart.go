@@ -44,7 +44,6 @@ func (s *steps) restartEach() {
 		if r.Succeeded() && policy.Restarts(r.Member.Role.RestartPolicy, nil) {
 			raiseAttempt(i, r, policy.Failure{})
 			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
-			continue
 		}
 		failure, isDeletion := r.Failure(), false
 		if failure == nil {
@@ -72,9 +71,7 @@ func (s *steps) restartEach() {
 			s.happens(StaysFailed{Failure: failed})
 		}
 	}
-	if len(restarted) > 0 {
-		s.View = s.WithRestarted(restarted)
-	}
+	s.View = s.WithRestarted(restarted)
 }
 
 // countFailure counts a failure that restarts replicas.
@@ -89,13 +86,10 @@ func (s *steps) countFailure(f view.ReplicaFailure) {
 	s.Restarted = &f
 }
 
-// countReplica adds the restart of a replica to the restart count of its type.
+// countReplica counts the restart of a replica.
 func (s *steps) countReplica(r *view.Replica) {
 	if s.RestartCounts == nil {
 		s.RestartCounts = map[string]int32{}
-		for _, task := range s.Job.Status.Tasks {
-			s.RestartCounts[task.Type] = task.RestartCount
-		}
 	}
 	s.RestartCounts[r.Member.Role.Type]++
 }

@@ -47,7 +47,6 @@ func (r *renderer) reportFailure() {
 	}
 	if r.facts.Restarted != nil {
 		r.setFailed(*r.facts.Restarted, " and is being replaced")
-		return
 	}
 	if r.facts.Recovered {
 		since := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime.Time

@@ -17,10 +17,10 @@ func (r *renderer) setTasks() {
 	}
 	r.announceScale()
 	restarts := map[string]int32{}
-	for _, task := range r.Job.Status.Tasks {
-		restarts[task.Type] = task.RestartCount
-	}
 	maps.Copy(restarts, r.facts.RestartCounts)
+	for _, task := range r.Job.Status.Tasks {
+		restarts[task.Type] += task.RestartCount
+	}
 	r.Status.Tasks = make([]batchv1beta1.TaskStatus, 0, len(r.Roles))
 	r.Status.Aggregate = &batchv1beta1.Aggregate{}
 	r.Status.Replicas = 0
