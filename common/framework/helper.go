@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,32 +119,23 @@ func ReserveSidecar(spec *corev1.PodSpec, sidecar corev1.ResourceList) {
 // container. Otherwise, the main container would have to use the CPUs of the init container, which can be far from
 // the GPUs of the main container.
 func resourcesLike(main corev1.ResourceRequirements) corev1.ResourceRequirements {
-	var like corev1.ResourceRequirements
-	for _, name := range []corev1.ResourceName{
-		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
-	} {
-		request, isRequested := main.Requests[name]
-		limit, isLimited := main.Limits[name]
-		isPinned := isLimited && limit.Value() > 1 && limit.MilliValue()%1000 == 0 && (!isRequested || request.Equal(limit))
-		if name == corev1.ResourceCPU && isPinned {
-			limit.Sub(resource.MustParse("1m"))
-			request = limit
-		}
+	like := *main.DeepCopy()
+	like.Claims = nil
+	for _, list := range []corev1.ResourceList{like.Requests, like.Limits} {
+		maps.DeleteFunc(list, func(name corev1.ResourceName, _ resource.Quantity) bool {
+			return name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage
+		})
+	}
+	request, isRequested := like.Requests[corev1.ResourceCPU]
+	limit, isLimited := like.Limits[corev1.ResourceCPU]
+	if isLimited && limit.Value() > 1 && limit.MilliValue()%1000 == 0 && (!isRequested || request.Equal(limit)) {
+		limit.Sub(resource.MustParse("1m"))
+		like.Limits[corev1.ResourceCPU] = limit
 		if isRequested {
-			setQuantity(&like.Requests, name, request)
-		}
-		if isLimited {
-			setQuantity(&like.Limits, name, limit)
+			like.Requests[corev1.ResourceCPU] = limit
 		}
 	}
 	return like
-}
-
-func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[name] = quantity
 }
 
 // equally returns resources with the list as requests and as limits. Both are copies, because the client changes the

@@ -33,10 +33,10 @@ func TestAddHelper(t *testing.T) {
 	// resources parses requests and limits. Each is a list of <resource>=<quantity>.
 	resources := func(requests, limits string) corev1.ResourceRequirements {
 		parse := func(text string) corev1.ResourceList {
-			var list corev1.ResourceList
+			list := corev1.ResourceList{}
 			for pair := range strings.FieldsSeq(text) {
 				name, quantity, _ := strings.Cut(pair, "=")
-				setQuantity(&list, corev1.ResourceName(name), resource.MustParse(quantity))
+				list[corev1.ResourceName(name)] = resource.MustParse(quantity)
 			}
 			return list
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -81,27 +82,12 @@ func (i *PodInfo) assign(
 
 // Decorate adds the metadata and the fields of a PodInfo to a pod, so that the pod runs where its PodSet is admitted.
 func (i PodInfo) Decorate(pod *corev1.Pod) {
-	pod.Labels = merged(pod.Labels, i.labels)
+	pod.Labels = labels.Merge(pod.Labels, i.labels)
 	if len(i.gates) > 0 && !requestsTopology(pod.Annotations) {
-		pod.Annotations = merged(pod.Annotations, map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"})
+		pod.Annotations = labels.Merge(pod.Annotations, map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"})
 	}
-	pod.Annotations = merged(pod.Annotations, i.annotations)
-	pod.Spec.NodeSelector = merged(pod.Spec.NodeSelector, i.nodeSelector)
+	pod.Annotations = labels.Merge(pod.Annotations, i.annotations)
+	pod.Spec.NodeSelector = labels.Merge(pod.Spec.NodeSelector, i.nodeSelector)
 	pod.Spec.Tolerations = slices.Concat(pod.Spec.Tolerations, i.tolerations)
 	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
-}
-
-// merged returns the entries of both maps. If both maps have a key, the result has the value of b for it. Neither map
-// is changed. If b is empty, the result is the first map itself.
-func merged(a, b map[string]string) map[string]string {
-	if len(b) == 0 {
-		return a
-	}
-	all := maps.Clone(b)
-	for key, value := range a {
-		if _, ok := all[key]; !ok {
-			all[key] = value
-		}
-	}
-	return all
 }

@@ -66,20 +66,15 @@ func finalEntry(r *view.Replica, run batchv1beta1.RunPolicy) batchv1beta1.Replic
 }
 
 func containerStatus(c corev1.ContainerStatus) batchv1beta1.ContainerStatus {
+	status := batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
 	switch {
 	case c.State.Terminated != nil:
-		return batchv1beta1.ContainerStatus{
-			Name: c.Name, State: batchv1beta1.ContainerTerminated,
-			ExitCode: new(c.State.Terminated.ExitCode), Reason: report.Truncated(c.State.Terminated.Reason, maxReason),
-		}
+		status.State, status.ExitCode = batchv1beta1.ContainerTerminated, new(c.State.Terminated.ExitCode)
+		status.Reason = report.Truncated(c.State.Terminated.Reason, maxReason)
 	case c.State.Running != nil:
-		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerRunning}
+		status.State = batchv1beta1.ContainerRunning
 	case c.State.Waiting != nil:
-		return batchv1beta1.ContainerStatus{
-			Name: c.Name, State: batchv1beta1.ContainerWaiting,
-			Reason: report.Truncated(c.State.Waiting.Reason, maxReason),
-		}
-	default:
-		return batchv1beta1.ContainerStatus{Name: c.Name, State: batchv1beta1.ContainerWaiting}
+		status.Reason = report.Truncated(c.State.Waiting.Reason, maxReason)
 	}
+	return status
 }
