@@ -10,30 +10,16 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// admitter is the kind of admission that the pods of a job need.
-type admitter int
+// needsWorkload reports whether the pods of a job need a Workload that Kueue admits. A job that is being deleted needs
+// none.
+func needsWorkload(job client.Object, spec framework.JobSpec) bool {
+	return job.GetDeletionTimestamp().IsZero() && isForKueue(job) && (spec.RunsHere() || spec.RunsElsewhere())
+}
 
-const (
-	// byNobody means that the pods need no admission.
-	byNobody admitter = iota
-	// byPodGroup means that a Queue admits the PodGroup of the job.
-	byPodGroup
-	// byWorkload means that Kueue admits the Workload of the job.
-	byWorkload
-)
-
-// admissionOf returns the kind of admission that the pods of a job need. A job that is being deleted needs none.
-func admissionOf(job client.Object, spec framework.JobSpec) admitter {
-	switch {
-	case !job.GetDeletionTimestamp().IsZero():
-		return byNobody
-	case isForKueue(job) && (spec.RunsHere() || spec.RunsElsewhere()):
-		return byWorkload
-	case spec.RunsHere() && spec.T9kScheduler() != nil:
-		return byPodGroup
-	default:
-		return byNobody
-	}
+// needsPodGroup reports whether the pods of a job need a PodGroup that a Queue admits. A job that is being deleted
+// needs none.
+func needsPodGroup(job client.Object, spec framework.JobSpec) bool {
+	return job.GetDeletionTimestamp().IsZero() && !isForKueue(job) && spec.RunsHere() && spec.T9kScheduler() != nil
 }
 
 // isForKueue reports whether the job has the label of a LocalQueue, which means that Kueue must admit it.

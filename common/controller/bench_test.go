@@ -18,6 +18,7 @@ import (
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
+	"tensorstack.dev/jobs/common/large"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/view"
 )
@@ -91,12 +92,12 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	r := &Reconciler[*idle]{
 		progress: noProgress{},
 		client:   cached, framework: ofIdle{}, gvk: testKind, options: options,
-		jobs:      newLargeJobs(nil),
+		jobs:      large.NewReader(nil, costOfLargeJob, largeJobMemory),
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(
 			dependents.Cluster{Clock: options.Clock, Retry: options.DependentRetry}, &dependents.DelayedChanges{}),
 	}
-	job.status = plan.Decide(r.planned(job), seen, now.Add(-time.Minute)).Status
+	job.status = plan.Decide(plannedJob(ofIdle{}, testKind, options.Settings, job), seen, now.Add(-time.Minute)).Status
 	return r, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
 }
 

@@ -92,8 +92,6 @@ func setToken(pod *corev1.Pod, newToken func() string) {
 // createOwned creates an object of the job. It never changes an existing object of the same name. If the job already
 // has the object, the error is an *owned.NotCachedError. If the API server rejects the object, or if an object of
 // this name belongs to another owner, the error is a *report.RefusedError.
-func (r *Reconciler[J]) createOwned(
-	ctx context.Context, job J, object client.Object, options ...client.CreateOption,
-) error {
-	return owned.Create(ctx, r.client, r.apiReader, job, view.TheJob, object, options...)
+func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object) error {
+	return owned.Create(ctx, r.client, r.apiReader, job, view.TheJob, object)
 }

@@ -65,7 +65,10 @@ func (r *Reconciler[J]) execute(ctx context.Context, job J, planned view.Job, d 
 		return requeue, err
 	}
 	if d.tensorBoard.Change.Action != "" {
-		requeue.By(r.after(r.tensorBoards.Apply(ctx, job, d.tensorBoard.Change, r.tensorBoardReporter(job))))
+		writeEntry := func(ctx context.Context, status *batchv1beta1.DependentStatus, events []report.Event) error {
+			return r.patchStatus(ctx, job, *job.JobStatus(), status, events)
+		}
+		requeue.By(r.after(r.tensorBoards.Apply(ctx, job, d.tensorBoard.Change, writeEntry)))
 	}
 	return requeue, nil
 }

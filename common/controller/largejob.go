@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
@@ -73,12 +72,6 @@ func CacheTransform[J framework.Job](f framework.Framework[J]) toolscache.Transf
 			}
 		},
 	}.Transform
-}
-
-// newLargeJobs returns a reader of jobs. The reader reads large jobs from the API server, and limits the memory for
-// them.
-func newLargeJobs(api client.Reader) large.Reader {
-	return large.NewReader(api, costOfLargeJob, largeJobMemory)
 }
 
 // sizeWithoutStatus returns the number of bytes that a job takes in the storage of the API server, without its

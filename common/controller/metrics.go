@@ -5,8 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -118,11 +116,9 @@ var phasesOfJobs = []string{
 	string(batchv1beta1.JobPhaseUnknown),
 }
 
-func newJobCollector(
-	reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{},
-) *phases.Collector {
+func newJobCollector(jobs phases.Objects) *phases.Collector {
 	return &phases.Collector{
-		Objects: phases.Objects{Reader: reader, Scheme: scheme, Kind: kind, Elected: elected}, Phases: phasesOfJobs,
+		Objects: jobs, Phases: phasesOfJobs,
 		PhaseOf: func(object runtime.Object) string {
 			phase := object.(framework.Job).JobStatus().Phase //nolint:forcetypeassert // all objects of the kind are jobs
 			if phase == "" {
@@ -130,6 +126,7 @@ func newJobCollector(
 			}
 			return string(phase)
 		},
-		Metric: prometheus.NewDesc(metricJobs, "Jobs by phase.", []string{"phase"}, prometheus.Labels{"kind": kind.Kind}),
+		Metric: prometheus.NewDesc(metricJobs, "Jobs by phase.", []string{"phase"},
+			prometheus.Labels{"kind": jobs.Kind.Kind}),
 	}
 }

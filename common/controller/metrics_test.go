@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/phases"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/decide"
 )
@@ -100,7 +101,9 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 // If a controller has several replicas, only the leader counts the jobs.
 func TestOnlyTheLeaderCountsJobs(t *testing.T) {
 	t.Parallel()
-	collector := newJobCollector(nil, nil, schema.GroupVersionKind{Kind: "TestJob"}, context.Background().Done())
+	collector := newJobCollector(phases.Objects{
+		Kind: schema.GroupVersionKind{Kind: "TestJob"}, Elected: context.Background().Done(),
+	})
 	if n := testutil.CollectAndCount(collector); n != 0 {
 		t.Errorf("a process that is not the leader reports %d metrics, want none", n)
 	}

@@ -66,12 +66,11 @@ func (r *Reconciler[J]) observe(
 		seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
 	}
 	r.observeProgress(job, planned, &seen.Observation, now)
-	switch admissionOf(job, planned.Spec) {
-	case byWorkload:
+	if needsWorkload(job, planned.Spec) {
 		seen.Admission = r.workloads.Observe(ctx, job, planned, live)
-	case byPodGroup:
+	}
+	if needsPodGroup(job, planned.Spec) {
 		seen.Admission = r.podGroups.Observe(ctx, job, live)
-	case byNobody:
 	}
 	seen.StatusWaitsSince = r.options.Memory.WaitsSince(client.ObjectKeyFromObject(job))
 	return seen, nil

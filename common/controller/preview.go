@@ -53,12 +53,11 @@ func NewPreview[J framework.Job](
 	planned, now := plannedJob(f, kind, options.Settings, job), options.Clock.Now()
 	seen := observation{tensorBoard: tensorboard.Of(job)}
 	seen.NeedsNetworkPolicy = options.NetworkPolicies.Enabled
-	switch admissionOf(job, planned.Spec) {
-	case byWorkload:
+	if needsWorkload(job, planned.Spec) {
 		seen.Admission = admission.WorkloadOf(job, &planned, now)
-	case byPodGroup:
+	}
+	if needsPodGroup(job, planned.Spec) {
 		seen.Admission = admission.PodGroup{}
-	case byNobody:
 	}
 	d := decideAll(planned, seen, now)
 	p := Preview{Status: d.Status}

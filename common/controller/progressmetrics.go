@@ -3,8 +3,6 @@ package controller
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
@@ -28,14 +26,13 @@ type progressCollector struct {
 	ratio, step, totalSteps, reportTime *prometheus.Desc
 }
 
-func newProgressCollector(
-	reader client.Reader, scheme *runtime.Scheme, kind schema.GroupVersionKind, elected <-chan struct{},
-) *progressCollector {
+func newProgressCollector(jobs phases.Objects) *progressCollector {
+	labels := prometheus.Labels{"kind": jobs.Kind.Kind}
 	describe := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, []string{"job_namespace", "job_name"}, prometheus.Labels{"kind": kind.Kind})
+		return prometheus.NewDesc(name, help, []string{"job_namespace", "job_name"}, labels)
 	}
 	return &progressCollector{
-		jobs:       phases.Objects{Reader: reader, Scheme: scheme, Kind: kind, Elected: elected},
+		jobs:       jobs,
 		ratio:      describe(metricProgressRatio, "How much of the training of a running job is done, from 0 to 1."),
 		step:       describe(metricStep, "The last step that the training of a running job reported."),
 		totalSteps: describe(metricTotalSteps, "The number of steps of the whole training of a running job."),

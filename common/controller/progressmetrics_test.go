@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/phases"
 	"tensorstack.dev/jobs/common/plan"
 )
 
@@ -89,7 +90,9 @@ func TestMetricsOfProgress(t *testing.T) {
 			kind := schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}
 			scheme.AddKnownTypeWithName(kind, &idle{})
 			scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind("TestJobList"), &idleList{})
-			collector := newProgressCollector(listing{jobs: []idle{job}}, scheme, kind, tc.elected)
+			collector := newProgressCollector(phases.Objects{
+				Reader: listing{jobs: []idle{job}}, Scheme: scheme, Kind: kind, Elected: tc.elected,
+			})
 			registry := prometheus.NewPedanticRegistry()
 			if err := registry.Register(collector); err != nil {
 				t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
@@ -194,7 +193,6 @@ func (r *Reconciler[J]) admittedUsage(
 // time, because each job controller has its own line of waiting jobs. Each of these jobs could then get only a part
 // of its pods.
 func (r *Reconciler[J]) quotaEvents() handler.TypedEventHandler[*corev1.ResourceQuota, reconcile.Request] {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	const spread = 3 * time.Second
 	requeue := func(limits *corev1.ResourceQuota, free corev1.ResourceList, q queue) {
 		key := client.ObjectKeyFromObject(limits)

@@ -62,7 +62,7 @@ type Reconciler[J framework.Job] struct {
 	// watchQuotas starts the watch of ResourceQuotas. It is called when a job waits for a ResourceQuota, and only the
 	// first call has an effect. Nil means that ResourceQuotas are not watched.
 	watchQuotas func() error
-	// jobs reads the jobs to reconcile.
+	// jobs reads the jobs to reconcile. It reads large jobs from the API server, and limits the memory for them.
 	jobs large.Reader
 	// pods limits the memory for the pods that are being created, in bytes.
 	pods *fair.Pool
@@ -104,7 +104,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		tensorBoards: dependents.NewTensorBoards(reach, &options.Memory.tensorBoards),
 		policies:     network.Keeper{Client: cluster.Client, APIReader: cluster.APIReader},
 		progressed:   make(chan ctrlevent.GenericEvent, progressEvents),
-		jobs:         newLargeJobs(cluster.APIReader),
+		jobs:         large.NewReader(cluster.APIReader, costOfLargeJob, largeJobMemory),
 		pods:         fair.NewPool(podMemory),
 	}, nil
 }
@@ -129,7 +129,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 		return reconcile.Result{}, err
 	}
 	now := r.options.Clock.Now()
-	planned := r.planned(job)
+	planned := plannedJob(r.framework, r.gvk, r.options.Settings, job)
 	if isLarge {
 		planned.RestSize = func() int { return sizeWithoutStatus(job) }
 	}

@@ -20,10 +20,7 @@ const heldIndex = "batch.tensorstack.dev/held"
 
 // jobsOfHeld returns the name of the job of a held pod, and nil for other pods.
 func (r *Reconciler[J]) jobsOfHeld(pod client.Object) []string {
-	if !view.IsHeld(pod) {
-		return nil
-	}
-	if name := r.jobOf(pod); name != "" {
+	if name := r.jobOf(pod); name != "" && view.IsHeld(pod) {
 		return []string{name}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/loop"
+	"tensorstack.dev/jobs/common/phases"
 )
 
 // ownerIndex is the index of pods by the UID of their controller, such as a job.
@@ -26,10 +27,8 @@ const ownerIndex = "batch.tensorstack.dev/owner"
 // SetupWithManager registers the reconciler with the manager. It returns an error if the manager does not accept it, or
 // if the metrics cannot be registered.
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	for _, collector := range []prometheus.Collector{
-		newJobCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected()),
-		newProgressCollector(mgr.GetCache(), mgr.GetScheme(), r.gvk, mgr.Elected()),
-	} {
+	cached := phases.Objects{Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: r.gvk, Elected: mgr.Elected()}
+	for _, collector := range []prometheus.Collector{newJobCollector(cached), newProgressCollector(cached)} {
 		if err := r.registry.Register(collector); err != nil {
 			return err
 		}

@@ -94,16 +94,6 @@ func (r *Reconciler[J]) patchStatus(
 	return nil
 }
 
-// tensorBoardReporter returns a function that changes only the entry for the TensorBoard in the status of the job,
-// and then emits the events.
-func (r *Reconciler[J]) tensorBoardReporter(
-	job J,
-) func(context.Context, *batchv1beta1.DependentStatus, []report.Event) error {
-	return func(ctx context.Context, status *batchv1beta1.DependentStatus, events []report.Event) error {
-		return r.patchStatus(ctx, job, *job.JobStatus(), status, events)
-	}
-}
-
 // onlyStatus returns a job that has the identity of the given job, the given status, and no spec. So the computation
 // of a patch does not compare pod templates.
 func (r *Reconciler[J]) onlyStatus(job J, status batchv1beta1.JobStatus, tensorBoard *batchv1beta1.DependentStatus) J {

@@ -9,11 +9,6 @@ import (
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
-// planned returns the job as the input of plan.Decide.
-func (r *Reconciler[J]) planned(job J) view.Job {
-	return plannedJob(r.framework, r.gvk, r.options.Settings, job)
-}
-
 // plannedJob returns a job of a framework as the input of plan.Decide.
 func plannedJob[J framework.Job](
 	f framework.Framework[J], kind schema.GroupVersionKind, settings view.Settings, job J,
