@@ -57,7 +57,7 @@ func TestAllocationsOfAReconcileGrowWithTheReplicas(t *testing.T) {
 func TestReconcileOfAnIdleJobChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, request := idleReconciler(4) // its client panics on every write
-	status := r.client.(*idleCache).job.status
+	status := r.cluster.Client.(*idleCache).job.status
 	diff(t, "phase", batchv1beta1.JobPhaseRunning, status.Phase)
 	diff(t, "observed generation", int64(1), status.ObservedGeneration)
 	diff(t, "selector", "batch.tensorstack.dev/job-kind=TestJob,batch.tensorstack.dev/job-name=job", status.Selector)
@@ -90,8 +90,8 @@ func idleReconciler(replicas int32) (*Reconciler[*idle], reconcile.Request) {
 	options.Clock = testingclock.NewFakePassiveClock(now)
 	options.Memory = &Memory{}
 	r := &Reconciler[*idle]{
-		progress: noProgress{},
-		client:   cached, framework: ofIdle{}, gvk: testKind, options: options,
+		cluster:   Cluster{Client: cached, Progress: noProgress{}},
+		framework: ofIdle{}, gvk: testKind, options: options,
 		jobs:      large.NewReader(nil, costOfLargeJob, largeJobMemory),
 		podGroups: dependents.NewPodGroups(dependents.Cluster{}),
 		tensorBoards: dependents.NewTensorBoards(

@@ -47,7 +47,7 @@ func (r *Reconciler[J]) refuseChanged(ctx context.Context, job J, asked map[stri
 	if _, err := r.releasePod(ctx, pod, client.DisableReadYourWritesConsistency); err != nil {
 		return err
 	}
-	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency)
+	err := r.cluster.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting pod %s, whose labels admission changed: %w", pod.Name, err)
 	}

@@ -104,7 +104,7 @@ func TestRefuseChanged(t *testing.T) {
 			tc.changes(created.Labels)
 			api := &podDeletions{answer: tc.answer}
 			clock := testingclock.NewFakePassiveClock(now)
-			r := &Reconciler[*testJob]{client: api, options: Options{Clock: clock, Memory: &Memory{}}}
+			r := &Reconciler[*testJob]{cluster: Cluster{Client: api}, options: Options{Clock: clock, Memory: &Memory{}}}
 			err := r.refuseChanged(t.Context(), &testJob{}, asked, created)
 			got := ""
 			if err != nil {
@@ -147,7 +147,7 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 			t.Parallel()
 			clock := testingclock.NewFakePassiveClock(now)
 			r := &Reconciler[*testJob]{
-				client: &podDeletions{answer: tc.answer}, options: Options{Clock: clock, Memory: &Memory{}},
+				cluster: Cluster{Client: &podDeletions{answer: tc.answer}}, options: Options{Clock: clock, Memory: &Memory{}},
 			}
 			job := &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}}
 			created := &corev1.Pod{}

@@ -93,5 +93,5 @@ func setToken(pod *corev1.Pod, newToken func() string) {
 // has the object, the error is an *owned.NotCachedError. If the API server rejects the object, or if an object of
 // this name belongs to another owner, the error is a *report.RefusedError.
 func (r *Reconciler[J]) createOwned(ctx context.Context, job J, object client.Object) error {
-	return owned.Create(ctx, r.client, r.apiReader, job, view.TheJob, object)
+	return owned.Create(ctx, r.cluster.Client, r.cluster.APIReader, job, view.TheJob, object)
 }

@@ -19,7 +19,7 @@ import (
 // deleteJob deletes the job if it is unchanged since it was read. The objects that it owns are garbage collected.
 func (r *Reconciler[J]) deleteJob(ctx context.Context, job J) error {
 	uid, version := job.GetUID(), job.GetResourceVersion()
-	err := r.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
+	err := r.cluster.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the job after its time to live: %w", err)
@@ -55,7 +55,7 @@ func (r *Reconciler[J]) deletePods(
 ) error {
 	goOn := func(error) bool { return true } // the deletion of another pod might succeed
 	return inParallel(r.options.MaxRequests, len(pods), goOn, func(i int) error {
-		err := r.client.Delete(ctx, pods[i], options(pods[i])...)
+		err := r.cluster.Client.Delete(ctx, pods[i], options(pods[i])...)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil // the pod of this UID is gone or has changed: its next event requeues the job
 		}

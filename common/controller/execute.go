@@ -94,7 +94,7 @@ func (r *Reconciler[J]) changeJob(ctx context.Context, job J, planned view.Job, 
 func (r *Reconciler[J]) confirm(ctx context.Context, job J) error {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
-	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
+	err := r.cluster.APIReader.Get(ctx, client.ObjectKeyFromObject(job), newest)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the job before changing its objects: %w", err)
 	}

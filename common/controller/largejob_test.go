@@ -144,11 +144,11 @@ func TestLargeJobsWaitForMemory(t *testing.T) {
 	key := client.ObjectKey{Namespace: "ns", Name: "job"}
 	r := &Reconciler[*idle]{
 		framework: ofIdle{}, options: Options{Clock: testingclock.NewFakePassiveClock(now)},
-		client: &idleCache{job: cached.(*idle)},
-		jobs:   large.NewReader(server{job: jobOfSize(maxCachedJob)}, costOfLargeJob, largeJobMemory),
+		cluster: Cluster{Client: &idleCache{job: cached.(*idle)}},
+		jobs:    large.NewReader(server{job: jobOfSize(maxCachedJob)}, costOfLargeJob, largeJobMemory),
 	}
 	for range 2 * largeJobMemory / costOfLargeJob / maxCachedJob {
-		if _, _, err = r.jobs.Get(t.Context(), r.client, key, &idle{}); err != nil {
+		if _, _, err = r.jobs.Get(t.Context(), r.cluster.Client, key, &idle{}); err != nil {
 			break
 		}
 	}

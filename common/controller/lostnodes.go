@@ -33,7 +33,7 @@ func (r *Reconciler[J]) observeNodes(ctx context.Context, pods map[string]*corev
 	goOn := func(error) bool { return false }
 	err := inParallel(r.options.MaxRequests, len(names), goOn, func(i int) error {
 		var node corev1.Node
-		err := r.apiReader.Get(ctx, client.ObjectKey{Name: names[i]}, &node)
+		err := r.cluster.APIReader.Get(ctx, client.ObjectKey{Name: names[i]}, &node)
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			return nil
 		}

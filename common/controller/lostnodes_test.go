@@ -65,7 +65,7 @@ func TestANodeIsLostOnlyIfItDoesNotRespond(t *testing.T) {
 					return c.Get(ctx, key, object, options...)
 				},
 			}).Build()
-			r := &Reconciler[framework.Job]{apiReader: api}
+			r := &Reconciler[framework.Job]{cluster: Cluster{APIReader: api}}
 			pods := map[string]*corev1.Pod{"job-worker-0": tc.pod}
 			err := r.observeNodes(t.Context(), pods)
 			diff(t, "error", true, errors.Is(err, tc.wantErr))

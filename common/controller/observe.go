@@ -30,10 +30,10 @@ func (r *Reconciler[J]) observe(
 	ctx context.Context, job J, planned *view.Job, live bool, now time.Time,
 ) (observation, error) {
 	var seen observation
-	var reader client.Reader = r.client
+	var reader client.Reader = r.cluster.Client
 	var pods client.ListOption = client.MatchingFields{ownerIndex: string(job.GetUID())}
 	if live {
-		reader, pods = r.apiReader, client.MatchingLabels(view.SelectorLabels(r.gvk.Kind, job.GetName()))
+		reader, pods = r.cluster.APIReader, client.MatchingLabels(view.SelectorLabels(r.gvk.Kind, job.GetName()))
 	}
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.InNamespace(job.GetNamespace()), pods, client.UnsafeDisableDeepCopy,
@@ -50,7 +50,7 @@ func (r *Reconciler[J]) observe(
 		return seen, err
 	}
 	var service corev1.Service
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
+	err := r.cluster.Client.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: job.GetName()}, &service)
 	seen.HasService = r.options.Memory.hasService(job, err == nil && metav1.IsControlledBy(&service, job))
 	if err := client.IgnoreNotFound(err); err != nil {
 		return seen, err

@@ -66,7 +66,7 @@ func (r *Reconciler[J]) observeProgress(
 
 // forgetProgress drops everything about the progress of a job.
 func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
-	r.progress.Forget(job)
+	r.cluster.Progress.Forget(job)
 	r.options.Memory.progress.forget(job)
 }
 
@@ -97,7 +97,7 @@ func (r *Reconciler[J]) readings(
 			}})
 		}
 	}
-	for _, read := range r.progress.Follow(job, followed) {
+	for _, read := range r.cluster.Progress.Follow(job, followed) {
 		readings[read.UID] = readingOf(read, names[read.UID])
 	}
 	return readings

@@ -157,7 +157,7 @@ func TestReadings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			poller := &polled{readings: tc.polled}
-			r := &Reconciler[*testJob]{progress: poller}
+			r := &Reconciler[*testJob]{cluster: Cluster{Progress: poller}}
 			diff(t, "readings", tc.want, r.readings(theJob, map[string]*corev1.Pod{tc.pod.Name: tc.pod}))
 			diff(t, "pods that are read", tc.wantFollowed, poller.followed)
 		})
@@ -189,7 +189,8 @@ func TestObserveProgress(t *testing.T) {
 			t.Parallel()
 			poller := &polled{}
 			r := &Reconciler[*testJob]{
-				progress: poller, options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
+				cluster: Cluster{Progress: poller},
+				options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
 			}
 			got := seen
 			r.observeProgress(jobNamed("job"), &tc.job.Job, &got, now)
@@ -215,7 +216,7 @@ func createPods(t *testing.T, d plan.Decision) []client.Object {
 	t.Helper()
 	api := &podCreations{}
 	r := &Reconciler[*testJob]{
-		client: api, gvk: testKind, pods: fair.NewPool(podMemory),
+		cluster: Cluster{Client: api}, gvk: testKind, pods: fair.NewPool(podMemory),
 		options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
 	}
 	for i := range d.Creates {
@@ -267,8 +268,8 @@ func TestADeletedJobIsNotRead(t *testing.T) {
 	t.Parallel()
 	poller := &polled{}
 	r, request := idleReconciler(1)
-	r.progress = poller
-	r.client = noObjects{}
+	r.cluster.Progress = poller
+	r.cluster.Client = noObjects{}
 	r.options.Memory.progress.due(request.NamespacedName, now, true)
 	if _, err := r.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (r *Reconciler[J]) fits(
 ) (fits bool, newest string, err error) {
 	key := types.NamespacedName{Namespace: job.GetNamespace(), Name: name}
 	var limits corev1.ResourceQuota
-	if err := r.apiReader.Get(ctx, key, &limits); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+	if err := r.cluster.APIReader.Get(ctx, key, &limits); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return true, "", nil
 	} else if err != nil {
 		return false, "", fmt.Errorf("reading ResourceQuota %s: %w", name, err)
@@ -174,7 +174,7 @@ func (r *Reconciler[J]) admittedUsage(
 	tried := pod.DeepCopy()
 	// Without this option, the client would need the resourceVersion of the result, and the result of a dry run has
 	// none.
-	err := r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency)
+	err := r.cluster.Client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency)
 	if err == nil {
 		return quota.UsageOf(tried), ""
 	}

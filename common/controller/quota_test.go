@@ -158,7 +158,8 @@ func TestAwaitRoom(t *testing.T) {
 				d.Together = 0
 			}
 			r := &Reconciler[*testJob]{
-				apiReader: quotas{only: tc.quota, forbidden: tc.forbidden}, client: tc.tried, gvk: testKind,
+				cluster: Cluster{APIReader: quotas{only: tc.quota, forbidden: tc.forbidden}, Client: tc.tried},
+				gvk:     testKind,
 			}
 			memory := &Memory{}
 			r.options.Clock, r.options.Memory = testingclock.NewFakePassiveClock(now), memory

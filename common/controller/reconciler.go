@@ -43,16 +43,11 @@ type Cluster struct {
 
 // Reconciler runs the jobs of one framework.
 type Reconciler[J framework.Job] struct {
-	client       client.Client
-	apiReader    client.Reader
-	outputs      Outputs
-	progress     Progress
-	events       events.EventRecorder
+	cluster      Cluster
 	framework    framework.Framework[J]
 	gvk          schema.GroupVersionKind
 	options      Options
 	metrics      *jobMetrics
-	registry     prometheus.Registerer
 	podGroups    *dependents.PodGroups
 	workloads    *dependents.Workloads
 	tensorBoards *dependents.TensorBoards
@@ -89,16 +84,11 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 		Client: cluster.Client, APIReader: cluster.APIReader, Clock: options.Clock, Retry: options.DependentRetry,
 	}
 	return &Reconciler[J]{
-		client:       cluster.Client,
-		apiReader:    cluster.APIReader,
-		outputs:      cluster.Outputs,
-		progress:     cluster.Progress,
-		events:       cluster.Events,
+		cluster:      cluster,
 		framework:    f,
 		gvk:          gvk,
 		options:      options,
 		metrics:      metrics,
-		registry:     cluster.Metrics,
 		podGroups:    dependents.NewPodGroups(reach),
 		workloads:    dependents.NewWorkloads(reach, &options.Memory.words),
 		tensorBoards: dependents.NewTensorBoards(reach, &options.Memory.tensorBoards),
@@ -112,7 +102,7 @@ func New[J framework.Job](cluster Cluster, f framework.Framework[J], options Opt
 // Reconcile moves one job closer to its spec. It returns an error if the reconcile must be retried with backoff.
 func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	job := r.framework.NewJob()
-	isLarge, release, err := r.jobs.Get(ctx, r.client, request.NamespacedName, job)
+	isLarge, release, err := r.jobs.Get(ctx, r.cluster.Client, request.NamespacedName, job)
 	if apierrors.IsNotFound(err) {
 		if err := r.releaseStrays(ctx, request.NamespacedName, ""); err != nil {
 			return reconcile.Result{}, err
@@ -151,7 +141,7 @@ func (r *Reconciler[J]) Reconcile(ctx context.Context, request reconcile.Request
 				return true, err
 			},
 			func(ctx context.Context, seen *observation, d decision) (bool, error) {
-				return seen.isLive && readOutputs(ctx, r.outputs, seen.Pods, d.Unclear), nil
+				return seen.isLive && readOutputs(ctx, r.cluster.Outputs, seen.Pods, d.Unclear), nil
 			},
 		},
 		Act: func(ctx context.Context, seen observation, d decision) (loop.Requeue, error) {

@@ -61,7 +61,7 @@ func (r *Reconciler[J]) blamed(ctx context.Context, pod *corev1.Pod, err error) 
 		})
 		// Without this option, the client would need the resourceVersion of the result, and the result of a dry run has
 		// none.
-		return r.client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency) == nil
+		return r.cluster.Client.Create(ctx, tried, client.DryRunAll, client.DisableReadYourWritesConsistency) == nil
 	}
 	if len(helpers) == 0 || !accepts("") {
 		return err

@@ -39,7 +39,7 @@ const relabelledDelay = 5 * time.Second
 func (r *Reconciler[J]) deleteRelabelled(ctx context.Context, job J, name string) error {
 	pod := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: job.GetNamespace(), Name: name}
-	if err := r.apiReader.Get(ctx, key, pod); err != nil {
+	if err := r.cluster.APIReader.Get(ctx, key, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if !metav1.IsControlledBy(pod, job) {
@@ -62,5 +62,5 @@ func (r *Reconciler[J]) deleteRelabelled(ctx context.Context, job J, name string
 	if pod.DeletionTimestamp != nil && !isLost {
 		return nil
 	}
-	return client.IgnoreNotFound(r.client.Delete(ctx, pod, options...))
+	return client.IgnoreNotFound(r.cluster.Client.Delete(ctx, pod, options...))
 }

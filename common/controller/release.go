@@ -66,7 +66,7 @@ func (r *Reconciler[J]) releasePod(
 		return "", err
 	}
 	released := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName()}}
-	err = r.client.Patch(ctx, released, client.RawPatch(types.StrategicMergePatchType, patch), options...)
+	err = r.cluster.Client.Patch(ctx, released, client.RawPatch(types.StrategicMergePatchType, patch), options...)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -84,7 +84,7 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 		return err
 	}
 	var held corev1.PodList
-	err := r.client.List(ctx, &held, client.InNamespace(job.Namespace), client.MatchingFields{heldIndex: job.Name},
+	err := r.cluster.Client.List(ctx, &held, client.InNamespace(job.Namespace), client.MatchingFields{heldIndex: job.Name},
 		client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *Reconciler[J]) releaseStrays(ctx context.Context, job types.NamespacedN
 func (r *Reconciler[J]) liveUID(ctx context.Context, job types.NamespacedName) (types.UID, error) {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(r.gvk)
-	if err := r.apiReader.Get(ctx, job, newest); client.IgnoreNotFound(err) != nil {
+	if err := r.cluster.APIReader.Get(ctx, job, newest); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("reading the job before releasing its pods: %w", err)
 	}
 	return newest.GetUID(), nil
@@ -140,7 +140,7 @@ func (r *Reconciler[J]) releaseRelabelled(ctx context.Context, job types.Namespa
 func (r *Reconciler[J]) releaseIfRelabelled(ctx context.Context, key client.ObjectKey) error {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	err := r.apiReader.Get(ctx, key, pod)
+	err := r.cluster.APIReader.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) || err == nil && pod.Labels[batchv1beta1.LabelJobKind] == r.gvk.Kind {
 		return nil
 	}

@@ -35,7 +35,9 @@ func heldPod(labels map[string]string) *corev1.Pod {
 // leaves returns a reconciler that has received the deletion event of a pod, because the pod left the cache.
 func leaves(t *testing.T, c client.WithWatch, pod *corev1.Pod) *Reconciler[framework.Job] {
 	t.Helper()
-	r := &Reconciler[framework.Job]{gvk: testKind, client: c, apiReader: c, options: Options{Memory: &Memory{}}}
+	r := &Reconciler[framework.Job]{
+		gvk: testKind, cluster: Cluster{Client: c, APIReader: c}, options: Options{Memory: &Memory{}},
+	}
 	options := loop.Options(1)
 	q := options.NewQueue(t.Name(), options.RateLimiter)
 	t.Cleanup(q.ShutDown)

@@ -38,7 +38,7 @@ func (r *Reconciler[J]) createSecret(ctx context.Context, job J, planned *view.J
 		return err
 	}
 	// Without this option the client would start a cache of Secrets, which it has no permission to read.
-	err = r.client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
+	err = r.cluster.Client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
 	// The API server checks quotas before names. So it can reject a Secret because of a quota, although the Secret
 	// already exists.
 	overQuota := apierrors.IsForbidden(err) && (job.JobStatus().RunningTime != nil || job.JobStatus().Attempt > 0)
@@ -58,7 +58,7 @@ func (r *Reconciler[J]) deleteSecret(ctx context.Context, job J) error {
 	}
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = job.GetNamespace(), withSecret.SecretName(job)
-	err := r.client.Delete(ctx, secret, client.DisableReadYourWritesConsistency)
+	err := r.cluster.Client.Delete(ctx, secret, client.DisableReadYourWritesConsistency)
 	switch {
 	case owned.IsRefused(err):
 		// RBAC or a webhook does not allow the deletion. The job ends nevertheless.

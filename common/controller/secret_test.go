@@ -101,7 +101,7 @@ func TestCreateSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := &creations{answer: tc.answer}
-			r := &Reconciler[*testJob]{client: api, framework: tc.framework, gvk: testKind}
+			r := &Reconciler[*testJob]{cluster: Cluster{Client: api}, framework: tc.framework, gvk: testKind}
 			job := &testJob{
 				corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "job-uid"}}, tc.status,
 			}
@@ -179,7 +179,7 @@ func TestDeleteSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := &deletingAPI{answer: tc.answer}
-			r := &Reconciler[*testJob]{client: api, framework: tc.framework, gvk: testKind}
+			r := &Reconciler[*testJob]{cluster: Cluster{Client: api}, framework: tc.framework, gvk: testKind}
 			job := &testJob{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}}
 			err := r.deleteSecret(t.Context(), job)
 			got := ""

@@ -29,7 +29,7 @@ const ownerIndex = "batch.tensorstack.dev/owner"
 func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
 	cached := phases.Objects{Reader: mgr.GetCache(), Scheme: mgr.GetScheme(), Kind: r.gvk, Elected: mgr.Elected()}
 	for _, collector := range []prometheus.Collector{newJobCollector(cached), newProgressCollector(cached)} {
-		if err := r.registry.Register(collector); err != nil {
+		if err := r.cluster.Metrics.Register(collector); err != nil {
 			return err
 		}
 	}

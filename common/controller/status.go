@@ -74,7 +74,7 @@ func (r *Reconciler[J]) patchStatus(
 	}
 	tensorBoardWas := tensorboard.Of(job).Status
 	base, changed := r.onlyStatus(job, *job.JobStatus(), tensorBoardWas), r.onlyStatus(job, status, tensorBoard)
-	if err := loop.PatchStatus(ctx, r.client, base, changed); err != nil {
+	if err := loop.PatchStatus(ctx, r.cluster.Client, base, changed); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	job.SetResourceVersion(changed.GetResourceVersion())

@@ -16,7 +16,7 @@ func (r *Reconciler[J]) tell(
 ) {
 	facts := factsOf(status)
 	for _, e := range events {
-		loop.Tell(ctx, r.events, job, e, facts...)
+		loop.Tell(ctx, r.cluster.Events, job, e, facts...)
 	}
 	if len(events) == 0 && was != status.Phase {
 		ctrllog.FromContext(ctx).Info("PhaseChanged", append(facts, "was", was)...)

@@ -21,7 +21,7 @@ func (r *Reconciler[J]) awaitWrites(ctx context.Context, job types.NamespacedNam
 	defer cancel()
 	for _, name := range r.options.Memory.TakeWrites(job) {
 		// Get waits until the cache shows the client's own writes of this pod.
-		err := r.client.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, &corev1.Pod{})
+		err := r.cluster.Client.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, &corev1.Pod{})
 		if client.IgnoreNotFound(err) != nil {
 			return
 		}

@@ -63,8 +63,8 @@ func TestReconcileWaitsForThePodsThatItsJobWrote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, request := idleReconciler(2)
-			cache := &laggingCache{idleCache: r.client.(*idleCache), hidden: tc.hidden}
-			r.client = cache
+			cache := &laggingCache{idleCache: r.cluster.Client.(*idleCache), hidden: tc.hidden}
+			r.cluster.Client = cache
 			for job, pods := range tc.written {
 				for _, pod := range pods {
 					r.options.Memory.noteWrite(types.NamespacedName{Namespace: "ns", Name: job}, pod)
