@@ -252,16 +252,14 @@ func leaderOf(job jobs.Job) (leader jobs.Replica, pod *corev1.Pod, isStarted boo
 	if err != nil {
 		return leader, nil, false // the job is invalid, so it has no replicas
 	}
-	for _, task := range job.JobStatus().Tasks {
-		for _, replica := range task.Replicas {
-			if replica.Name != leader.Name {
-				continue
-			}
-			pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: replica.Name, UID: replica.UID}}
-			return leader, pod, slices.ContainsFunc(replica.Containers, func(c batchv1beta1.ContainerStatus) bool {
-				return c.Name == leader.MainContainer && c.State != batchv1beta1.ContainerWaiting
-			})
+	for replica := range job.JobStatus().EachReplica() {
+		if replica.Name != leader.Name {
+			continue
 		}
+		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: replica.Name, UID: replica.UID}}
+		return leader, pod, slices.ContainsFunc(replica.Containers, func(c batchv1beta1.ContainerStatus) bool {
+			return c.Name == leader.MainContainer && c.State != batchv1beta1.ContainerWaiting
+		})
 	}
 	return leader, nil, false
 }

@@ -157,16 +157,14 @@ func (r *collector) readPods(ctx context.Context) {
 		}
 	}
 	left := maxPodsOfStatus
-	for _, task := range job.JobStatus().Tasks {
-		for _, replica := range task.Replicas {
-			if list.Continue == "" || left == 0 || known[replica.Name] || replica.Phase != batchv1beta1.ReplicaPhasePending {
-				continue
-			}
-			left--
-			var pod corev1.Pod
-			if err := r.Get(ctx, r.inNamespace(replica.Name), &pod); err == nil && metav1.IsControlledBy(&pod, job) {
-				r.facts.Pods = append(r.facts.Pods, pod)
-			}
+	for replica := range job.JobStatus().EachReplica() {
+		if list.Continue == "" || left == 0 || known[replica.Name] || replica.Phase != batchv1beta1.ReplicaPhasePending {
+			continue
+		}
+		left--
+		var pod corev1.Pod
+		if err := r.Get(ctx, r.inNamespace(replica.Name), &pod); err == nil && metav1.IsControlledBy(&pod, job) {
+			r.facts.Pods = append(r.facts.Pods, pod)
 		}
 	}
 }

@@ -26,12 +26,12 @@ type Replica struct {
 // Replicas returns the replicas of the job in rank order. If the status of an elastic job records replicas, Replicas
 // returns these, since scaling can leave gaps in their indices.
 func (j Job) Replicas() []Replica {
-	spec, tasks := j.Spec(), j.JobStatus().Tasks
+	spec, status := j.Spec(), j.JobStatus()
 	roles := slices.Clone(spec.Roles)
-	isRecorded := slices.ContainsFunc(tasks, func(t batchv1beta1.TaskStatus) bool { return len(t.Replicas) > 0 })
+	isRecorded := slices.ContainsFunc(status.Tasks, func(t batchv1beta1.TaskStatus) bool { return len(t.Replicas) > 0 })
 	if spec.Elastic != nil && isRecorded {
 		for i := range roles {
-			roles[i].Indices = policy.RecordedIndices(j.GetName(), roles[i].Type, tasks)
+			roles[i].Indices = policy.RecordedIndices(j.GetName(), roles[i].Type, status)
 		}
 	}
 	peers := framework.NewPeers(j.GetNamespace(), j.GetName(), j.GetUID(), "", 0, roles)

@@ -85,10 +85,8 @@ type suspect struct {
 // others, so the result can be empty.
 func (v view) suspects(replicas []jobs.Replica) []suspect {
 	statuses := map[string]batchv1beta1.ReplicaStatus{}
-	for _, task := range v.status.Tasks {
-		for _, status := range task.Replicas {
-			statuses[status.Name] = status
-		}
+	for status := range v.status.EachReplica() {
+		statuses[status.Name] = *status
 	}
 	var found []suspect
 	for _, r := range replicas {

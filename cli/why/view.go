@@ -148,13 +148,11 @@ func (v view) pod(replica string) *corev1.Pod {
 // waitingReplicas returns the names of the replicas that the status shows as Creating, Pending or Failed.
 func (v view) waitingReplicas() []string {
 	var names []string
-	for _, task := range v.status.Tasks {
-		for _, r := range task.Replicas {
-			switch r.Phase {
-			case batchv1beta1.ReplicaPhaseCreating, batchv1beta1.ReplicaPhasePending, batchv1beta1.ReplicaPhaseFailed:
-				names = append(names, r.Name)
-			default:
-			}
+	for r := range v.status.EachReplica() {
+		switch r.Phase {
+		case batchv1beta1.ReplicaPhaseCreating, batchv1beta1.ReplicaPhasePending, batchv1beta1.ReplicaPhaseFailed:
+			names = append(names, r.Name)
+		default:
 		}
 	}
 	return names

@@ -28,7 +28,7 @@ func StatusDelay(job view.Job, d Decision, interval time.Duration) time.Duration
 		return 0
 	case !isDelayableFirstStatus(job.Spec, was, d) && !onlyFollowsReplicas(was, d.Status):
 		return 0
-	case !was.Finished() && countEnded(d.Status.Tasks) > countEnded(was.Tasks):
+	case !was.Finished() && countEnded(d.Status) > countEnded(was):
 		return min(endDelay, interval)
 	default:
 		return interval
@@ -41,13 +41,11 @@ func ChangesStatus(job view.Job, d Decision) bool {
 }
 
 // countEnded counts the replicas that have ended.
-func countEnded(tasks []batchv1beta1.TaskStatus) int {
+func countEnded(status batchv1beta1.JobStatus) int {
 	n := 0
-	for _, task := range tasks {
-		for _, replica := range task.Replicas {
-			if view.HasEnded(replica.Phase) {
-				n++
-			}
+	for replica := range status.EachReplica() {
+		if view.HasEnded(replica.Phase) {
+			n++
 		}
 	}
 	return n

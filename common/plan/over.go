@@ -17,11 +17,9 @@ func isOver(status batchv1beta1.JobStatus) bool {
 	if !status.Finished() {
 		return false
 	}
-	for _, task := range status.Tasks {
-		for _, r := range task.Replicas {
-			if !view.HasEnded(r.Phase) && r.Phase != batchv1beta1.ReplicaPhaseDeleted {
-				return false
-			}
+	for r := range status.EachReplica() {
+		if !view.HasEnded(r.Phase) && r.Phase != batchv1beta1.ReplicaPhaseDeleted {
+			return false
 		}
 	}
 	return true

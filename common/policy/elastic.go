@@ -121,18 +121,13 @@ func Shrink(present []Present, n int32) []int32 {
 	return stay
 }
 
-// RecordedIndices returns the indices of the replicas of a type that the tasks of a job record, in ascending order.
-func RecordedIndices(job, roleType string, tasks []batchv1beta1.TaskStatus) []int32 {
+// RecordedIndices returns the indices of the replicas of a type that the status of a job records, in ascending order.
+func RecordedIndices(job, roleType string, status *batchv1beta1.JobStatus) []int32 {
 	indices := []int32{}
 	prefix := strings.TrimSuffix(framework.MemberName(job, roleType, 0), "0")
-	for _, task := range tasks {
-		if task.Type != roleType {
-			continue
-		}
-		for _, r := range task.Replicas {
-			if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
-				indices = append(indices, int32(index))
-			}
+	for r := range status.EachReplica() { // the name of a replica of another type has no number after the prefix
+		if index, err := strconv.ParseInt(strings.TrimPrefix(r.Name, prefix), 10, 32); err == nil {
+			indices = append(indices, int32(index))
 		}
 	}
 	return indices

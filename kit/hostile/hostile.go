@@ -120,10 +120,8 @@ func (b Begun[J]) forgetOrder() {
 		b.Pods[i].UID, b.Pods[i].ResourceVersion = "", ""
 		delete(b.Pods[i].Annotations, batchv1beta1.AnnotationProgressToken)
 	}
-	for _, task := range b.Job.JobStatus().Tasks {
-		for i := range task.Replicas {
-			task.Replicas[i].UID = ""
-		}
+	for replica := range b.Job.JobStatus().EachReplica() {
+		replica.UID = ""
 	}
 }
 

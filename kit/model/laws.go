@@ -152,11 +152,9 @@ func checkMembership(t Reporter, now Objects, job framework.Job, pod *corev1.Pod
 		t.Errorf("pod %s is not a member of the PodGroup", pod.Name)
 	}
 	left := int32(0)
-	for _, task := range job.JobStatus().Tasks {
-		for _, r := range task.Replicas {
-			if r.Phase != batchv1beta1.ReplicaPhaseSucceeded && r.Phase != batchv1beta1.ReplicaPhaseFailed {
-				left++
-			}
+	for r := range job.JobStatus().EachReplica() {
+		if r.Phase != batchv1beta1.ReplicaPhaseSucceeded && r.Phase != batchv1beta1.ReplicaPhaseFailed {
+			left++
 		}
 	}
 	if group.Spec.MinMember > left {
@@ -369,11 +367,9 @@ func checkDecided(t Reporter, before, after batchv1beta1.JobStatus) {
 // AttemptOf returns the current attempt of a replica according to the status, in the format of the attempt label.
 func AttemptOf(status batchv1beta1.JobStatus, name string) string {
 	all := fmt.Sprint(status.Attempt + status.Pauses + status.Evictions)
-	for _, task := range status.Tasks {
-		for _, r := range task.Replicas {
-			if r.Name == name && r.Attempt > 0 {
-				return fmt.Sprintf("%s.%d", all, r.Attempt)
-			}
+	for r := range status.EachReplica() {
+		if r.Name == name && r.Attempt > 0 {
+			return fmt.Sprintf("%s.%d", all, r.Attempt)
 		}
 	}
 	return all

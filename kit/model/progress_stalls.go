@@ -102,17 +102,15 @@ func endsAttempt(pod *corev1.Pod) bool {
 // the replica has succeeded, if the replica has failed and its peers do not restart with it, or if the job is elastic
 // and trains without the replica.
 func isSpared(spec framework.JobSpec, status batchv1beta1.JobStatus, name string) bool {
-	for _, task := range status.Tasks {
-		for _, r := range task.Replicas {
-			switch {
-			case r.Name != name:
-			case r.Phase == batchv1beta1.ReplicaPhaseSucceeded:
-				return true
-			case r.Phase == batchv1beta1.ReplicaPhaseFailed:
-				return policy.Scope(spec) != batchv1beta1.RestartScopeJob
-			default:
-				return spec.Elastic != nil && r.Phase != batchv1beta1.ReplicaPhaseRunning
-			}
+	for r := range status.EachReplica() {
+		switch {
+		case r.Name != name:
+		case r.Phase == batchv1beta1.ReplicaPhaseSucceeded:
+			return true
+		case r.Phase == batchv1beta1.ReplicaPhaseFailed:
+			return policy.Scope(spec) != batchv1beta1.RestartScopeJob
+		default:
+			return spec.Elastic != nil && r.Phase != batchv1beta1.ReplicaPhaseRunning
 		}
 	}
 	return false

@@ -71,18 +71,15 @@ func (o Objects) Remains() Remains {
 	}
 	r.Status = job.JobStatus().DeepCopy()
 	withoutTimes(r.Status)
-	for i := range r.Status.Tasks {
-		for j := range r.Status.Tasks[i].Replicas {
-			replica := &r.Status.Tasks[i].Replicas[j]
-			switch {
-			case uids[string(replica.UID)]:
-				replica.UID = "present"
-			case replica.UID != "":
-				replica.UID = "past"
-			}
-			if replica.Phase == batchv1beta1.ReplicaPhaseDeleted {
-				replica.Containers = nil // in some runs, the controller has not seen how the containers ended
-			}
+	for replica := range r.Status.EachReplica() {
+		switch {
+		case uids[string(replica.UID)]:
+			replica.UID = "present"
+		case replica.UID != "":
+			replica.UID = "past"
+		}
+		if replica.Phase == batchv1beta1.ReplicaPhaseDeleted {
+			replica.Containers = nil // in some runs, the controller has not seen how the containers ended
 		}
 	}
 	return r

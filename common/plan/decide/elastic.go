@@ -45,7 +45,7 @@ func presentRoles(job view.Job, seen view.Observation) (roles []framework.Role, 
 	}
 	for i := range roles {
 		role := &roles[i]
-		role.Indices = policy.RecordedIndices(job.Name, role.Type, status.Tasks)
+		role.Indices = policy.RecordedIndices(job.Name, role.Type, &status)
 		if status.Decided() || losesPods {
 			continue
 		}

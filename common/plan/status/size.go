@@ -63,7 +63,7 @@ func (r *renderer) fit() {
 		return
 	}
 	before := slices.IndexFunc(omissions, func(o omission) bool { return o.note == r.Job.Status.Omitted })
-	fits := boundOf(r.Status.Tasks)+maxMessages+restOfSmallJob <= maxObject
+	fits := boundOf(&r.Status)+maxMessages+restOfSmallJob <= maxObject
 	if before <= 0 && r.Job.RestSize == nil && fits {
 		return // an upper bound suffices for nearly all jobs, and an exact measurement is expensive
 	}
@@ -80,19 +80,16 @@ func (r *renderer) fit() {
 	}
 }
 
-// boundOf returns an upper bound, in bytes, for the JSON of the given tasks.
-func boundOf(tasks []batchv1beta1.TaskStatus) int {
+// boundOf returns an upper bound, in bytes, for the JSON of the tasks of a status.
+func boundOf(status *batchv1beta1.JobStatus) int {
 	// These are upper bounds in bytes. The first two are for the field names, numbers and times of a replica and of a
 	// container. The last one is for an escaped character of a reason.
 	const replica, container, escaped = 160, 80, 6
 	bytes := 0
-	for _, task := range tasks {
-		for i := range task.Replicas {
-			r := &task.Replicas[i]
-			bytes += replica + len(r.Name) + len(r.UID) + len(r.Phase) + len(r.Node)
-			for _, c := range r.Containers {
-				bytes += container + len(c.Name) + len(c.State) + escaped*len(c.Reason)
-			}
+	for r := range status.EachReplica() {
+		bytes += replica + len(r.Name) + len(r.UID) + len(r.Phase) + len(r.Node)
+		for _, c := range r.Containers {
+			bytes += container + len(c.Name) + len(c.State) + escaped*len(c.Reason)
 		}
 	}
 	return bytes
@@ -110,7 +107,7 @@ func sizeOf(status batchv1beta1.JobStatus) int {
 // because they decide whether a replica is restarted, and a pod that is gone no longer has them.
 func omitContainers(r *renderer) {
 	replicas := r.ByName()
-	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) {
+	for entry := range r.Status.EachReplica() {
 		failed := func(c batchv1beta1.ContainerStatus) bool {
 			return c.Name == replicas[entry.Name].MainContainer && c.ExitCode != nil && *c.ExitCode != 0
 		}
@@ -120,22 +117,18 @@ func omitContainers(r *renderer) {
 		} else {
 			entry.Containers = []batchv1beta1.ContainerStatus{entry.Containers[i]}
 		}
-	})
+	}
 }
 
 func omitExitCodes(r *renderer) {
-	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) { entry.Containers = nil })
+	for entry := range r.Status.EachReplica() {
+		entry.Containers = nil
+	}
 }
 
 func omitNodes(r *renderer) {
-	eachReplica(r, func(entry *batchv1beta1.ReplicaStatus) { entry.Node = "" })
-}
-
-func eachReplica(r *renderer, change func(*batchv1beta1.ReplicaStatus)) {
-	for _, task := range r.Status.Tasks {
-		for i := range task.Replicas {
-			change(&task.Replicas[i])
-		}
+	for entry := range r.Status.EachReplica() {
+		entry.Node = ""
 	}
 }
 

@@ -51,7 +51,7 @@ func TestBoundOfTasksIsAtLeastTheirSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bound := status.BoundOf(tasks); bound < len(content) || bound > 6*len(content) {
+			if bound := status.BoundOf(&batchv1beta1.JobStatus{Tasks: tasks}); bound < len(content) || bound > 6*len(content) {
 				t.Errorf("the bound is %d, want between 1 and 6 times the %d bytes of the tasks", bound, len(content))
 			}
 		})

@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"iter"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -189,4 +191,17 @@ func (s *JobStatus) Finished() bool {
 func (s *JobStatus) Decided() bool {
 	return s.Finished() || meta.IsStatusConditionTrue(s.Conditions, ConditionSuccessCriteriaMet) ||
 		meta.IsStatusConditionTrue(s.Conditions, ConditionFailureTarget)
+}
+
+// EachReplica returns the replicas of all tasks, in order.
+func (s *JobStatus) EachReplica() iter.Seq[*ReplicaStatus] {
+	return func(yield func(*ReplicaStatus) bool) {
+		for _, task := range s.Tasks {
+			for i := range task.Replicas {
+				if !yield(&task.Replicas[i]) {
+					return
+				}
+			}
+		}
+	}
 }
