@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,10 +188,13 @@ func TestAWorkerThatIsDoneCanUnblockTwoWorkers(t *testing.T) {
 		q := newQueue(t.Name(), 4)
 		defer q.ShutDown()
 		addAt(q, 0, "a/1", "b/1", "a/2", "b/2")
+		var mu sync.Mutex
 		var got []reconcile.Request
 		for range 4 {
 			go func() {
 				if r, shutdown := q.Get(); !shutdown {
+					mu.Lock()
+					defer mu.Unlock()
 					got = append(got, r)
 				}
 			}()
@@ -210,11 +215,11 @@ func TestShutDownReleasesWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine leaks
 		q := newQueue(t.Name(), 4)
-		returned := 0
+		var returned atomic.Int32
 		for range 4 {
 			go func() {
 				if _, shutdown := q.Get(); shutdown {
-					returned++
+					returned.Add(1)
 				}
 			}()
 			synctest.Wait()
@@ -223,8 +228,8 @@ func TestShutDownReleasesWorkers(t *testing.T) {
 		q.ShutDown()
 		q.ShutDownWithDrain() // the second shutdown is a no-op
 		synctest.Wait()
-		if returned != 4 {
-			t.Errorf("Get returned the shutdown to %d of 4 workers", returned)
+		if n := returned.Load(); n != 4 {
+			t.Errorf("Get returned the shutdown to %d of 4 workers", n)
 		}
 		q.Add(request("a/1"))
 		if _, shutdown := q.Get(); !shutdown || !q.ShuttingDown() {
@@ -412,6 +417,7 @@ func checkQueue(t *rapid.T) {
 	defer synctest.Wait()
 	defer q.ShutDown()
 	m := &queueModel{workers: int64(workers), turns: map[int][]string{}}
+	var mu sync.Mutex      // guards got while workers get requests
 	var got, want []string // the requests that workers got since the last check
 	check := func() {
 		t.Helper()
@@ -456,6 +462,8 @@ func checkQueue(t *rapid.T) {
 			m.idle++
 			go func() {
 				if r, priority, shutdown := q.GetWithPriority(); !shutdown {
+					mu.Lock()
+					defer mu.Unlock()
 					got = append(got, fmt.Sprintf("%s at %d", r, priority))
 				}
 			}()
