@@ -2,12 +2,12 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/policy"
@@ -33,11 +33,7 @@ func (view queueView) maxDuration() *v1beta1.Duration {
 // condition MaxDurationExceeded, because only the controllers of jobs act on it.
 func (g groupView) isOfJob() bool {
 	owner := metav1.GetControllerOf(g.Group)
-	if owner == nil {
-		return false
-	}
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == groupOfJobs
+	return owner != nil && strings.HasPrefix(owner.APIVersion, groupOfJobs+"/")
 }
 
 // scheduledTime returns when the group was scheduled for the first time. If the status does not have this time yet,
@@ -114,11 +110,7 @@ func (d *decision) expireGroup(g groupView, end, now time.Time) {
 	case now.Before(recorded.LastTransitionTime.Add(endDelay)):
 		d.requeueAt(recorded.LastTransitionTime.Add(endDelay))
 	default:
-		for _, pod := range g.Pods {
-			if !isDone(pod) && pod.DeletionTimestamp.IsZero() {
-				d.Expired = append(d.Expired, pod)
-			}
-		}
+		d.Expired = append(d.Expired, activeByAge(g.Pods)...)
 	}
 }
 
