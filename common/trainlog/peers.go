@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// signs identify messages of libraries about a lost peer. Each sign consists of lower-case parts of a message. A line
-// matches if it contains all parts of a sign in order. Each sign contains the name of a library or is too specific to
-// match other messages, such as one about a closed connection to a data set.
-var signs = [][]string{
+// signs identify messages of libraries about a lost peer. Each sign consists of one or two lower-case parts of a
+// message. A line matches if it contains all parts of a sign in order. Each sign contains the name of a library or is
+// too specific to match other messages, such as one about a closed connection to a data set.
+var signs = [][2]string{
 	{"gloo/", "closed by peer"},
 	{"gloo/", "reset by peer"},
 	{"gloo/", "broken pipe"},
@@ -38,18 +38,8 @@ func isLostPeer(line string) bool {
 		return true
 	}
 	lower := strings.ToLower(line)
-	for _, sign := range signs {
-		rest, all := lower, true
-		for _, part := range sign {
-			var found bool
-			if _, rest, found = strings.Cut(rest, part); !found {
-				all = false
-				break
-			}
-		}
-		if all {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(signs, func(sign [2]string) bool {
+		_, rest, found := strings.Cut(lower, sign[0])
+		return found && strings.Contains(rest, sign[1])
+	})
 }

@@ -138,10 +138,5 @@ func newException(prefixed string) *exception {
 }
 
 func isChained(text string) bool {
-	for _, c := range chained {
-		if strings.HasPrefix(text, c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(chained, func(c string) bool { return strings.HasPrefix(text, c) })
 }

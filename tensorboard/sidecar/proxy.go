@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,10 +68,5 @@ func forward(r *httputil.ProxyRequest) {
 
 // isHealthCheck reports whether a request is a health check of a kubelet or a load balancer.
 func isHealthCheck(r *http.Request) bool {
-	for _, checker := range healthCheckers {
-		if strings.HasPrefix(r.UserAgent(), checker) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(healthCheckers, func(c string) bool { return strings.HasPrefix(r.UserAgent(), c) })
 }
