@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
 
 	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/manager"
@@ -30,30 +27,14 @@ func (s skewed) Now() time.Time { return s.RealClock.Now().Add(s.offset) }
 func (s skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 func main() {
-	if os.Getenv("CLOCK_OFFSET") == "" {
-		// Without an offset, this program is the init container of a replica, which only waits for the leader.
-		manager.Main(manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()))
-		return
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	offset, err := time.ParseDuration(os.Getenv("CLOCK_OFFSET"))
-	if err != nil {
-		return err
-	}
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return err
-	}
 	options := controller.DefaultOptions()
-	options.Clock = skewed{offset: offset}
-	logger := zap.New()
-	ctrl.SetLogger(logger)
-	return manager.Run(signals.SetupSignalHandler(), manager.JobProgram(pytorch.Controller(), options), config,
-		manager.DefaultOptions(), logger)
+	if offset := os.Getenv("CLOCK_OFFSET"); offset != "" { // the init containers of replicas have no offset
+		skew, err := time.ParseDuration(offset)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		options.Clock = skewed{offset: skew}
+	}
+	manager.Main(manager.JobProgram(pytorch.Controller(), options))
 }
