@@ -10,11 +10,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"tensorstack.dev/jobs/common/listen"
 )
@@ -154,28 +156,13 @@ func start(ctx context.Context, o options, c clock.Clock, logger *log.Logger) (*
 // run serves requests and fetches logs until the context ends. Then it waits for pending requests and aborts
 // downloads. After a restart, the sidecar resumes the downloads of event files.
 func (s *sidecar) run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(s.proxy, s.proxyListener) })
-	group.Go(func() error { return serve(s.health, s.healthListener) })
-	group.Go(func() error { s.fetcher.run(ctx); return nil })
-	group.Go(func() error {
-		<-ctx.Done()
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-		defer cancel()
-		for _, server := range []*http.Server{s.proxy, s.health} {
-			if server.Shutdown(ending) != nil {
-				_ = server.Close()
-			}
-		}
-		return nil
-	})
-	return group.Wait()
-}
-
-// serve serves until the server is shut down.
-func serve(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	group, ctx := errgroup.WithContext(logr.NewContext(ctx, logr.Discard()))
+	for _, server := range []manager.Server{
+		{Server: s.proxy, Listener: s.proxyListener}, {Server: s.health, Listener: s.healthListener},
+	} {
+		server.ShutdownTimeout = new(grace)
+		group.Go(func() error { return server.Start(ctx) })
 	}
-	return nil
+	group.Go(func() error { s.fetcher.run(ctx); return nil })
+	return group.Wait()
 }
