@@ -17,10 +17,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"tensorstack.dev/jobs/common/listen"
@@ -128,19 +128,18 @@ type receiver struct {
 	// message was written.
 	written   int64
 	writtenAt time.Time
-	// fromFile logs problems with the file. fromHTTP logs problems with requests. The field messages logs problems with
-	// the termination message.
-	fromFile, fromHTTP, messages troubles
+	// fromFile limits the log lines about the file. fromHTTP limits those about requests. The field messages limits those
+	// about the termination message.
+	fromFile, fromHTTP, messages rate.Sometimes
 }
 
 func newReceiver(o options, token string, c clock.WithTicker, logger *log.Logger) *receiver {
 	r := &receiver{
 		token: token, clock: c, log: logger, tracker: progress.NewTracker(c), terminationLog: o.terminationLog, written: -1,
+		fromFile: rate.Sometimes{Interval: quiet}, fromHTTP: rate.Sometimes{Interval: quiet},
+		messages: rate.Sometimes{Interval: quiet},
 	}
 	r.follower = follower{path: o.reports, line: r.addLine}
-	for _, t := range []*troubles{&r.fromFile, &r.fromHTTP, &r.messages} {
-		t.clock, t.log = c, logger
-	}
 	return r
 }
 
@@ -181,7 +180,7 @@ func (r *receiver) run(ctx context.Context, listener net.Listener) error {
 // the ages up to date.
 func (r *receiver) poll() {
 	if err := r.follower.poll(); err != nil {
-		r.fromFile.print(err)
+		r.fromFile.Do(func() { r.log.Print(err) })
 	}
 	reports, now := r.tracker.Reports(), r.clock.Now()
 	if reports == r.written && now.Sub(r.writtenAt) < maxMessageAge {
@@ -192,7 +191,7 @@ func (r *receiver) poll() {
 		err = os.WriteFile(r.terminationLog, message, 0o600)
 	}
 	if err != nil {
-		r.messages.print(fmt.Errorf("writing the termination message: %w", err))
+		r.messages.Do(func() { r.log.Printf("writing the termination message: %v", err) })
 		return
 	}
 	r.written, r.writtenAt = reports, now
@@ -202,28 +201,8 @@ func (r *receiver) poll() {
 func (r *receiver) addLine(line []byte) {
 	report, err := progress.Parse(line)
 	if err != nil {
-		r.fromFile.print(fmt.Errorf("ignoring a line of %s: %w", r.follower.path, err))
+		r.fromFile.Do(func() { r.log.Printf("ignoring a line of %s: %v", r.follower.path, err) })
 		return
 	}
 	r.tracker.Add(report)
-}
-
-// troubles logs problems of one kind. After a log line, it logs nothing for 30 seconds.
-type troubles struct {
-	clock clock.PassiveClock
-	log   *log.Logger
-
-	mu    sync.Mutex
-	quiet time.Time // nothing is logged before this time
-}
-
-func (t *troubles) print(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock.Now()
-	if now.Before(t.quiet) {
-		return
-	}
-	t.quiet = now.Add(quiet)
-	t.log.Print(err)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -297,25 +298,27 @@ func TestATerminationMessageIsWrittenAgainAfterAFailure(t *testing.T) {
 
 func TestInvalidLinesAreLoggedOncePerInterval(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t)
-	s.poll()
-	s.add("secret\n{\"step\": \"secret\"}\n{\"step\": 1}\n")
-	s.poll()
-	s.add("secret\n")
-	s.fake.Step(quiet - 1)
-	s.poll()
-	s.add("{\"step\": \"secret\"}\n")
-	s.fake.Step(1)
-	s.poll()
-	want := "ignoring a line of " + s.follower.path + `: the report is not a JSON object such as {"step": 420}` + "\n" +
-		"ignoring a line of " + s.follower.path +
-		`: the field "step" of the report must be an integer from 0 to 9007199254740992` + "\n"
-	if diff := cmp.Diff(want, s.logs.String()); diff != "" {
-		t.Errorf("unexpected log (-want +got):\n%s", diff)
-	}
-	if got := s.tracker.Reports(); got != 1 {
-		t.Errorf("there are %d reports, want 1", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t)
+		s.poll()
+		s.add("secret\n{\"step\": \"secret\"}\n{\"step\": 1}\n")
+		s.poll()
+		s.add("secret\n")
+		time.Sleep(quiet - 1)
+		s.poll()
+		s.add("{\"step\": \"secret\"}\n")
+		time.Sleep(time.Nanosecond)
+		s.poll()
+		want := "ignoring a line of " + s.follower.path + `: the report is not a JSON object such as {"step": 420}` + "\n" +
+			"ignoring a line of " + s.follower.path +
+			`: the field "step" of the report must be an integer from 0 to 9007199254740992` + "\n"
+		if diff := cmp.Diff(want, s.logs.String()); diff != "" {
+			t.Errorf("unexpected log (-want +got):\n%s", diff)
+		}
+		if got := s.tracker.Reports(); got != 1 {
+			t.Errorf("there are %d reports, want 1", got)
+		}
+	})
 }
 
 func TestRefusedRequestsAreLoggedOncePerInterval(t *testing.T) {

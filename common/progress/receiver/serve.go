@@ -19,7 +19,7 @@ func (r *receiver) serve(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if refused := r.receive(w, request); refused != nil {
-		r.fromHTTP.print(fmt.Errorf("refusing a request: %w", refused))
+		r.fromHTTP.Do(func() { r.log.Printf("refusing a request: %v", refused) })
 		http.Error(w, refused.message, refused.code)
 		return
 	}
