@@ -101,14 +101,9 @@ func (e *extender) handler() http.Handler {
 	return mux
 }
 
-// read reads the body of a question.
-func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
-}
-
 func (e *extender) reclaimable(w http.ResponseWriter, r *http.Request) {
 	// Questions are read concurrently, so that a slow client does not delay others.
-	body, err := read(w, r)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 	if err != nil {
 		http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
 		return

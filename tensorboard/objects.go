@@ -122,14 +122,10 @@ func newServer(tb *v1beta1.TensorBoard, options *Options) (server, error) {
 		return server{}, err
 	}
 	prefix := strings.TrimSuffix(address.Path, "/")
-	config, err := buildConfig(&tb.Spec, prefix)
-	return server{URL: address.String(), Prefix: prefix, Config: config, Hash: specHash(tb.Spec, config)}, err
-}
-
-// buildConfig returns the configuration of the sidecar, as JSON.
-func buildConfig(spec *v1beta1.TensorBoardSpec, pathPrefix string) (string, error) {
-	config, err := json.Marshal(sidecar.Config{PathPrefix: pathPrefix, Sources: sourcesOf(spec).All})
-	return string(config), err
+	config, err := json.Marshal(sidecar.Config{PathPrefix: prefix, Sources: sourcesOf(&tb.Spec).All})
+	return server{
+		URL: address.String(), Prefix: prefix, Config: string(config), Hash: specHash(tb.Spec, string(config)),
+	}, err
 }
 
 // specHash returns the hash of the inputs of a pod: the configuration of the sidecar, and the spec without the field

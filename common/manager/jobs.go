@@ -137,9 +137,12 @@ func jobCache(
 			case *corev1.Pod:
 				stripPod(object, kind)
 			case *corev1.Service:
-				stripService(object, kind)
+				StripOwnedMeta(&object.ObjectMeta, kind)
+				object.Spec, object.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 			case *networkingv1.NetworkPolicy:
-				stripNetworkPolicy(object, kind, policies, reader)
+				StripOwnedMeta(&object.ObjectMeta, kind)
+				network.Strip(object, controller.NetworkPolicySpec(kind.Kind, object.Name, policies, nil),
+					controller.NetworkPolicySpec(kind.Kind, object.Name, policies, reader))
 			case *corev1.ResourceQuota:
 				stripQuota(object)
 			}
@@ -191,22 +194,4 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	if isHeld {
 		pod.Finalizers, pod.Labels = []string{batchv1beta1.FinalizerLeader}, labels.Merge(pod.Labels, job)
 	}
-}
-
-// stripService strips a Service to the metadata that identifies it. If a job of the kind controls the Service, the
-// metadata contains the reference to this job.
-func stripService(service *corev1.Service, kind schema.GroupKind) {
-	StripOwnedMeta(&service.ObjectMeta, kind)
-	service.Spec, service.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
-}
-
-// stripNetworkPolicy strips the metadata of a NetworkPolicy in the same way as stripService does for a Service. It
-// keeps the spec only if the controller can have created a NetworkPolicy with this spec for the job.
-func stripNetworkPolicy(
-	policy *networkingv1.NetworkPolicy, kind schema.GroupKind, policies network.Policies,
-	reader *networkingv1.NetworkPolicyPeer,
-) {
-	StripOwnedMeta(&policy.ObjectMeta, kind)
-	network.Strip(policy, controller.NetworkPolicySpec(kind.Kind, policy.Name, policies, nil),
-		controller.NetworkPolicySpec(kind.Kind, policy.Name, policies, reader))
 }
