@@ -37,21 +37,15 @@ type sources struct {
 type sourceCollector struct {
 	sources
 
-	// seen has the locations of All, and the names of Claims and Secrets.
-	seen sets.Set[any]
+	// seen has the locations of All, and the names of Claims and Secrets with a prefix.
+	seen sets.Set[string]
 	// runs has the names of the runs of All. A value is the last number that was appended to the name, or 1.
 	runs map[string]int
 }
 
-// The types of names in sourceCollector.seen, so that a claim and a Secret can have the same name.
-type (
-	claimName  string
-	secretName string
-)
-
 // sourcesOf returns the sources of a spec.
 func sourcesOf(spec *v1beta1.TensorBoardSpec) sources {
-	s := sourceCollector{seen: sets.Set[any]{}, runs: map[string]int{}}
+	s := sourceCollector{seen: sets.Set[string]{}, runs: map[string]int{}}
 	for _, fileset := range spec.TrainingLogFilesets {
 		s.addFileset(string(fileset))
 	}
@@ -94,18 +88,20 @@ func (s *sourceCollector) addFileset(uri string) {
 
 func (s *sourceCollector) addClaim(claim, path string) {
 	path = cleaned(path)
-	if s.note(claimName(claim)) {
+	if s.note("claim " + claim) {
 		s.Claims = append(s.Claims, claim)
 	}
-	s.add(claim+"/"+path, sidecar.Source{Link: strings.TrimSuffix(claimsFolder+claim+"/"+path, "/")})
+	name := claim + "/" + path
+	s.add(pvcFileset+name, name, sidecar.Source{Link: strings.TrimSuffix(claimsFolder+name, "/")})
 }
 
 func (s *sourceCollector) addBucket(secret, bucket, path string) {
 	path = cleaned(path)
-	if s.note(secretName(secret)) {
+	if s.note("secret " + secret) {
 		s.Secrets = append(s.Secrets, secret)
 	}
-	s.add(bucket+"/"+path, sidecar.Source{
+	name := bucket + "/" + path
+	s.add(minioFileset+secret+"/"+name, name, sidecar.Source{
 		S3: &sidecar.S3Source{Bucket: bucket, Prefix: path, Secret: secretsFolder + secret},
 	})
 }
@@ -115,13 +111,13 @@ func (s *sourceCollector) addURL(address string) {
 	if parsed, err := url.Parse(address); err == nil { // drops the query, which can contain a signature
 		name = parsed.Host + parsed.Path
 	}
-	s.add(name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
+	s.add(address, name, sidecar.Source{HTTP: &sidecar.HTTPSource{URL: address}})
 }
 
-// add adds a source and a run with the given name, unless the source already exists. If another run already has the
-// name, the lowest number from 2 that makes the name unique is appended.
-func (s *sourceCollector) add(name string, source sidecar.Source) {
-	if !s.note(locationOf(source)) {
+// add adds a source and a run with the given name, unless a source with the same location already exists. If another
+// run already has the name, the lowest number from 2 that makes the name unique is appended.
+func (s *sourceCollector) add(location, name string, source sidecar.Source) {
+	if !s.note(location) {
 		return
 	}
 	name = runName(name)
@@ -136,22 +132,10 @@ func (s *sourceCollector) add(name string, source sidecar.Source) {
 }
 
 // note notes a location or a name, and reports whether it is new.
-func (s *sourceCollector) note(key any) (isNew bool) {
+func (s *sourceCollector) note(key string) (isNew bool) {
 	isNew = !s.seen.Has(key)
 	s.seen.Insert(key)
 	return isNew
-}
-
-// locationOf returns the location of a source: all of the source except the name of its run.
-func locationOf(source sidecar.Source) any {
-	switch {
-	case source.S3 != nil:
-		return *source.S3
-	case source.HTTP != nil:
-		return *source.HTTP
-	default:
-		return source.Link
-	}
 }
 
 // maxRunName is the maximum length, in bytes, of a run name before a number is appended to it. A file name has at
