@@ -24,9 +24,16 @@ func (p *Policies) AddFlags(flags *pflag.FlagSet, called, peers string) {
 			"The network plugin must enforce NetworkPolicies, and the controller needs the permissions of its component "+
 			"networkpolicies. They have no effect on pods with hostNetwork (default: none)",
 		called, peers, flagAllowed))
-	flags.Var((*selectorValue)(p), flagAllowed, fmt.Sprintf(
+	flags.Func(flagAllowed, fmt.Sprintf(
 		"label `selector` of namespaces that the NetworkPolicies of --%s also allow, "+
-			"such as \"kubernetes.io/metadata.name in (monitoring, gateway)\" (default: none)", flagEnabled))
+			"such as \"kubernetes.io/metadata.name in (monitoring, gateway)\" (default: none)", flagEnabled),
+		func(text string) (err error) {
+			p.AllowedNamespaces = nil
+			if strings.TrimSpace(text) != "" { // an empty label selector selects all namespaces, but an empty text none
+				p.AllowedNamespaces, err = metav1.ParseToLabelSelector(text)
+			}
+			return err
+		})
 }
 
 // Validate returns an error if the flags contradict each other. The error names the flags.
@@ -36,30 +43,3 @@ func (p Policies) Validate() error {
 	}
 	return nil
 }
-
-// selectorValue is the value of the flag for allowed namespaces.
-type selectorValue Policies
-
-// String implements pflag.Value.
-func (v *selectorValue) String() string {
-	if v.AllowedNamespaces == nil {
-		return ""
-	}
-	return metav1.FormatLabelSelector(v.AllowedNamespaces)
-}
-
-// Set implements pflag.Value. An empty text selects no namespaces, although an empty label selector selects all.
-func (v *selectorValue) Set(text string) error {
-	v.AllowedNamespaces = nil
-	if strings.TrimSpace(text) == "" {
-		return nil
-	}
-	selector, err := metav1.ParseToLabelSelector(text)
-	if err == nil {
-		v.AllowedNamespaces = selector
-	}
-	return err
-}
-
-// Type implements pflag.Value.
-func (v *selectorValue) Type() string { return "selector" }
