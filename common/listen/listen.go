@@ -139,17 +139,20 @@ func OfBusiestAddress[C net.Conn](conns []C) []C {
 	count := map[string]int{}
 	most := 0
 	for _, c := range conns {
-		count[addressOf(c)]++
-		most = max(most, count[addressOf(c)])
+		address := AddressOf(c.RemoteAddr().String())
+		count[address]++
+		most = max(most, count[address])
 	}
-	return slices.DeleteFunc(slices.Clone(conns), func(c C) bool { return count[addressOf(c)] < most })
+	return slices.DeleteFunc(slices.Clone(conns), func(c C) bool {
+		return count[AddressOf(c.RemoteAddr().String())] < most
+	})
 }
 
-// addressOf returns the IP address of the client.
-func addressOf(c net.Conn) string {
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+// AddressOf returns the IP address of a peer. The parameter is its address with a port.
+func AddressOf(peer string) string {
+	host, _, err := net.SplitHostPort(peer)
 	if err != nil {
-		return c.RemoteAddr().String()
+		return peer
 	}
 	return host
 }

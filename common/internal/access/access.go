@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"tensorstack.dev/jobs/common/fair"
+	"tensorstack.dev/jobs/common/listen"
 )
 
 // Limits of a Filter.
@@ -122,7 +122,7 @@ func (f *Filter) statusOf(request *http.Request) int {
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), Timeout)
 	defer cancel()
-	if f.rate.Wait(ctx, addressOf(request)) != nil {
+	if f.rate.Wait(ctx, listen.AddressOf(request.RemoteAddr)) != nil {
 		return http.StatusServiceUnavailable
 	}
 	select {
@@ -153,15 +153,6 @@ func bearerToken(request *http.Request) string {
 		return ""
 	}
 	return strings.TrimSpace(token)
-}
-
-// addressOf returns the IP address of a peer.
-func addressOf(request *http.Request) string {
-	host, _, err := net.SplitHostPort(request.RemoteAddr)
-	if err != nil {
-		return request.RemoteAddr
-	}
-	return host
 }
 
 // review asks the API server which user has a token, and then whether the user has access to the path. It returns 200,
