@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -240,8 +241,8 @@ func (t *Tracker) isProgress(r Report) bool {
 // merge merges the fields of a report into the state.
 func (s *State) merge(r Report) {
 	s.Reports++
-	s.Step, s.TotalSteps = firstOf(r.Step, s.Step), firstOf(r.TotalSteps, s.TotalSteps)
-	s.Percent = firstOf(r.Percent, s.Percent)
+	s.Step, s.TotalSteps = cmp.Or(r.Step, s.Step), cmp.Or(r.TotalSteps, s.TotalSteps)
+	s.Percent = cmp.Or(r.Percent, s.Percent)
 	if r.Percent == nil && (r.Step != nil || r.TotalSteps != nil) && s.Step != nil && s.TotalSteps != nil {
 		s.Percent = new(int32(min(100, *s.Step*100 / *s.TotalSteps))) //nolint:gosec // it is at most 100
 	}
@@ -254,14 +255,6 @@ func (s *State) merge(r Report) {
 		}
 	}
 	s.Metrics = sorted(metrics)
-}
-
-// firstOf returns the first of two pointers that is not nil. It returns nil if both are nil.
-func firstOf[T any](a, b *T) *T {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // State returns the current state.
