@@ -46,8 +46,7 @@ func (native) blockers(groups []groupView, now time.Time) map[string]blocker {
 		case meta.FindStatusCondition(there.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) != nil:
 			return nil
 		case silent[g.Group.Namespace].Message == "":
-			meaning := ifUnreported(bound, now)
-			silent[g.Group.Namespace] = meaning
+			silent[g.Group.Namespace] = ifUnreported(bound, now)
 		}
 	}
 	return silent
@@ -133,13 +132,7 @@ func (native) queue(queueView) (spec, status change, err error) { return change{
 
 // countGrouped counts the pods that have not ended and that belong to a group of kube-scheduler.
 func countGrouped(pods []*corev1.Pod) int {
-	grouped := 0
-	for _, pod := range pods {
-		if isGrouped(pod) && !isDone(pod) {
-			grouped++
-		}
-	}
-	return grouped
+	return len(filter(pods, func(pod *corev1.Pod) bool { return isGrouped(pod) && !isDone(pod) }))
 }
 
 // minCount returns the minCount of kube-scheduler's group. It is lower than the number of needed pods in two cases:
@@ -153,13 +146,8 @@ func minCount(group *v1beta1.PodGroup, pods []*corev1.Pod) int32 {
 	if metav1.GetControllerOf(group) == nil {
 		needed -= int(countPods(pods).Succeeded)
 	}
-	extras := 0
-	for _, pod := range pods {
-		if isExtra(pod) && !isDone(pod) && isPlaced(pod) {
-			extras++
-		}
-	}
-	needed -= min(max(0, needed-countGrouped(pods)), extras)
+	extras := filter(pods, func(pod *corev1.Pod) bool { return isExtra(pod) && !isDone(pod) && isPlaced(pod) })
+	needed -= min(max(0, needed-countGrouped(pods)), len(extras))
 	return max(1, int32(needed)) //nolint:gosec // at most 64 roles of 2000
 }
 

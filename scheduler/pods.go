@@ -50,15 +50,9 @@ func isPlaced(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed
 }
 
-// placedOf returns the pods that are placed.
-func placedOf(pods []*corev1.Pod) []*corev1.Pod {
-	var placed []*corev1.Pod
-	for _, pod := range pods {
-		if isPlaced(pod) {
-			placed = append(placed, pod)
-		}
-	}
-	return placed
+// filter returns the pods for which is(pod) is true.
+func filter(pods []*corev1.Pod, is func(*corev1.Pod) bool) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !is(pod) })
 }
 
 // isGrouped reports whether a pod is in a group of kube-scheduler.
@@ -148,12 +142,7 @@ func countPods(pods []*corev1.Pod) v1beta1.PodCounts {
 // can use any names of resources and the API server rejects a status that is too large. It prefers the resources of
 // the quota, and then the resources of Kubernetes itself.
 func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceList {
-	var sum corev1.ResourceList
-	for _, pod := range pods {
-		if occupiesNode(pod) {
-			sum = add(sum, requestsOf(pod))
-		}
-	}
+	sum := sumOf(filter(pods, occupiesNode))
 	delete(sum, corev1.ResourcePods)
 	rank := func(name corev1.ResourceName) int {
 		if _, isLimited := quota[name]; isLimited {
@@ -172,12 +161,7 @@ func allocatedTo(pods []*corev1.Pod, quota corev1.ResourceList) corev1.ResourceL
 
 // activeByAge returns the pods that have not ended and are not being deleted, the oldest first.
 func activeByAge(pods []*corev1.Pod) []*corev1.Pod {
-	var active []*corev1.Pod
-	for _, pod := range pods {
-		if !isDone(pod) && pod.DeletionTimestamp.IsZero() {
-			active = append(active, pod)
-		}
-	}
+	active := filter(pods, func(pod *corev1.Pod) bool { return !isDone(pod) && pod.DeletionTimestamp.IsZero() })
 	slices.SortFunc(active, byAge)
 	return active
 }

@@ -54,11 +54,8 @@ func release(
 		if needed == nil && !left.isMet() {
 			continue // not all needed pods exist
 		}
-		for _, pod := range more {
-			if isGrouped(pod) { // kube-scheduler holds the group back until this pod is released too
-				needed = append(needed, pod)
-			}
-		}
+		// kube-scheduler holds the group back until the other pods in its group are released too.
+		needed = append(needed, filter(more, isGrouped)...)
 		if pod, claim := uncounted(needed); pod != nil {
 			waiting[g.key()] = shortage{Pod: pod.Name, Claim: claim}
 			continue
@@ -67,7 +64,7 @@ func release(
 			waiting[g.key()] = shortage{Resource: over}
 			continue
 		}
-		if !needOf(g.Group.Spec).without(placedOf(through)).isMet() {
+		if !needOf(g.Group.Spec).without(filter(through, isPlaced)).isMet() {
 			continue
 		}
 		for _, pod := range gated {
@@ -91,11 +88,7 @@ func usage(groups []groupView, orphans []*corev1.Pod, counts func(*corev1.Pod) b
 		if !g.Selected {
 			continue
 		}
-		for _, pod := range g.Pods {
-			if counts(pod) {
-				used = add(used, requestsOf(pod))
-			}
-		}
+		used = add(used, sumOf(filter(g.Pods, counts)))
 	}
 	return used
 }
@@ -108,7 +101,7 @@ func overQuota(quota corev1.ResourceList, groups []groupView, orphans []*corev1.
 	for _, g := range groups {
 		_, through := g.split()
 		others := slices.DeleteFunc(slices.Clone(through), isPlaced)
-		needed, _ := needOf(g.Group.Spec).without(placedOf(through)).pick(others)
+		needed, _ := needOf(g.Group.Spec).without(filter(through, isPlaced)).pick(others)
 		if over := lacking(quota, used, sumOf(needed)); over != "" {
 			waiting[g.key()] = shortage{Resource: over}
 		}
