@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,15 +46,7 @@ func isOfClass(name corev1.ResourceName) bool {
 // limitsDevices reports whether the quota of a queue limits the devices of at least one DeviceClass. For other
 // queues, the controller reads no claims.
 func limitsDevices(queue *v1beta1.Queue) bool {
-	if queue == nil {
-		return false
-	}
-	for name := range quotaOf(queue) {
-		if isOfClass(name) {
-			return true
-		}
-	}
-	return false
+	return queue != nil && slices.ContainsFunc(slices.Collect(maps.Keys(quotaOf(queue))), isOfClass)
 }
 
 func largest(a, b resource.Quantity) resource.Quantity {

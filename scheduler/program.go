@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -62,14 +61,11 @@ func Program(options Options) manager.Program {
 			flags.IntVar(&options.Workers, "workers", options.Workers, "number of queues that are reconciled concurrently")
 		},
 		Cache: func(*runtime.Scheme, manager.Options) (cache.Options, error) {
-			grouped, err := labels.NewRequirement(v1beta1.LabelGroupName, selection.Exists, nil)
-			if err != nil {
-				return cache.Options{}, err
-			}
+			hasGroup, err := labels.Parse(v1beta1.LabelGroupName)
 			return cache.Options{
-				ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*grouped)}},
+				ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: hasGroup}},
 				DefaultTransform: manager.Strip(strip),
-			}, nil
+			}, err
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, _ manager.Options) error {
 			r, err := newReconciler(loop.ClusterOf(mgr), options)

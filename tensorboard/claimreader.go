@@ -42,10 +42,7 @@ func (r *claimReader) observe(ctx context.Context, tb *v1beta1.TensorBoard, pod 
 	if err != nil || seen.Reason != "" || len(exclusive) == 0 {
 		return seen, err
 	}
-	selector, err := fields.ParseSelector("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-	if err != nil {
-		return claims{}, err
-	}
+	selector := fields.ParseSelectorOrDie("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 	return r.findUser(ctx, tb, pod, exclusive, selector)
 }
 

@@ -123,11 +123,8 @@ func (o *Options) validate() error {
 		errs = append(errs,
 			errors.New("--idle-after and --probe-interval must be greater than 0, and --suspend-after-idle at least 0"))
 	}
-	errs = append(errs, checkLimits("tensorboard", o.Requests, o.Limits), checkLimits("sidecar", o.SidecarRequests,
-		o.SidecarLimits))
-	if err := o.NetworkPolicies.Validate(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, checkLimits("tensorboard", o.Requests, o.Limits),
+		checkLimits("sidecar", o.SidecarRequests, o.SidecarLimits), o.NetworkPolicies.Validate())
 	if o.NetworkPolicies.Enabled && o.Namespace == "" {
 		errs = append(errs, errors.New("--network-policies: set $POD_NAMESPACE to the namespace of this controller, "+
 			"so that the NetworkPolicies let it reach the sidecars"))
