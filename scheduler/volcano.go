@@ -57,22 +57,24 @@ func (volcano) queueLimits(*v1beta1.Queue) []metav1.Condition { return nil }
 
 func (volcano) groupLimits(groupView) []metav1.Condition { return nil }
 
-// queue implements engine. The first change creates or updates Volcano's queue of the same name. The second one sets
-// the state of that queue. Volcano's own controllers would set the state, but they need not be installed.
+// queue implements engine. The first change creates or updates Volcano's queue of the same name, except for the field
+// reclaimable of an existing queue, which the reclaim controller sets. The second one sets the state of that queue.
+// Volcano's own controllers would set the state, but they need not be installed.
 func (volcano) queue(view queueView) (spec, status change, err error) {
 	there, exists := view.There.(*volcanov1beta1.Queue)
 	if exists && !isOurs(there, view.Queue) {
 		return change{}, change{}, report.NameConflict("the Queue", "queue "+there.Name+" of scheduling.volcano.sh", there)
 	}
 	capacity := capacityOf(view.Queue, view.Nodes, sumOf(view.Orphans))
-	want := volcanov1beta1.QueueSpec{Capability: capacity, Deserved: capacity, Priority: view.Queue.Spec.Priority}
 	if !exists {
 		there = newVolcanoQueue(view.Queue)
-		there.Spec.Capability, there.Spec.Deserved, there.Spec.Priority = want.Capability, want.Deserved, want.Priority
-		spec.After = there.DeepCopy()
-	} else if !equality.Semantic.DeepEqual(ourPart(there.Spec), want) {
-		changed := there.DeepCopy()
-		changed.Spec.Capability, changed.Spec.Deserved, changed.Spec.Priority = want.Capability, want.Deserved, want.Priority
+	}
+	changed := there.DeepCopy()
+	changed.Spec.Capability, changed.Spec.Deserved, changed.Spec.Priority = capacity, capacity, view.Queue.Spec.Priority
+	switch {
+	case !exists:
+		spec.After, there = changed, changed.DeepCopy()
+	case !equality.Semantic.DeepEqual(there.Spec, changed.Spec):
 		spec = change{Before: there, After: changed}
 	}
 	state := volcanov1beta1.QueueStateOpen
@@ -116,12 +118,6 @@ func isOurs(there *volcanov1beta1.Queue, queue *v1beta1.Queue) bool {
 
 // volcanosOwn are the queues that Volcano's scheduler creates when it starts.
 var volcanosOwn = []string{"root", volcanov1beta1.DefaultQueue}
-
-// ourPart returns the fields of a Volcano queue that the reconciler of Queues sets. The reclaim controller sets
-// reclaimable.
-func ourPart(spec volcanov1beta1.QueueSpec) volcanov1beta1.QueueSpec {
-	return volcanov1beta1.QueueSpec{Capability: spec.Capability, Deserved: spec.Deserved, Priority: spec.Priority}
-}
 
 // capacityOf returns the maximum of each resource that the pods of a queue can use in Volcano. For a resource in the
 // quota, the maximum is the part of the quota that the orphans do not use: Volcano does not count orphans, because
