@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,16 +65,10 @@ func link(logs *os.Root, name, target string) error {
 // mkdir creates a folder with the given name, unless it exists. It replaces a file or a link that has the name. All
 // users can read the new folder, because TensorBoard can run as another user.
 func mkdir(logs *os.Root, name string) error {
-	info, err := logs.Lstat(name)
-	switch {
-	case err == nil && info.IsDir():
-		return nil
-	case err == nil:
+	if info, err := logs.Lstat(name); err == nil && !info.IsDir() {
 		if err := logs.Remove(name); err != nil {
 			return err
 		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
 	}
-	return logs.Mkdir(name, 0o755)
+	return logs.MkdirAll(name, 0o755)
 }
