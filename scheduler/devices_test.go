@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -267,6 +269,27 @@ func TestExtraPodsWaitForTheirClaims(t *testing.T) {
 	pods, _ := release(quotaOf(view.Queue), view.Groups, nil)
 	if len(pods) != 1 || pods[0].Name != "a-2" || until(view.RequeueAt) != claimDelay {
 		t.Errorf("released %v and reconciled again after %s, want a-2 and %s", pods, until(view.RequeueAt), claimDelay)
+	}
+}
+
+// Many pods can share one claim, and a pod can name it many times. So the number of reads must not grow with them.
+func TestAClaimOfManyPodsIsReadOnce(t *testing.T) {
+	t.Parallel()
+	claims := claiming(named("a"), named("a"))
+	view := queueView{
+		Queue: of4GPUs(), Groups: []groupView{newGroup("a", 1, newPod(gated, claims), newPod(gated, claims))},
+	}
+	reads := 0
+	c := interceptor.NewClient(newTestClient(t, newClaim("a", exactly("gpu", 1))).(client.WithWatch), interceptor.Funcs{
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, o ...client.GetOption,
+		) error {
+			reads++
+			return c.Get(ctx, key, into, o...)
+		},
+	})
+	if err := newTestReconciler(c, native{}).countDevices(t.Context(), &view); err != nil || reads != 1 {
+		t.Errorf("the claim of two pods is read %d times (%v), want once", reads, err)
 	}
 }
 
