@@ -83,6 +83,19 @@ func TestSucceededReplicaWithoutPodRestartsAfterAnEditToAlways(t *testing.T) {
 	diff(t, "creations", []string{created("job-worker-1", "0.1")}, summarize(j.Sees(worker0)).Creates)
 }
 
+// The kubelet can evict a pod whose main container has exited with 0 and whose sidecars still run.
+func TestSucceededReplicaWhosePodFailsLaterRestartsOnce(t *testing.T) {
+	t.Parallel()
+	worker0 := pod("job-worker-0", running)
+	j := ran().Scope(scopeReplica).Saw(time.Minute, worker0, pod("job-worker-1", exited(0)))
+	j.Spec.Roles[0].RestartPolicy = batchv1beta1.RestartPolicyAlways
+	evicted := pod("job-worker-1", exited(0))
+	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
+	d := j.Sees(worker0, evicted)
+	diff(t, "restarts", []decide.Restart{{Cause: batchv1beta1.ReasonCompleted}}, d.Restarts)
+	diff(t, "restart counts", map[string]int32{"worker": 1}, restartsOf(d))
+}
+
 // The pod that failed is gone, and only the entry in the status is left.
 func TestRecordedFailureKeepsItsExitCodeAndReason(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ func (s *steps) restartEach() {
 		if r.Succeeded() && policy.Restarts(r.Member.Role.RestartPolicy, nil) {
 			raiseAttempt(i, r, policy.Failure{})
 			s.Restarts = append(s.Restarts, Restart{Cause: batchv1beta1.ReasonCompleted})
+			continue // even if the kubelet has evicted its pod since
 		}
 		failure, isDeletion := r.Failure(), false
 		if failure == nil {
