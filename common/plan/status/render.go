@@ -35,7 +35,7 @@ type Rendering struct {
 
 // Render returns the status that results from the facts of a decision. v is the view of the job after the decision,
 // and old is the status before the decision. Facts that old already records change nothing. So if the result is
-// rendered again with the same facts, it stays the same.
+// rendered again with the same view and the same facts, it stays the same.
 func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	if f.Forgets {
 		old = batchv1beta1.JobStatus{}

@@ -187,10 +187,14 @@ func (v *View) WhyPending(pod *corev1.Pod) (reason, message string) {
 // PrepareDue returns when the job reports that the volumes or the network of a pod are still not ready. It returns
 // zero if the kubelet is not preparing them, or if there is a more specific reason why the pod is pending.
 func (v *View) PrepareDue(pod *corev1.Pod) time.Time {
+	due := prepareDue(pod)
+	if due.IsZero() {
+		return time.Time{}
+	}
 	if reason, _ := v.WhyPending(pod); reason != batchv1beta1.ReasonPending {
 		return time.Time{}
 	}
-	return prepareDue(pod)
+	return due
 }
 
 // prepareDelay is how long the kubelet can take to prepare a pod before the job reports the pod as not ready.
