@@ -44,8 +44,8 @@ var starters = []starter{
 // be any option, so noticeAlone returns no notice about such a command line.
 var variableWord = regexp.MustCompile(`[ "']\$`)
 
-// maxCommand is the length, in bytes, from which noticeAlone ignores a command line. The limit matters because each
-// reconcile of a job searches all of its command lines.
+// maxCommand is the maximum size, in bytes, of a command line in which noticeAlone looks for a starter. The limit
+// matters because each reconcile of a job searches all of its command lines.
 const maxCommand = 4 << 10
 
 // noticeAlone returns a notice about a job without torchrunConfig if a command shows that each replica trains alone.
@@ -63,10 +63,7 @@ func noticeAlone(roles []framework.Role) string {
 		if main == nil || hasOptionsInEnvironment(*main) {
 			continue
 		}
-		line := strings.Join(slices.Concat(main.Command, main.Args), " ")
-		if len(line) >= maxCommand {
-			continue
-		}
+		line := commandLine(*main)
 		for _, s := range starters {
 			if s.command.MatchString(line) && !s.options.MatchString(line) && !variableWord.MatchString(line) {
 				return fmt.Sprintf("the number of replicas has no effect on the training, since %s of type %s gets no number "+
@@ -75,6 +72,19 @@ func noticeAlone(roles []framework.Role) string {
 		}
 	}
 	return ""
+}
+
+// commandLine returns the command and the arguments of a container. The result is empty if they are too long to be
+// searched.
+func commandLine(main corev1.Container) string {
+	words := slices.Concat(main.Command, main.Args)
+	size := 0
+	for _, word := range words {
+		if size += len(word) + 1; size > maxCommand {
+			return ""
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // hasOptionsInEnvironment reports whether variables of a container can have options of torchrun.

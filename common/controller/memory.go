@@ -66,7 +66,8 @@ func (m *Memory) hasService(job client.Object, cached bool) bool {
 		m.services.Forget(key)
 		return true
 	}
-	return m.services.Of(key) == job.GetUID()
+	uid := m.services.Of(key)
+	return uid != "" && uid == job.GetUID()
 }
 
 // noteWrite remembers that a pod of the job was created, released or deleted.
