@@ -164,5 +164,6 @@ func (s *sidecar) run(ctx context.Context) error {
 		group.Go(func() error { return server.Start(ctx) })
 	}
 	group.Go(func() error { s.fetcher.run(ctx); return nil })
-	return group.Wait()
+	err := group.Wait()
+	return errors.Join(err, s.proxy.Close(), s.health.Close()) // ends what is still pending after the grace period
 }
