@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prints the number of code lines of each module that is installed, and of their sum, at a commit (default: HEAD). Tests,
-# generated files, comments and blank lines do not count. FOLDERS=true prints them for each folder.
-set -euo pipefail
+# Prints the number of code lines of each module in versions.yaml except kit, and their sum, at a commit (default: HEAD).
+# Tests, generated files, comments and blank lines do not count. FOLDERS=true prints them for each folder.
+set -efuo pipefail # -f: git expands the patterns
 cd "$(dirname "$0")/.."
 git grep -cvE '^[[:space:]]*(//.*)?$' "${1:-HEAD}" -- \
-	{cli,common,deepspeed,pytorch,scheduler,tensorboard,tensorflow}/'*.go' ':!*_test.go' ':!*/zz_generated*' |
+	$(hack/modules.sh | grep -vx kit | sed 's|$|/*.go|') ':!*_test.go' ':!*/test/*' ':!*/zz_generated*' |
 	awk -F: -v folders="${FOLDERS:-}" '
 		{
 			place = $2

@@ -3,11 +3,10 @@ package conformance
 import (
 	"time"
 
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/kit/model"
 )
 

@@ -113,6 +113,8 @@ func (d *Driver) Write(call model.Call, write model.Write, effect model.Effect) 
 		return answer, false
 	case effect == model.Lose:
 		return model.Lost(call), true
+	case effect == model.Hide:
+		return answer, true
 	}
 	d.CatchUp(call.Resource &^ (model.PodGroups | model.Workloads | model.Pods))
 	return answer, true

@@ -4,7 +4,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Effect is a fault that a write of the controller meets. Faults of reads are in cache.go, and faults of pods are in
+// Effect is a fault that a write of the controller meets. Faults of reads are in caches.go, and faults of pods are in
 // mishaps.go. A controller can also stop between any two of its calls. In a message, the text of an effect precedes
 // the name of the write, as in "the controller stops after write 3 of 9".
 type Effect string
