@@ -42,7 +42,7 @@ func (s *steps) deleteRemainingPods() (done bool) {
 		hasEnded := policy.Ended(pod) || r != nil && view.HasEnded(r.Outcome.Phase)
 		// If the status already records the end of a replica that has a pod, the API server has carried out the creation of
 		// the pod late, after another pod of the replica had ended.
-		isUseless := r != nil && (r.Done || serversAreIdle && r.Member.Role.Serves)
+		isUseless := r != nil && (r.Done || serversAreIdle)
 		mayEnd := s.peerMayEnd(r)
 		switch {
 		case pod.DeletionTimestamp != nil:
@@ -76,7 +76,8 @@ func (s *steps) peerMayEnd(r *view.Replica) time.Time {
 	return s.End.LastTransitionTime.Add(grace)
 }
 
-// serversAreIdle reports whether all replicas have ended or have no pod, except those that only serve other replicas.
+// serversAreIdle reports whether all replicas have ended or have no pod, except those that only serve other replicas. So
+// only the pods of the latter can still run.
 func (s *steps) serversAreIdle() bool {
 	return !slices.ContainsFunc(s.Replicas, func(r *view.Replica) bool {
 		return !r.Member.Role.Serves && r.Pod != nil && !view.HasEnded(r.Outcome.Phase)
