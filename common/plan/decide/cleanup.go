@@ -48,7 +48,9 @@ func (s *steps) deleteRemainingPods() (done bool) {
 		case pod.DeletionTimestamp != nil:
 			done = false
 		case !policy.CleansUp(s.Job.Spec.RunPolicy, pod):
-			done = done && hasEnded // with policy None, a pod can still run
+			if !hasEnded { // with policy None, a pod can still run
+				done = false
+			}
 		case !hasEnded && !isUseless && s.Now.Before(mayEnd):
 			done = false
 			s.requeueUrgentlyAt(mayEnd)
