@@ -50,7 +50,7 @@ func isPlaced(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodFailed
 }
 
-// filter returns the pods for which is(pod) is true.
+// filter returns the pods that the function accepts.
 func filter(pods []*corev1.Pod, is func(*corev1.Pod) bool) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !is(pod) })
 }

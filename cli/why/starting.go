@@ -166,7 +166,8 @@ func starting(v view, c condition) entry {
 		}
 	}
 	if last != nil && last.Reason == "Pulling" {
-		e.cause = fmt.Sprintf("Pod {pod} has a node, and began to pull its image %s%s.", v.ago(jobs.LastSeen(last)), v.sameFor())
+		e.cause = fmt.Sprintf("Pod {pod} has a node, and began to pull its image %s%s.",
+			v.ago(jobs.LastSeen(last)), v.sameFor())
 		e.do = "Large images take minutes. Wait."
 	}
 	return e

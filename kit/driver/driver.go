@@ -88,9 +88,9 @@ func (d *Driver) BeginReconcile() {
 	d.Dirty, d.RequeueAt, d.Unseen = false, time.Time{}, ""
 }
 
-// Write makes a write of the controller, which meets the given effect. An empty effect means no fault. The result isMade
-// is false if the effect prevents or delays the write, or if the API server rejects it. If the API server rejects the
-// write, the answer has its error, whatever the effect is.
+// Write makes a write of the controller, which meets the given effect. An empty effect means no fault. The result
+// isMade is false if the effect prevents or delays the write, or if the API server rejects it. If the API server
+// rejects the write, the answer has its error, whatever the effect is.
 //
 // After a write without a fault, the cache contains it, except for writes of pods, PodGroups and Workloads, because no
 // reconcile waits until the cache contains those.

@@ -161,8 +161,8 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 	return actions
 }
 
-// endStall resets isAnnounced, unless the condition Stalled was True and stays True. After a reset, the next event about
-// a stall is about another stall.
+// endStall resets isAnnounced, unless the condition Stalled was True and stays True. After a reset, the next event
+// about a stall is about another stall.
 func (m *machine) endStall(change model.Change) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)

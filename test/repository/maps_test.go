@@ -57,7 +57,8 @@ func TestKitListsTheFileOfEachBehavior(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(readme), "\n| Behavior | File | Folders |\n")
 	listed, found := map[string]string{}, map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| .+ \\| `([a-z]+\\.go)` \\| (.+) \\|$").FindAllStringSubmatch(table, -1) {
+	rows := regexp.MustCompile("(?m)^\\| .+ \\| `([a-z]+\\.go)` \\| (.+) \\|$")
+	for _, row := range rows.FindAllStringSubmatch(table, -1) {
 		listed[row[1]] = strings.ReplaceAll(row[2], "`", "")
 	}
 	for _, folder := range []string{"model", "conformance", "explore"} {
@@ -66,7 +67,9 @@ func TestKitListsTheFileOfEachBehavior(t *testing.T) {
 			found[name] = strings.TrimPrefix(found[name]+", "+folder, ", ")
 		}
 	}
-	maps.DeleteFunc(found, func(name, folders string) bool { return listed[name] == "" && !strings.Contains(folders, ", ") })
+	maps.DeleteFunc(found, func(name, folders string) bool {
+		return listed[name] == "" && !strings.Contains(folders, ", ")
+	})
 	if diff := cmp.Diff(found, listed); diff != "" || len(listed) < 10 {
 		t.Errorf("unexpected files in the table of behaviors (-kit +README.md):\n%s", diff)
 	}

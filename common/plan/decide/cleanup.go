@@ -78,8 +78,8 @@ func (s *steps) peerMayEnd(r *view.Replica) time.Time {
 	return s.End.LastTransitionTime.Add(grace)
 }
 
-// serversAreIdle reports whether all replicas have ended or have no pod, except those that only serve other replicas. So
-// only the pods of the latter can still run.
+// serversAreIdle reports whether all replicas have ended or have no pod, except those that only serve other replicas.
+// So only the pods of the latter can still run.
 func (s *steps) serversAreIdle() bool {
 	return !slices.ContainsFunc(s.Replicas, func(r *view.Replica) bool {
 		return !r.Member.Role.Serves && r.Pod != nil && !view.HasEnded(r.Outcome.Phase)
