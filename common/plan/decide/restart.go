@@ -72,7 +72,9 @@ func (s *steps) restartEach() {
 			s.happens(StaysFailed{Failure: failed})
 		}
 	}
-	s.View = s.WithRestarted(restarted)
+	if len(restarted) > 0 {
+		s.View = s.WithRestarted(restarted)
+	}
 }
 
 // countFailure counts a failure that restarts replicas.
