@@ -1,7 +1,6 @@
 package model
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +8,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/kubelet"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Mishap is an event that can happen to a pod. It returns an error if the API server rejects the change.
@@ -114,7 +114,5 @@ func IsHeldByLostNode(object client.Object) bool {
 	if !ok || pod.DeletionTimestamp == nil {
 		return false
 	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Reason == "DeletionByTaintManager"
-	})
+	return policy.ConditionOf(pod, corev1.DisruptionTarget).Reason == "DeletionByTaintManager"
 }
