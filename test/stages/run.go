@@ -157,7 +157,7 @@ func (r *Runner) run(
 		began := time.Now()
 		report := filepath.Join(folder, fmt.Sprintf("%d.json", i))
 		commandErr := r.command(ctx, group, report)
-		fmt.Fprintf(&summary, "%6d s  %s\n", since(began), name)
+		fmt.Fprintf(&summary, "%6d s  %s%s\n", since(began), name, expected(group))
 		var failed []string
 		for _, result := range results(group, commandErr != nil, report) {
 			if result.passed {
@@ -197,6 +197,19 @@ func names(group []Stage) string {
 		names = append(names, s.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// expected returns how long a group takes according to stages.yaml. It is empty if stages.yaml has no duration for the
+// group. With the duration of a run, it shows which durations in stages.yaml are wrong.
+func expected(group []Stage) string {
+	seconds := 0
+	for _, s := range group {
+		seconds += s.Seconds
+	}
+	if seconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d s in stages.yaml)", seconds)
 }
 
 // command returns the shell command that runs a group: one stage, or several with end-to-end specs.

@@ -483,6 +483,9 @@ func TestAllRunsOnlyStagesThatHaveNotPassed(t *testing.T) {
 	if err := r.All(t.Context(), "third"); err != nil {
 		t.Fatal(err)
 	}
+	if want := "third (1 s in stages.yaml)\n"; !strings.Contains(output.String(), want) {
+		t.Errorf("the output %q does not contain %q", output.String(), want)
+	}
 	if err := r.All(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "second failed") {
 		t.Fatalf("error %v, want an error that begins with %q", err, "second failed")
 	}

@@ -35,12 +35,13 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c.expectUnharmed()
 	})
 
-	It("would exceed the memory limit if it kept all that tenants write", Label("pytorch"), func(ctx context.Context) {
-		c := runController(ctx, pytorch.with("the cache keeps everything that tenants write"))
-		c.works(ctx, pytorch, "before")
-		c.createLabelled(ctx, pytorch)
-		c.expectHarmed(ctx)
-	})
+	It("would exceed the memory limit if it kept all that tenants write", Label("pytorch", "control"),
+		func(ctx context.Context) {
+			c := runController(ctx, pytorch.with("the cache keeps everything that tenants write"))
+			c.works(ctx, pytorch, "before")
+			c.createLabelled(ctx, pytorch)
+			c.expectHarmed(ctx)
+		})
 
 	table("is not filled by PodGroups that name owners of a large kind:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
@@ -50,11 +51,12 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c.worksAlsoAfterRestart(ctx, s, controller)
 	}, pytorch, tensorflow, deepspeed, scheduler)
 
-	It("would exceed the memory limit if it kept any owner of PodGroups", Label("pytorch"), func(ctx context.Context) {
-		c := runController(ctx, pytorch.with("the cache keeps any reference to an owner"))
-		c.createOwned(ctx, pytorch)
-		c.expectHarmed(ctx)
-	})
+	It("would exceed the memory limit if it kept any owner of PodGroups", Label("pytorch", "control"),
+		func(ctx context.Context) {
+			c := runController(ctx, pytorch.with("the cache keeps any reference to an owner"))
+			c.createOwned(ctx, pytorch)
+			c.expectHarmed(ctx)
+		})
 
 	forEachJob("is not filled by pods with thousands of containers:", func(ctx context.Context, s service) {
 		c := start(ctx, s.module)
@@ -64,11 +66,12 @@ var _ = Describe("The cache of a controller", Label("caches"), func() {
 		c.worksAlsoAfterRestart(ctx, s, controller)
 	})
 
-	It("would exceed the memory limit if it kept all containers of pods", Label("pytorch"), func(ctx context.Context) {
-		c := runController(ctx, pytorch.with("the cache keeps the statuses of all containers"))
-		c.createCrowded(ctx, pytorch)
-		c.expectHarmed(ctx)
-	})
+	It("would exceed the memory limit if it kept all containers of pods", Label("pytorch", "control"),
+		func(ctx context.Context) {
+			c := runController(ctx, pytorch.with("the cache keeps the statuses of all containers"))
+			c.createCrowded(ctx, pytorch)
+			c.expectHarmed(ctx)
+		})
 
 	It("would exceed the memory limit if it kept large TensorBoards", Label("tensorboard"), func(ctx context.Context) {
 		c := start(ctx, tensorboard.module)
