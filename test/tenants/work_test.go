@@ -126,9 +126,11 @@ func (s service) job(name string, replicas int64, template corev1.PodTemplateSpe
 	Expect(err).NotTo(HaveOccurred())
 	replicaSpec := map[string]any{"replicas": replicas, "template": content}
 	if s.module == "deepspeed" {
-		return s.new(name, map[string]any{
-			"config": map[string]any{"run": map[string]any{"python": []any{"train.py"}}}, "worker": replicaSpec,
-		})
+		config := map[string]any{"run": map[string]any{"python": []any{"train.py"}}}
+		if replicas > 1024 { // the launcher of DeepSpeed starts no more workers
+			config = map[string]any{"customCommand": "train"}
+		}
+		return s.new(name, map[string]any{"config": config, "worker": replicaSpec})
 	}
 	replicaSpec["type"] = "worker"
 	return s.new(name, map[string]any{"replicaSpecs": []any{replicaSpec}})
