@@ -36,23 +36,16 @@ func (r *renderer) setPaused() {
 	if !r.pauses() {
 		return
 	}
-	phase, reason, message := r.pausing()
-	if phase != batchv1beta1.JobPhasePaused {
-		r.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionFalse, reason, message)
+	if left := len(r.Seen.Pods); left > 0 {
+		r.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionFalse, batchv1beta1.ReasonPausing,
+			fmt.Sprintf("remaining pods: %d", left))
 		return
 	}
+	const message = "the job is paused"
 	if !view.IsPaused(r.Status) {
 		r.addEvent(corev1.EventTypeNormal, batchv1beta1.EventPaused, "Pause", message)
 	}
-	r.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionTrue, reason, message)
-}
-
-// pausing returns the phase of a job that the user pauses, with its reason and a message.
-func (r *renderer) pausing() (phase batchv1beta1.JobPhase, reason, message string) {
-	if left := len(r.Seen.Pods); left > 0 {
-		return batchv1beta1.JobPhasePending, batchv1beta1.ReasonPausing, fmt.Sprintf("remaining pods: %d", left)
-	}
-	return batchv1beta1.JobPhasePaused, batchv1beta1.ReasonPaused, "the job is paused"
+	r.setCondition(batchv1beta1.ConditionPaused, metav1.ConditionTrue, batchv1beta1.ReasonPaused, message)
 }
 
 // isDeletedByPause reports whether a pause deletes the pods of replicas that ran before, or has deleted them.

@@ -72,8 +72,6 @@ type renderer struct {
 	facts *decide.Facts
 	// resumes reports whether the job is resumed after a pause.
 	resumes bool
-	// runningReason is the reason of the condition Running of a job that runs or waits.
-	runningReason string
 }
 
 // setIdentity sets the observed generation, and the selector that selects the pods of the job.

@@ -30,16 +30,14 @@ func (r *renderer) setRunning() {
 	case f.Action == decide.DecideEnd:
 		r.setNotRunning(batchv1beta1.ReasonFinishing, f.End.Message)
 	case r.pauses():
-		_, reason, message := r.pausing()
-		r.setNotRunning(reason, message)
+		paused := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionPaused)
+		r.setNotRunning(paused.Reason, paused.Message)
 	case f.Action == decide.Hold && !view.IsRunning(r.Status):
 		r.setNotRunning(batchv1beta1.ReasonNoReplicas, noReplicas)
 	case f.Action == decide.Queue:
-		r.runningReason = f.Wait.Reason
 		r.setNotRunning(f.Wait.Reason, f.Wait.Message)
 	case r.runs():
-		r.runningReason = r.reportReplicas()
-		r.announceWait(r.runningReason)
+		r.announceWait(r.reportReplicas())
 	}
 }
 
