@@ -237,15 +237,16 @@ func (v view) aboutLimits() []Finding {
 	add := func(reason string, e entry) {
 		findings = append(findings, v.made(condition{object: v.Job.Ref(), name: "Status", reason: reason}, note, e))
 	}
-	if deadline, ok := policy.Deadline(v.spec.RunPolicy, v.status.StartTime); ok && !v.status.Decided() &&
-		deadline.Sub(v.Now) < recently {
+	deadline := policy.After(v.status.StartTime, v.spec.RunPolicy.ActiveDeadlineSeconds)
+	if !deadline.IsZero() && !v.status.Decided() && deadline.Sub(v.Now) < recently {
 		add("DeadlineNear", entry{
 			cause: fmt.Sprintf("It fails in %s, at %s, unless it has ended by then (runPolicy.activeDeadlineSeconds).",
 				v.in(deadline), v.at(deadline)),
 			next: []step{{purpose: "Raise runPolicy.activeDeadlineSeconds", line: "kubectl edit {job}"}}, see: seeFailed,
 		})
 	}
-	if expiry, ok := policy.Expiry(v.spec.RunPolicy, v.status.CompletionTime); ok {
+	expiry := policy.After(v.status.CompletionTime, v.spec.RunPolicy.TTLSecondsAfterFinished)
+	if !expiry.IsZero() {
 		add("Expires", entry{
 			cause: fmt.Sprintf("It is deleted in %s, with its pods and their logs (runPolicy.ttlSecondsAfterFinished).",
 				v.in(expiry)),

@@ -54,8 +54,7 @@ func (r *Reconciler[J]) deleteRelabelled(ctx context.Context, job J, name string
 		return err
 	}
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}, client.DisableReadYourWritesConsistency}
-	due, isLost := policy.ForceDeletion(pod, r.options.NodeLostDelay)
-	isLost = isLost && !r.options.Clock.Now().Before(due)
+	isLost := policy.IsDue(policy.ForceDeletion(pod, r.options.NodeLostDelay), r.options.Clock.Now())
 	if isLost {
 		options = append(options, client.GracePeriodSeconds(0))
 	}

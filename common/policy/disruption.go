@@ -63,14 +63,14 @@ func OnRespondingNode(pod *corev1.Pod) *corev1.Pod {
 }
 
 // NextNodeCheck returns when to read the node of a terminating pod again, if the pod is a result of OnRespondingNode.
-// At the last read, the node was not lost, but it can be lost before the pod has ended. NextNodeCheck returns false
-// for other pods, and if the delay of forced deletions is 0.
-func NextNodeCheck(pod *corev1.Pod, delay time.Duration, now time.Time) (time.Time, bool) {
+// At the last read, the node was not lost, but it can be lost before the pod has ended. NextNodeCheck returns zero for
+// other pods, and if the delay of forced deletions is 0.
+func NextNodeCheck(pod *corev1.Pod, delay time.Duration, now time.Time) time.Time {
 	condition := disruptionTarget(pod)
 	if delay == 0 || pod.DeletionTimestamp == nil || condition == nil || condition.Reason != evictedByTaint {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return now.Add(delay - now.Sub(pod.DeletionTimestamp.Time)%delay), true
+	return now.Add(delay - now.Sub(pod.DeletionTimestamp.Time)%delay)
 }
 
 // Disruption returns why Kubernetes itself ends a pod. The reason is empty if there is no disruption. If a taint
@@ -87,14 +87,14 @@ func Disruption(pod *corev1.Pod) string {
 }
 
 // ForceDeletion returns when a terminating pod must be deleted by force, without the kubelet's confirmation that its
-// containers have ended. It returns false if the pod must not be deleted by force. Only pods of lost nodes are
-// deleted by force, because no kubelet will confirm their deletion. The risk is that the containers still run if the
+// containers have ended. It returns zero if the pod must not be deleted by force. Only pods of lost nodes are deleted
+// by force, because no kubelet will confirm their deletion. The risk is that the containers still run if the
 // node is disconnected but alive.
-func ForceDeletion(pod *corev1.Pod, delay time.Duration) (time.Time, bool) {
+func ForceDeletion(pod *corev1.Pod, delay time.Duration) time.Time {
 	if delay == 0 || pod.DeletionTimestamp == nil || !IsEvictedByTaint(pod) {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return pod.DeletionTimestamp.Add(delay), true
+	return pod.DeletionTimestamp.Add(delay)
 }
 
 func disruptionTarget(pod *corev1.Pod) *corev1.PodCondition {

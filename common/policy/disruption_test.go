@@ -17,11 +17,10 @@ func TestForceDeletion(t *testing.T) {
 		deleted    *metav1.Time
 		delay      time.Duration
 		want       time.Time
-		wantOK     bool
 	}{
 		"a terminating pod of a lost node is deleted by force after the delay": {
 			disruption: "DeletionByTaintManager", deleted: &deletion, delay: time.Minute,
-			want: deletion.Add(time.Minute), wantOK: true,
+			want: deletion.Add(time.Minute),
 		},
 		"a delay of 0 disables forced deletion": {disruption: "DeletionByTaintManager", deleted: &deletion},
 		"a pod that is not being deleted stays": {disruption: "DeletionByTaintManager", delay: time.Minute},
@@ -37,9 +36,8 @@ func TestForceDeletion(t *testing.T) {
 				pod = disruptedBy(tc.disruption, pod)
 			}
 			pod.DeletionTimestamp = tc.deleted
-			got, ok := ForceDeletion(pod, tc.delay)
-			if !got.Equal(tc.want) || ok != tc.wantOK {
-				t.Errorf("ForceDeletion is %v, %v, want %v, %v", got, ok, tc.want, tc.wantOK)
+			if got := ForceDeletion(pod, tc.delay); !got.Equal(tc.want) {
+				t.Errorf("ForceDeletion is %v, want %v", got, tc.want)
 			}
 		})
 	}
@@ -101,7 +99,7 @@ func TestOnlyTerminatingPodsOnRespondingNodesAreCheckedAgain(t *testing.T) {
 		"a pod that somebody deleted":            OnRespondingNode(deleted),
 		"an evicted pod that is not deleted yet": OnRespondingNode(disruptedBy("DeletionByTaintManager", runs)),
 	} {
-		if _, ok := NextNodeCheck(pod, time.Minute, deletion.Time); ok {
+		if !NextNodeCheck(pod, time.Minute, deletion.Time).IsZero() {
 			t.Errorf("the node of %s is checked again", name)
 		}
 	}
@@ -115,21 +113,21 @@ func TestAPodThatATaintEvictsFromARespondingNodeIsEvicted(t *testing.T) {
 	if got := Disruption(evicted); got != "Evicted" {
 		t.Errorf("the disruption is %s, want Evicted", got)
 	}
-	if _, ok := ForceDeletion(evicted, time.Minute); ok {
+	if !ForceDeletion(evicted, time.Minute).IsZero() {
 		t.Error("the pod is deleted by force")
 	}
 	deletion := seen.DeletionTimestamp.Time
 	for after, want := range map[time.Duration]time.Duration{
 		-time.Second: time.Minute, 0: time.Minute, time.Minute: 2 * time.Minute, 150 * time.Second: 3 * time.Minute,
 	} {
-		if got, ok := NextNodeCheck(evicted, time.Minute, deletion.Add(after)); !ok || !got.Equal(deletion.Add(want)) {
-			t.Errorf("the next check after %s is at %s, %t, want %s", after, got.Sub(deletion), ok, want)
+		if got := NextNodeCheck(evicted, time.Minute, deletion.Add(after)); !got.Equal(deletion.Add(want)) {
+			t.Errorf("the next check after %s is at %s, want %s", after, got.Sub(deletion), want)
 		}
 	}
-	if _, ok := NextNodeCheck(evicted, 0, deletion); ok {
+	if !NextNodeCheck(evicted, 0, deletion).IsZero() {
 		t.Error("the node is checked although forced deletions are disabled")
 	}
-	if _, ok := NextNodeCheck(seen, time.Minute, deletion); ok {
+	if !NextNodeCheck(seen, time.Minute, deletion).IsZero() {
 		t.Error("the node is checked again although it is lost")
 	}
 	if got := Disruption(seen); got != "NodeLost" { // OnRespondingNode must not change a pod of the cache

@@ -91,8 +91,8 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	for _, task := range status.Tasks {
 		replicas += len(task.Replicas)
 	}
-	over, hasDeadline := policy.Deadline(spec.RunPolicy, status.StartTime)
-	if hasDeadline && s.now.After(over) && !status.Finished() && !spec.RunMode.Pausing() {
+	over := policy.After(status.StartTime, spec.RunPolicy.ActiveDeadlineSeconds)
+	if !over.IsZero() && s.now.After(over) && !status.Finished() && !spec.RunMode.Pausing() {
 		fail("the deadline of the job has passed, but the job has not finished")
 	}
 	switch {

@@ -97,7 +97,7 @@ func (s *steps) choose() choice {
 	if why := s.WhyStop(); why != "" {
 		return choice{action: Withdraw, why: why}
 	}
-	if due, ok := s.giveBackDue(); ok && !s.Now.Before(due) {
+	if policy.IsDue(s.giveBackDue(), s.Now) {
 		return choice{action: GiveBack}
 	}
 	return choice{action: Run}
@@ -108,20 +108,17 @@ func (s *steps) choose() choice {
 // pods are released.
 func (s *steps) isExpired() bool {
 	mustStay := func(pod *corev1.Pod) bool {
-		_, isLost := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
-		return isLost || view.IsHeld(pod)
+		return !policy.ForceDeletion(pod, s.Job.NodeLostDelay).IsZero() || view.IsHeld(pod)
 	}
-	expiry, ok := s.expiry(s.Job.Status.CompletionTime)
-	return ok && s.Job.Status.Finished() && !s.Now.Before(expiry) &&
+	return s.Job.Status.Finished() && policy.IsDue(s.expiry(s.Job.Status.CompletionTime), s.Now) &&
 		!slices.ContainsFunc(slices.Collect(maps.Values(s.Seen.Pods)), mustStay)
 }
 
-// expiry returns when a job that finishes at the given time expires. The second result is false if the job never
-// expires. A copy of a job of another cluster never expires: MultiKueue deletes the copy after it has copied the
-// status back.
-func (s *steps) expiry(completion *metav1.Time) (time.Time, bool) {
+// expiry returns when a job that finishes at the given time expires. The result is zero if the job never expires. A
+// copy of a job of another cluster never expires: MultiKueue deletes the copy after it has copied the status back.
+func (s *steps) expiry(completion *metav1.Time) time.Time {
 	if s.Job.IsCopy {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return policy.Expiry(s.Job.Spec.RunPolicy, completion)
+	return policy.After(completion, s.Job.Spec.RunPolicy.TTLSecondsAfterFinished)
 }

@@ -24,7 +24,7 @@ func (s *steps) awaitExpiry() {
 	if s.Finishes {
 		completion = view.Stored(s.Now)
 	}
-	expiry, _ := s.expiry(completion) // zero if the job never expires
+	expiry := s.expiry(completion)
 	if s.Now.Before(expiry) || !s.Job.Status.Finished() {
 		s.requeueAt(expiry)
 	}

@@ -108,30 +108,25 @@ func (s *steps) isDecided() bool { return s.End != nil || s.Job.Status.Decided()
 // without an administrator.
 func (s *steps) deleteLostPods() {
 	for _, pod := range s.Seen.Pods {
-		if check, ok := policy.NextNodeCheck(pod, s.Job.NodeLostDelay, s.Now); ok {
-			s.requeueUrgentlyAt(check)
-		}
-		due, ok := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
-		if !ok {
-			continue
-		}
-		if s.Now.Before(due) {
+		s.requeueUrgentlyAt(policy.NextNodeCheck(pod, s.Job.NodeLostDelay, s.Now))
+		due := policy.ForceDeletion(pod, s.Job.NodeLostDelay)
+		if policy.IsDue(due, s.Now) {
+			s.ForceDeletes = append(s.ForceDeletes, pod)
+		} else {
 			s.requeueUrgentlyAt(due)
-			continue
 		}
-		s.ForceDeletes = append(s.ForceDeletes, pod)
 	}
 	sortByName(s.ForceDeletes)
 }
 
-// requeueAt sets RequeueAt, unless RequeueAt is already earlier.
+// requeueAt sets RequeueAt, unless RequeueAt is already earlier. The zero time changes nothing.
 func (f *Facts) requeueAt(t time.Time) { f.RequeueAt = policy.Earlier(f.RequeueAt, t) }
 
 // requeueUrgentlyAt sets RequeueAt like requeueAt, and marks the job as urgent because nodes might be idle until the
-// given time.
+// given time. The zero time changes nothing.
 func (f *Facts) requeueUrgentlyAt(t time.Time) {
 	f.requeueAt(t)
-	f.Urgent = true
+	f.Urgent = f.Urgent || !t.IsZero()
 }
 
 // happens adds h to Happenings.

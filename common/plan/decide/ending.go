@@ -32,7 +32,7 @@ func (s *steps) ending(awaitsRootCause bool) *ending {
 			message:   fmt.Sprintf("leader %s succeeded", s.Peers.Leader().Name),
 		}
 	}
-	if deadline, ok := s.Deadline(); ok && !s.Now.Before(deadline) {
+	if policy.IsDue(s.Deadline(), s.Now) {
 		return &ending{
 			condition: batchv1beta1.ConditionFailureTarget,
 			reason:    batchv1beta1.ReasonDeadlineExceeded,

@@ -42,30 +42,20 @@ func (s *steps) neededTogether() int {
 }
 
 // giveBackDue returns when the job must give back the quota of its pods, because a ResourceQuota rejects other pods
-// that the job needs. If jobs kept their pods, two jobs could wait for each other forever. The second result is false
-// if the job need not give back any quota.
-func (s *steps) giveBackDue() (time.Time, bool) {
+// that the job needs. If jobs kept their pods, two jobs could wait for each other forever. The result is zero if the
+// job need not give back any quota.
+func (s *steps) giveBackDue() (due time.Time) {
 	c := view.Initialized(s.Job.Status)
 	if c == nil || c.Reason != batchv1beta1.ReasonResourceQuotaExceeded || s.neededTogether() == 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	since, holds := c.LastTransitionTime.Time, false
 	for _, r := range s.Replicas {
 		if r.IsCurrent() {
-			holds = true
-			if created := r.Pod.CreationTimestamp.Time; created.After(since) {
-				since = created
-			}
+			since := view.Later(c.LastTransitionTime.Time, r.Pod.CreationTimestamp.Time)
+			due = view.Later(due, since.Add(policy.QuotaPatience))
 		}
 	}
-	return since.Add(policy.QuotaPatience), holds
-}
-
-// requeueToGiveBack requeues a job for the time when it must give back the quota of its pods.
-func (s *steps) requeueToGiveBack() {
-	if due, ok := s.giveBackDue(); ok {
-		s.requeueAt(due)
-	}
+	return due
 }
 
 // giveBack stops the replicas of a job that cannot train, because a ResourceQuota has no room for other replicas. The

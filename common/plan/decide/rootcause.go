@@ -40,7 +40,7 @@ func (s *steps) rootCauseDue() (time.Time, bool) {
 // awaitRootCause postpones the decision about a failure. It records the first failure, so that the failure counts
 // whatever happens to its pod. A peer that fails during the wait causes no status write.
 func (s *steps) awaitRootCause(due time.Time) {
-	s.requeueAtDeadline()
+	s.requeueAt(s.Deadline())
 	s.requeueUrgentlyAt(due)
 	if s.HasUnjudgedFailure() {
 		return

@@ -17,16 +17,10 @@ func (s *steps) begin() {
 	}
 }
 
-// requeueAtDeadline requeues the job at its deadline, if it has one.
-func (s *steps) requeueAtDeadline() {
-	deadline, _ := s.Deadline() // zero if the job has none
-	s.requeueAt(deadline)
-}
-
 // run creates the missing pods and deletes the pods of earlier attempts.
 func (s *steps) run() {
-	s.requeueAtDeadline()
-	s.requeueToGiveBack()
+	s.requeueAt(s.Deadline())
+	s.requeueAt(s.giveBackDue())
 	s.CreateService = !s.Seen.HasService
 	s.EnsureNetworkPolicy = s.Seen.NeedsNetworkPolicy
 	s.deleteObsolete()

@@ -88,14 +88,13 @@ func (v *View) StartedAt() *metav1.Time {
 	return Stored(first)
 }
 
-// Deadline returns when the job must have finished, and whether it has a deadline. A job has no deadline while the
-// user requests a pause, and while it has not started because it waits for its admission.
-func (v *View) Deadline() (time.Time, bool) {
+// Deadline returns when the job must have finished, or zero if it has no deadline. A job has no deadline while the user
+// requests a pause, and while it has not started because it waits for its admission.
+func (v *View) Deadline() time.Time {
 	if v.Job.Spec.RunMode.Pausing() || v.WaitsForStart() {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	due, ok := policy.Deadline(v.Job.Spec.RunPolicy, v.StartedAt())
-	return due, ok
+	return policy.After(v.StartedAt(), v.Job.Spec.RunPolicy.ActiveDeadlineSeconds)
 }
 
 // ByName returns the replicas by their names.
