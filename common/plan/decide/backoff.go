@@ -32,11 +32,7 @@ func (s *steps) limitExceeded(cause view.ReplicaFailure) *ending {
 		return nil
 	}
 	limit := ptr.Deref(s.Job.Spec.RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
-	return &ending{
-		condition: batchv1beta1.ConditionFailureTarget,
-		reason:    batchv1beta1.ReasonBackoffLimitExceeded,
-		message: withOutput(fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit),
-			cause.Failure),
-		cause: &cause,
-	}
+	message := fmt.Sprintf("%s and runPolicy.backoffLimit (%d) allows no further restart", cause, limit)
+	return s.endsBy(batchv1beta1.ConditionFailureTarget, batchv1beta1.ReasonBackoffLimitExceeded,
+		withOutput(message, cause.Failure), &cause)
 }

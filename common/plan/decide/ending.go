@@ -14,10 +14,8 @@ import (
 
 // ending is how a job ends.
 type ending struct {
-	// condition records the decision: ConditionSuccessCriteriaMet or ConditionFailureTarget.
-	condition string
-	reason    string
-	message   string
+	// condition records the decision. Its type is ConditionSuccessCriteriaMet or ConditionFailureTarget.
+	condition metav1.Condition
 	// cause is the failure that ended the job. Nil means none.
 	cause *view.ReplicaFailure
 }
@@ -26,25 +24,16 @@ type ending struct {
 // failure. While the controller still waits for failures of the peers, no failure of a replica ends the job.
 func (s *steps) ending(awaitsRootCause bool) *ending {
 	if len(s.Replicas) > 0 && s.Replicas[0].Succeeded() {
-		return &ending{
-			condition: batchv1beta1.ConditionSuccessCriteriaMet,
-			reason:    batchv1beta1.ReasonLeaderSucceeded,
-			message:   fmt.Sprintf("leader %s succeeded", s.Peers.Leader().Name),
-		}
+		return s.endsBy(batchv1beta1.ConditionSuccessCriteriaMet, batchv1beta1.ReasonLeaderSucceeded,
+			fmt.Sprintf("leader %s succeeded", s.Peers.Leader().Name), nil)
 	}
 	if policy.IsDue(s.Deadline(), s.Now) {
-		return &ending{
-			condition: batchv1beta1.ConditionFailureTarget,
-			reason:    batchv1beta1.ReasonDeadlineExceeded,
-			message:   s.deadlineMessage(),
-		}
+		return s.endsBy(batchv1beta1.ConditionFailureTarget, batchv1beta1.ReasonDeadlineExceeded,
+			s.deadlineMessage(), nil)
 	}
 	if s.Standing.Expired {
-		return &ending{
-			condition: batchv1beta1.ConditionFailureTarget,
-			reason:    batchv1beta1.ReasonMaxDurationExceeded,
-			message:   s.Standing.WhyExpired,
-		}
+		return s.endsBy(batchv1beta1.ConditionFailureTarget, batchv1beta1.ReasonMaxDurationExceeded,
+			s.Standing.WhyExpired, nil)
 	}
 	if awaitsRootCause || len(s.Replicas) == 0 {
 		return nil
@@ -57,6 +46,16 @@ func (s *steps) ending(awaitsRootCause bool) *ending {
 		return end
 	}
 	return s.limitExceeded(*cause)
+}
+
+// endsBy returns how the job ends now. The parameters are the type of the condition, its reason and its message, and
+// the failure that ends the job. Nil means that no failure ends it.
+func (s *steps) endsBy(conditionType, reason, message string, cause *view.ReplicaFailure) *ending {
+	return &ending{cause: cause, condition: metav1.Condition{
+		Type: conditionType, Status: metav1.ConditionTrue, Reason: reason,
+		Message:            report.Truncated(message, report.MaxMessage),
+		ObservedGeneration: s.Job.Generation, LastTransitionTime: *view.Stored(s.Now),
+	}}
 }
 
 // deadlineMessage returns why the job fails at its deadline. This message replaces the message of the condition
@@ -94,12 +93,9 @@ func (s *steps) permanentFailure(cause view.ReplicaFailure) *ending {
 		return nil
 	}
 	failed := view.ReplicaFailure{Replica: cause.Replica, Failure: *failure}
-	return &ending{
-		condition: batchv1beta1.ConditionFailureTarget,
-		reason:    batchv1beta1.ReasonPermanentFailure,
-		message:   withOutput(fmt.Sprintf("%s, which restart policy %s does not restart", failed, restartPolicy), *failure),
-		cause:     &failed,
-	}
+	message := fmt.Sprintf("%s, which restart policy %s does not restart", failed, restartPolicy)
+	return s.endsBy(batchv1beta1.ConditionFailureTarget, batchv1beta1.ReasonPermanentFailure,
+		withOutput(message, *failure), &failed)
 }
 
 // withOutput appends the message and the output of the failure, if there are any, to the given message.
@@ -120,9 +116,5 @@ func (s *steps) decideEnd(end ending) {
 	if end.cause != nil {
 		s.record(*end.cause)
 	}
-	s.End = &metav1.Condition{
-		Type: end.condition, Status: metav1.ConditionTrue, Reason: end.reason,
-		Message:            report.Truncated(end.message, report.MaxMessage),
-		ObservedGeneration: s.Job.Generation, LastTransitionTime: *view.Stored(s.Now),
-	}
+	s.End = &end.condition
 }
