@@ -379,14 +379,15 @@ func TestSetPodsReady(t *testing.T) {
 		{false, "False WaitForRecovery"},
 		{true, "True Recovered"},
 	}
-	status := kueuev1beta2.WorkloadStatus{}
-	SetPodsReady(&status, false, 1, now)
-	if len(status.Conditions) > 0 {
-		t.Errorf("a Workload whose pods have not been ready has conditions: %v", status.Conditions)
+	workload := &kueuev1beta2.Workload{}
+	SetPodsReady(workload, false, now)
+	if len(workload.Status.Conditions) > 0 {
+		t.Errorf("a Workload whose pods have not been ready has conditions: %v", workload.Status.Conditions)
 	}
 	for i, step := range steps {
-		SetPodsReady(&status, step.ready, 1, now)
-		if got := string(status.Conditions[0].Status) + " " + status.Conditions[0].Reason; got != step.want {
+		SetPodsReady(workload, step.ready, now)
+		condition := workload.Status.Conditions[0]
+		if got := string(condition.Status) + " " + condition.Reason; got != step.want {
 			t.Errorf("after step %d, the condition is %s, want %s", i, got, step.want)
 		}
 	}
@@ -397,11 +398,14 @@ func TestSetPodsReady(t *testing.T) {
 func TestClearAdmissionCountsTheTimeOfTheAdmission(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	status := kueuev1beta2.WorkloadStatus{AccumulatedPastExecutionTimeSeconds: new(int32(10))}
-	set(&status, kueuev1beta2.ConditionAdmitted, true, "Admitted", "", 1, now.Add(-90*time.Second))
+	workload := &kueuev1beta2.Workload{
+		Status: kueuev1beta2.WorkloadStatus{AccumulatedPastExecutionTimeSeconds: new(int32(10))},
+	}
+	set(workload, kueuev1beta2.ConditionAdmitted, true, "Admitted", "", now.Add(-90*time.Second))
+	set(workload, kueuev1beta2.ConditionEvicted, true, kueuev1beta2.ReasonPreempted, "", now)
 	for range 2 { // the second call adds no time, because the Workload is no longer admitted
-		ClearAdmission(&status, metav1.Condition{Reason: kueuev1beta2.ReasonPreempted}, 1, now)
-		if got := *status.AccumulatedPastExecutionTimeSeconds; got != 100 {
+		ClearAdmission(workload, now)
+		if got := *workload.Status.AccumulatedPastExecutionTimeSeconds; got != 100 {
 			t.Errorf("the Workload was admitted for %d s, want 100", got)
 		}
 	}
@@ -463,9 +467,12 @@ func TestReclaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status := kueuev1beta2.WorkloadStatus{ReclaimablePods: tc.before}
-			Reclaim(&status, sets, tc.spent)
-			if diff := cmp.Diff(tc.want, status.ReclaimablePods); diff != "" {
+			workload := &kueuev1beta2.Workload{
+				Spec:   kueuev1beta2.WorkloadSpec{PodSets: sets},
+				Status: kueuev1beta2.WorkloadStatus{ReclaimablePods: tc.before},
+			}
+			Reclaim(workload, tc.spent)
+			if diff := cmp.Diff(tc.want, workload.Status.ReclaimablePods); diff != "" {
 				t.Errorf("unexpected numbers (-want +got):\n%s", diff)
 			}
 		})

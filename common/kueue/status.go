@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,8 +20,8 @@ const maxMessage = 32768
 // SetPodsReady sets the condition PodsReady. If waitForPodsReady is enabled in Kueue, Kueue evicts a Workload whose
 // pods do not become ready in time. Before the pods are ready for the first time, SetPodsReady does not add the
 // condition.
-func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation int64, now time.Time) {
-	before := meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionPodsReady)
+func SetPodsReady(w *kueuev1beta2.Workload, ready bool, now time.Time) {
+	before := meta.FindStatusCondition(w.Status.Conditions, kueuev1beta2.ConditionPodsReady)
 	wasReady := before != nil && before.Status == metav1.ConditionTrue
 	recovers := before != nil &&
 		(before.Reason == kueuev1beta2.ReasonWaitForRecovery || before.Reason == kueuev1beta2.ReasonRecovered)
@@ -37,46 +36,47 @@ func SetPodsReady(status *kueuev1beta2.WorkloadStatus, ready bool, generation in
 	case before == nil:
 		return
 	}
-	set(status, kueuev1beta2.ConditionPodsReady, ready, reason, message, generation, now)
+	set(w, kueuev1beta2.ConditionPodsReady, ready, reason, message, now)
 }
 
 // Evict sets the condition Evicted, which stops the job. Call it for a job that has given back the quota of some
 // replicas, although these replicas must run again. To get their quota back, the job must first give back all of its
 // quota: until then, Kueue rejects a decrease of the numbers of reclaimable pods. An evicted Workload keeps its
 // position in the queue.
-func Evict(status *kueuev1beta2.WorkloadStatus, generation int64, now time.Time) {
-	set(status, kueuev1beta2.ConditionEvicted, true, kueuev1beta2.ReasonQuotaGivenBack,
-		"the job needs replicas again whose quota was given back", generation, now)
+func Evict(w *kueuev1beta2.Workload, now time.Time) {
+	set(w, kueuev1beta2.ConditionEvicted, true, kueuev1beta2.ReasonQuotaGivenBack,
+		"the job needs replicas again whose quota was given back", now)
 }
 
 // ClearAdmission gives back the quota of an evicted Workload. The pods of the Workload must be gone. ClearAdmission
 // requeues a Workload that was preempted, that lost its nodes, or that Evict has evicted. After an eviction for
 // another reason, Kueue decides when to requeue the Workload.
-func ClearAdmission(status *kueuev1beta2.WorkloadStatus, evicted metav1.Condition, generation int64, now time.Time) {
+func ClearAdmission(w *kueuev1beta2.Workload, now time.Time) {
+	status := &w.Status
+	evicted := *meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionEvicted)
 	requeue := slices.Contains([]string{
 		kueuev1beta2.ReasonPreempted, kueuev1beta2.ReasonNodeFailures, kueuev1beta2.ReasonQuotaGivenBack,
 	}, evicted.Reason)
-	set(status, kueuev1beta2.ConditionRequeued, requeue, evicted.Reason, evicted.Message, generation, now)
-	set(status, kueuev1beta2.ConditionQuotaReserved, false, kueuev1beta2.ReasonPending, evicted.Message, generation, now)
+	set(w, kueuev1beta2.ConditionRequeued, requeue, evicted.Reason, evicted.Message, now)
+	set(w, kueuev1beta2.ConditionQuotaReserved, false, kueuev1beta2.ReasonPending, evicted.Message, now)
 	if admitted := meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionAdmitted); admitted != nil &&
 		admitted.Status == metav1.ConditionTrue {
 		past := ptr.Deref(status.AccumulatedPastExecutionTimeSeconds, 0)
 		past += int32(max(now.Sub(admitted.LastTransitionTime.Time), 0) / time.Second) //nolint:gosec // less than 68 years
 		status.AccumulatedPastExecutionTimeSeconds = &past
-		set(status, kueuev1beta2.ConditionAdmitted, false, kueuev1beta2.ReasonNoReservation,
-			"the workload has no reservation", generation, now)
+		set(w, kueuev1beta2.ConditionAdmitted, false, kueuev1beta2.ReasonNoReservation,
+			"the workload has no reservation", now)
 	}
 	if meta.FindStatusCondition(status.Conditions, kueuev1beta2.ConditionPodsReady) != nil {
-		set(status, kueuev1beta2.ConditionPodsReady, false, kueuev1beta2.ReasonWaitForStart, "not all replicas run yet",
-			generation, now)
+		set(w, kueuev1beta2.ConditionPodsReady, false, kueuev1beta2.ReasonWaitForStart, "not all replicas run yet", now)
 	}
 	status.Admission = nil
 	status.ReclaimablePods = nil
 }
 
 // Finish reports the end of the job in the condition Finished, unless the condition is already True.
-func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generation int64, now time.Time) {
-	if meta.IsStatusConditionTrue(status.Conditions, kueuev1beta2.ConditionFinished) {
+func Finish(w *kueuev1beta2.Workload, end metav1.Condition, now time.Time) {
+	if meta.IsStatusConditionTrue(w.Status.Conditions, kueuev1beta2.ConditionFinished) {
 		return
 	}
 	reason := kueuev1beta2.ReasonFailed
@@ -84,7 +84,7 @@ func Finish(status *kueuev1beta2.WorkloadStatus, end metav1.Condition, generatio
 		reason = kueuev1beta2.ReasonSucceeded
 	}
 	// Leave out end.Message, because it can quote the output of a program.
-	set(status, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, generation, now)
+	set(w, kueuev1beta2.ConditionFinished, true, reason, "the job has ended: "+end.Reason, now)
 }
 
 // NeedsReclaimed reports whether the roles need quota that the Workload has already given back. This is possible
@@ -103,38 +103,32 @@ func NeedsReclaimed(workload *kueuev1beta2.Workload, roles []framework.Role, don
 
 // Reclaim sets the number of reclaimable pods of each PodSet. This number never decreases. The argument spent maps
 // the name of each PodSet to the number of its replicas that can never run again.
-func Reclaim(status *kueuev1beta2.WorkloadStatus, podSets []kueuev1beta2.PodSet, spent map[string]int32) {
+func Reclaim(w *kueuev1beta2.Workload, spent map[string]int32) {
 	before := map[string]int32{}
-	for _, r := range status.ReclaimablePods {
+	for _, r := range w.Status.ReclaimablePods {
 		before[r.Name] = r.Count
 	}
 	var reclaimable []kueuev1beta2.ReclaimablePod
-	for _, set := range podSets {
+	for _, set := range w.Spec.PodSets {
 		if n := min(set.Count, max(before[set.Name], spent[set.Name])); n > 0 {
 			reclaimable = append(reclaimable, kueuev1beta2.ReclaimablePod{Name: set.Name, Count: n})
 		}
 	}
-	status.ReclaimablePods = reclaimable
+	w.Status.ReclaimablePods = reclaimable
 }
 
-// SameStatus reports whether two statuses are the same.
-func SameStatus(a, b kueuev1beta2.WorkloadStatus) bool { return equality.Semantic.DeepEqual(a, b) }
-
 // set sets a condition as Kueue does.
-func set(
-	status *kueuev1beta2.WorkloadStatus, conditionType string, isTrue bool, reason, message string, generation int64,
-	now time.Time,
-) {
+func set(w *kueuev1beta2.Workload, conditionType string, isTrue bool, reason, message string, now time.Time) {
 	value := metav1.ConditionFalse
 	if isTrue {
 		value = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+	meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
 		Type:               conditionType,
 		Status:             value,
 		Reason:             reason,
 		Message:            report.Truncated(message, maxMessage),
-		ObservedGeneration: generation,
+		ObservedGeneration: w.Generation,
 		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
 	})
 }

@@ -189,9 +189,7 @@ func (w Workload) Request(job *view.Job, need view.Need) view.Answer {
 		return w.replaced(waits, need, "is for other replicas")
 	case kueue.NeedsReclaimed(w.Object, need.Roles, need.Done):
 		waits.Wait.Message = fmt.Sprintf("workload %s has given back quota that the job needs again", name)
-		waits.Change = w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-			kueue.Evict(status, w.Object.Generation, w.now)
-		})
+		waits.Change = w.changeStatus(kueue.Evict)
 		return waits
 	}
 	answer := view.Answer{Change: w.follow(need), Most: kueue.Admitted(w.Object)}
@@ -282,15 +280,15 @@ func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 	case w.Problem != nil, !w.IsOwn(job.UID), w.Object.DeletionTimestamp != nil:
 		return view.Answer{}
 	case rest.End != nil:
-		return view.Answer{Change: w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-			kueue.Finish(status, *rest.End, w.Object.Generation, w.now)
+		return view.Answer{Change: w.changeStatus(func(updated *kueuev1beta2.Workload, now time.Time) {
+			kueue.Finish(updated, *rest.End, now)
 		})}
 	case rest.Pods > 0 || job.Status.Decided() || w.Is(kueuev1beta2.ConditionFinished):
 		return view.Answer{}
 	case w.Prebuilt == "":
 		return view.Answer{Change: view.Change{Action: batchv1beta1.ActionDelete, Seen: w.Object}}
 	case w.Is(kueuev1beta2.ConditionEvicted) && w.Is(kueuev1beta2.ConditionQuotaReserved):
-		return view.Answer{Change: w.clearAdmission()}
+		return view.Answer{Change: w.changeStatus(kueue.ClearAdmission)}
 	default:
 		return view.Answer{}
 	}

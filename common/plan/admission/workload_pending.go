@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -50,7 +51,7 @@ func (w Workload) pending(job *view.Job, need view.Need, waits view.Answer) view
 	}
 	switch {
 	case isEvicted && isReserved:
-		waits.Change = w.clearAdmission()
+		waits.Change = w.changeStatus(kueue.ClearAdmission)
 	case !isReserved && w.isOther(job, need):
 		return w.replaced(waits, need, "is for other replicas")
 	case w.HasOtherPriority():
@@ -133,9 +134,9 @@ func (w Workload) follow(need view.Need) view.Change {
 // report returns the change of the status that reports to Kueue whether the pods are ready, and how many replicas no
 // longer need their resources.
 func (w Workload) report(need view.Need) view.Change {
-	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-		kueue.SetPodsReady(status, w.areReady(need), w.Object.Generation, w.now)
-		kueue.Reclaim(status, w.Object.Spec.PodSets, need.Spent)
+	return w.changeStatus(func(updated *kueuev1beta2.Workload, now time.Time) {
+		kueue.SetPodsReady(updated, w.areReady(need), now)
+		kueue.Reclaim(updated, need.Spent)
 	})
 }
 
@@ -147,19 +148,11 @@ func (w Workload) areReady(need view.Need) bool {
 	})
 }
 
-// clearAdmission returns the change that releases the quota of an evicted Workload.
-func (w Workload) clearAdmission() view.Change {
-	evicted := meta.FindStatusCondition(w.Object.Status.Conditions, kueuev1beta2.ConditionEvicted)
-	return w.changeStatus(func(status *kueuev1beta2.WorkloadStatus) {
-		kueue.ClearAdmission(status, *evicted, w.Object.Generation, w.now)
-	})
-}
-
 // changeStatus returns a change of the status. It returns no change if the status stays the same.
-func (w Workload) changeStatus(change func(*kueuev1beta2.WorkloadStatus)) view.Change {
+func (w Workload) changeStatus(change func(updated *kueuev1beta2.Workload, now time.Time)) view.Change {
 	updated := w.Object.DeepCopy()
-	change(&updated.Status)
-	if kueue.SameStatus(w.Object.Status, updated.Status) {
+	change(updated, w.now)
+	if equality.Semantic.DeepEqual(w.Object.Status, updated.Status) {
 		return view.Change{}
 	}
 	return view.Change{Action: batchv1beta1.ActionUpdate, OfStatus: true, Seen: w.Object, Wanted: updated}
