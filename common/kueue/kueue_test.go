@@ -340,7 +340,7 @@ func TestDecorate(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kept": "yes"}},
 		Spec:       corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}},
 	}
-	PodInfoOf(workload, "worker", flavors).Decorate(pod)
+	Decorate(pod, workload, "worker", flavors)
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Labels: map[string]string{

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -18,76 +19,59 @@ const (
 	labelClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// PodInfo contains the metadata and the fields that are added to the pods of an admitted PodSet.
-type PodInfo struct {
-	labels, annotations, nodeSelector map[string]string
-	tolerations                       []corev1.Toleration
-	gates                             []corev1.PodSchedulingGate
-}
-
-// PodInfoOf returns the additions to the pods of a PodSet: the nodes and tolerations of its flavors, the updates of
-// admission checks, and the metadata and gates that Kueue needs to assign topology domains. The argument flavors must
-// have the spec of each ResourceFlavor that is assigned to the PodSet, by the name of the ResourceFlavor.
-func PodInfoOf(
-	workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
-) PodInfo {
-	info := PodInfo{
-		labels: map[string]string{
-			kueuev1beta2.LabelPodSet: podSet, batchv1beta1.LabelAdmittedBy: string(workload.UID),
-		},
-		annotations:  map[string]string{kueuev1beta2.AnnotationWorkload: workload.Name},
-		nodeSelector: map[string]string{},
-	}
-	info.label(labelLocalQueue, workload.Spec.QueueName)
+// Decorate adds the metadata and the fields to a pod that it needs as a member of an admitted PodSet: the nodes and
+// tolerations of the flavors, the updates of admission checks, and the metadata and gates that Kueue needs to assign
+// topology domains. The argument flavors must have the spec of each ResourceFlavor that is assigned to the PodSet, by
+// the name of the ResourceFlavor.
+func Decorate(
+	pod *corev1.Pod, workload *kueuev1beta2.Workload, podSet string, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
+) {
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, kueuev1beta2.LabelPodSet, podSet)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, batchv1beta1.LabelAdmittedBy, string(workload.UID))
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, kueuev1beta2.AnnotationWorkload, workload.Name)
+	label(pod, labelLocalQueue, workload.Spec.QueueName)
 	if workload.Status.Admission != nil {
-		info.label(labelClusterQueue, workload.Status.Admission.ClusterQueue)
+		label(pod, labelClusterQueue, workload.Status.Admission.ClusterQueue)
 		for _, assignment := range workload.Status.Admission.PodSetAssignments {
 			if assignment.Name == podSet {
-				info.assign(assignment, flavors)
+				assign(pod, assignment, flavors)
 			}
 		}
 	}
 	for _, check := range workload.Status.AdmissionChecks {
 		for _, update := range check.PodSetUpdates {
 			if update.Name == podSet {
-				maps.Copy(info.labels, update.Labels)
-				maps.Copy(info.annotations, update.Annotations)
-				maps.Copy(info.nodeSelector, update.NodeSelector)
-				info.tolerations = append(info.tolerations, update.Tolerations...)
+				pod.Labels = labels.Merge(pod.Labels, update.Labels)
+				pod.Annotations = labels.Merge(pod.Annotations, update.Annotations)
+				pod.Spec.NodeSelector = labels.Merge(pod.Spec.NodeSelector, update.NodeSelector)
+				pod.Spec.Tolerations = append(pod.Spec.Tolerations, update.Tolerations...)
 			}
 		}
 	}
-	return info
 }
 
 // label adds a label with the name of a queue, unless the name is too long for a label.
-func (i *PodInfo) label(key, queue string) {
+func label(pod *corev1.Pod, key, queue string) {
 	if len(validation.IsValidLabelValue(queue)) == 0 {
-		i.labels[key] = queue
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, queue)
 	}
 }
 
-func (i *PodInfo) assign(
-	assignment kueuev1beta2.PodSetAssignment, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
+// assign restricts a pod to the nodes of its flavors. If Kueue assigns topology domains, the pod waits for its domain.
+// Call assign before the updates of admission checks are added, because only the template can request a topology.
+func assign(
+	pod *corev1.Pod, assignment kueuev1beta2.PodSetAssignment, flavors map[string]kueuev1beta2.ResourceFlavorSpec,
 ) {
-	names := slices.Compact(slices.Sorted(maps.Values(assignment.Flavors)))
-	for _, name := range names {
-		maps.Copy(i.nodeSelector, flavors[name].NodeLabels)
-		i.tolerations = append(i.tolerations, flavors[name].Tolerations...)
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(assignment.Flavors))) {
+		pod.Spec.NodeSelector = labels.Merge(pod.Spec.NodeSelector, flavors[name].NodeLabels)
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, flavors[name].Tolerations...)
 	}
-	if assignment.TopologyAssignment != nil {
-		i.gates = []corev1.PodSchedulingGate{{Name: kueuev1beta2.TopologyGate}}
+	if assignment.TopologyAssignment == nil {
+		return
 	}
-}
-
-// Decorate adds the metadata and the fields of a PodInfo to a pod, so that the pod runs where its PodSet is admitted.
-func (i PodInfo) Decorate(pod *corev1.Pod) {
-	pod.Labels = labels.Merge(pod.Labels, i.labels)
-	if len(i.gates) > 0 && !requestsTopology(pod.Annotations) {
-		pod.Annotations = labels.Merge(pod.Annotations, map[string]string{kueuev1beta2.AnnotationUnconstrained: "true"})
+	gate := corev1.PodSchedulingGate{Name: kueuev1beta2.TopologyGate}
+	pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, gate)
+	if !requestsTopology(pod.Annotations) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, kueuev1beta2.AnnotationUnconstrained, "true")
 	}
-	pod.Annotations = labels.Merge(pod.Annotations, i.annotations)
-	pod.Spec.NodeSelector = labels.Merge(pod.Spec.NodeSelector, i.nodeSelector)
-	pod.Spec.Tolerations = slices.Concat(pod.Spec.Tolerations, i.tolerations)
-	pod.Spec.SchedulingGates = slices.Concat(pod.Spec.SchedulingGates, i.gates)
 }

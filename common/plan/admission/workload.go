@@ -297,14 +297,8 @@ func (w Workload) Withdraw(job *view.Job, rest view.Rest) view.Answer {
 // Join adds the new pods to the Workload, and restricts them to the nodes of the flavors that Kueue has assigned to
 // it.
 func (w Workload) Join(_ *view.Job, creates []view.Creation, _ string, _ []*corev1.Pod) {
-	infos := map[string]kueue.PodInfo{}
 	for i := range creates {
 		c := &creates[i]
-		info, ok := infos[c.Type]
-		if !ok {
-			info = kueue.PodInfoOf(w.Object, c.Type, w.Flavors)
-			infos[c.Type] = info
-		}
-		c.Join = info.Decorate
+		c.Join = func(pod *corev1.Pod) { kueue.Decorate(pod, w.Object, c.Type, w.Flavors) }
 	}
 }
