@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -73,7 +75,10 @@ func (s *steps) restartEach() {
 		}
 	}
 	if len(restarted) > 0 {
-		s.View = s.WithRestarted(restarted)
+		s.Replicas = slices.Clone(s.Replicas) // the view before the restarts keeps its replicas
+		for i, r := range restarted {
+			s.Replicas[i] = &r
+		}
 	}
 }
 

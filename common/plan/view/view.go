@@ -137,17 +137,3 @@ func (v View) InNewAttempt(jobAttempt int32, due *metav1.Time) View {
 	v.Replicas = replicas
 	return v
 }
-
-// WithRestarted returns the view after some replicas were restarted. The map has the restarted replicas by their
-// position in v.Replicas.
-func (v View) WithRestarted(restarted map[int]Replica) View {
-	replicas := make([]*Replica, len(v.Replicas))
-	for i, r := range v.Replicas {
-		if next, ok := restarted[i]; ok {
-			r = &next
-		}
-		replicas[i] = r
-	}
-	v.Replicas = replicas
-	return v
-}
