@@ -155,7 +155,8 @@ func TestCreationsAreHeldAfterAdmissionChangedAPod(t *testing.T) {
 			err := r.refuseChanged(t.Context(), job, map[string]string{batchv1beta1.LabelAttempt: "0"}, created)
 			diff(t, "the pod is refused", tc.attempt != "0", err != nil)
 			clock.SetTime(now.Add(tc.later))
-			d := plan.Decision{Changes: decide.Changes{Creates: []view.Creation{{Name: "job-worker-0"}}}}
+			changes := decide.Changes{Creates: []view.Creation{{Name: "job-worker-0"}}}
+			d := plan.Decision{Facts: decide.Facts{Changes: changes}}
 			diff(t, "held for", tc.wantDelayed, r.delayCreations(job, &d))
 			diff(t, "pods are created", tc.wantDelayed == none, len(d.Creates) > 0)
 		})

@@ -104,8 +104,8 @@ func (m *jobMetrics) observe(d plan.Decision) {
 	if d.RecoveryDuration != nil {
 		m.recovery.Observe(d.RecoveryDuration.Seconds())
 	}
-	if d.Stall != "" {
-		m.stalls.WithLabelValues(string(d.Stall)).Inc()
+	if reaction := d.Stall.Reaction(); reaction != "" {
+		m.stalls.WithLabelValues(string(reaction)).Inc()
 	}
 }
 

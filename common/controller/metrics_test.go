@@ -14,6 +14,7 @@ import (
 	"tensorstack.dev/jobs/common/phases"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/status"
 )
 
 // Restarts are counted by cause. A cause that the controller does not define counts as Other.
@@ -64,7 +65,7 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			metrics.observe(plan.Decision{Restarts: tc.restarts})
+			metrics.observe(plan.Decision{Facts: decide.Facts{Restarts: tc.restarts}})
 			want := ""
 			if tc.want != "" {
 				want = "# HELP tensorstack_job_restarts_total Restarts of one replica, or of all replicas of a job together, " +
@@ -86,8 +87,11 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics.observe(plan.Decision{
-		Restarts: []decide.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}}, StartDuration: new(time.Second),
-		RecoveryDuration: new(time.Second), Stall: batchv1beta1.ProgressPolicyNotify,
+		Facts: decide.Facts{
+			Restarts: []decide.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}},
+			Stall:    decide.Stall{Change: decide.StallBegins},
+		},
+		Rendering: status.Rendering{StartDuration: new(time.Second), RecoveryDuration: new(time.Second)},
 	})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {

@@ -79,7 +79,7 @@ func TestRestartsAreCountedByNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, restart := range tc.restarts {
-				metrics.observe(plan.Decision{Restarts: []decide.Restart{restart}})
+				metrics.observe(plan.Decision{Facts: decide.Facts{Restarts: []decide.Restart{restart}}})
 			}
 			got, nodes := restartsByNode(t, registry)
 			for series, want := range tc.want {

@@ -16,6 +16,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/phases"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // idleList is a list of idle jobs.
@@ -110,6 +111,9 @@ func TestMetricsOfProgress(t *testing.T) {
 // A decision has a stall only if its status reports the stall for the first time. So each stall counts once.
 func TestStallsAreCountedByPolicy(t *testing.T) {
 	t.Parallel()
+	stalls := func(change decide.StallChange) plan.Decision {
+		return plan.Decision{Facts: decide.Facts{Stall: decide.Stall{Change: change}}}
+	}
 	for name, tc := range map[string]struct {
 		decision plan.Decision
 		// wantNotify and wantRestart are the counts of stalls by policy.
@@ -117,10 +121,10 @@ func TestStallsAreCountedByPolicy(t *testing.T) {
 	}{
 		"a decision without a stall counts nothing": {},
 		"a stall that is notified has the policy Notify": {
-			decision: plan.Decision{Stall: batchv1beta1.ProgressPolicyNotify}, wantNotify: 1,
+			decision: stalls(decide.StallBegins), wantNotify: 1,
 		},
 		"a stall that restarts the job has the policy Restart": {
-			decision: plan.Decision{Stall: batchv1beta1.ProgressPolicyRestart}, wantRestart: 1,
+			decision: stalls(decide.StallRestarts), wantRestart: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

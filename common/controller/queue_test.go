@@ -16,6 +16,7 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/loop"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
 )
 
 // TestQueue checks the priority with which events of jobs and pods enqueue the job.
@@ -131,5 +132,5 @@ func TestQueue(t *testing.T) {
 func TestPriorityOfARequeue(t *testing.T) {
 	t.Parallel()
 	diff(t, "priority", 0, priorityOf(plan.Decision{}))
-	diff(t, "priority of an urgent job", urgentPriority, priorityOf(plan.Decision{Urgent: true}))
+	diff(t, "priority of an urgent job", urgentPriority, priorityOf(plan.Decision{Facts: decide.Facts{Urgent: true}}))
 }

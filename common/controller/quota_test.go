@@ -21,6 +21,7 @@ import (
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/status"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -231,7 +232,10 @@ func TestAJobWithoutPodsToCreateKeepsItsPlaceOnlyWhileItWaits(t *testing.T) {
 		job := &testJob{corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job"}}, batchv1beta1.JobStatus{
 			Conditions: []metav1.Condition{{Type: batchv1beta1.ConditionInitialized, Reason: tc.reason}},
 		}}
-		d := plan.Decision{Changes: decide.Changes{Together: 4}, Status: tc.decided}
+		d := plan.Decision{
+			Facts:     decide.Facts{Changes: decide.Changes{Together: 4}},
+			Rendering: status.Rendering{Status: tc.decided},
+		}
 		if err := r.awaitRoom(t.Context(), job, d); err != nil {
 			t.Errorf("%s is rejected: %v", name, err)
 		}

@@ -80,6 +80,6 @@ func TestQuadraticAllocationsAreDetected(t *testing.T) {
 func TestIdleJobNeedsNoChange(t *testing.T) {
 	t.Parallel()
 	j, seen := idleJob(4)
-	diff(t, "decision", plan.Decision{Status: j.Status}, plan.Decide(j.Job, seen, now))
+	diff(t, "decision", decided(j.Status), actedOn(plan.Decide(j.Job, seen, now)))
 	diff(t, "phase", batchv1beta1.JobPhaseRunning, j.Status.Phase)
 }

@@ -13,6 +13,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/internal/jobtest"
 	"tensorstack.dev/jobs/common/plan"
+	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/status"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -85,6 +87,21 @@ type condition struct {
 	Reason, Message string
 }
 
+// decided returns a decision that only has a status.
+func decided(s batchv1beta1.JobStatus) plan.Decision {
+	return plan.Decision{Rendering: status.Rendering{Status: s}}
+}
+
+// actedOn returns a decision without the facts that the controller does not act on.
+func actedOn(d plan.Decision) plan.Decision {
+	f := d.Facts
+	d.Facts = decide.Facts{
+		Changes: f.Changes, NeedsLiveRead: f.NeedsLiveRead, Unclear: f.Unclear, Restarts: f.Restarts, Stall: f.Stall,
+		RequeueAt: f.RequeueAt, Urgent: f.Urgent,
+	}
+	return d
+}
+
 func conditionOf(d plan.Decision, conditionType string) condition {
 	c := ptr.Deref(meta.FindStatusCondition(d.Status.Conditions, conditionType), metav1.Condition{})
 	return condition{Status: c.Status, Reason: c.Reason, Message: c.Message}
@@ -142,7 +159,7 @@ type stall struct {
 
 func stallOf(d plan.Decision) stall {
 	s := stall{
-		Reaction: d.Stall, Stalled: conditionOf(d, batchv1beta1.ConditionStalled), Backoff: d.Status.BackoffCount,
+		Reaction: d.Stall.Reaction(), Stalled: conditionOf(d, batchv1beta1.ConditionStalled), Backoff: d.Status.BackoffCount,
 		RequeueIn: summarize(d).RequeueIn,
 	}
 	for _, e := range d.Events {

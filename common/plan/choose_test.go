@@ -131,7 +131,9 @@ func TestAnExpiredJobIsOnlyDeleted(t *testing.T) {
 		Saw(time.Minute, runningPods()...).Saw(time.Minute, pod("job-worker-0", exited(0)), pod("job-worker-1", exited(0)))
 	j.Generation++
 	unrecorded := policy.OnRespondingNode(pod("job-worker-1", running, of("9"), onLostNode, deleting))
-	diff(t, "decision", plan.Decision{Changes: decide.Changes{DeleteJob: true}, Status: j.Status}, j.Sees(unrecorded))
+	want := decided(j.Status)
+	want.DeleteJob = true
+	diff(t, "decision", want, actedOn(j.Sees(unrecorded)))
 }
 
 // If the action is Hold, the status has the observed generation and the selector of the job's pods.
@@ -183,7 +185,7 @@ func TestAJobThatAnotherControllerManagesIsLeftToIt(t *testing.T) {
 			t.Parallel()
 			managedBy("example.com/controller", j.LoseNodesAfter(time.Minute))
 			d := plan.Decide(j.Job, seeing(pod("job-worker-1", running, held, onLostNode, deleting)), now.Add(time.Hour))
-			diff(t, "decision", plan.Decision{Status: j.Status}, d)
+			diff(t, "decision", decided(j.Status), d)
 		})
 	}
 }

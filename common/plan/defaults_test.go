@@ -156,10 +156,12 @@ func TestRecordedDefaultsDecide(t *testing.T) {
 		j := ran().Reporting(60, 0, "")
 		meta.FindStatusCondition(j.Status.Conditions, batchv1beta1.ConditionRunning).LastTransitionTime = ago(time.Hour)
 		seen := reading(readings{"job-worker-0": step(10, time.Hour), "job-worker-1": step(10, time.Hour)}, runningPods()...)
-		diff(t, "stall", batchv1beta1.ProgressPolicyNotify, recorded(j, "Job", "Notify", "Avoid").DecideAt(now, seen).Stall)
-		diff(t, "stall", batchv1beta1.ProgressPolicyRestart, recorded(j, "Job", "Restart", "Avoid").DecideAt(now, seen).Stall)
+		diff(t, "stall", batchv1beta1.ProgressPolicyNotify,
+			recorded(j, "Job", "Notify", "Avoid").DecideAt(now, seen).Stall.Reaction())
+		diff(t, "stall", batchv1beta1.ProgressPolicyRestart,
+			recorded(j, "Job", "Restart", "Avoid").DecideAt(now, seen).Stall.Reaction())
 		j.Reporting(60, 0, batchv1beta1.ProgressPolicyNotify)
-		diff(t, "stall if the spec sets Notify", batchv1beta1.ProgressPolicyNotify, j.DecideAt(now, seen).Stall)
+		diff(t, "stall if the spec sets Notify", batchv1beta1.ProgressPolicyNotify, j.DecideAt(now, seen).Stall.Reaction())
 	})
 
 	t.Run("a bad node is not avoided, although the default is Avoid", func(t *testing.T) {

@@ -182,7 +182,8 @@ func TestFirstStatusWithAnEventOrAnotherPhaseIsNotDelayed(t *testing.T) {
 func TestStatusOfARestartIsNeverDelayed(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	d := plan.Decision{Status: j.Status, Restarts: []decide.Restart{{Cause: "Error"}}}
+	d := decided(j.Status)
+	d.Restarts = []decide.Restart{{Cause: "Error"}}
 	diff(t, "delay", time.Duration(0), plan.StatusDelay(j.Job, d, time.Minute))
 }
 
@@ -192,18 +193,18 @@ func TestEndOfAReplicaOfAFinishedJobIsDelayedLikeOtherChanges(t *testing.T) {
 	j := finishedKeeping(batchv1beta1.CleanUpPolicyNone)
 	later := *j.Status.DeepCopy()
 	later.Tasks[0].Replicas[1].Phase = batchv1beta1.ReplicaPhaseFailed
-	diff(t, "delay", time.Minute, plan.StatusDelay(j.Job, plan.Decision{Status: later}, time.Minute))
+	diff(t, "delay", time.Minute, plan.StatusDelay(j.Job, decided(later), time.Minute))
 }
 
 func TestChangesStatus(t *testing.T) {
 	t.Parallel()
 	j := ran()
-	same := plan.Decision{Status: *j.Status.DeepCopy()}
+	same := decided(*j.Status.DeepCopy())
 	diff(t, "whether the same status is a change", false, plan.ChangesStatus(j.Job, same))
 	other := *j.Status.DeepCopy()
 	other.BackoffCount++
-	diff(t, "whether another count is a change", true, plan.ChangesStatus(j.Job, plan.Decision{Status: other}))
+	diff(t, "whether another count is a change", true, plan.ChangesStatus(j.Job, decided(other)))
 	other = *j.Status.DeepCopy()
 	other.Tasks[0].Replicas[0].Node = "another"
-	diff(t, "whether another node is a change", true, plan.ChangesStatus(j.Job, plan.Decision{Status: other}))
+	diff(t, "whether another node is a change", true, plan.ChangesStatus(j.Job, decided(other)))
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
 )
 
 // The kubelet of a peer can report a failure earlier than the kubelet of the replica that failed first. So the root
@@ -140,7 +139,7 @@ func TestPeersThatFailDoNotExtendTheWaitForTheRootCause(t *testing.T) {
 		Saw(time.Minute, runs("job-worker-0"), runs("job-worker-1"), runs("job-worker-2"), runs("job-worker-3")).
 		Saw(5*time.Second, runs("job-worker-0"), failed, next, runs("job-worker-3"))
 	diff(t, "message of ReplicaFailure", "replica job-worker-1 failed with exit code 137 (Error)",
-		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure).Message)
+		conditionOf(decided(j.Status), batchv1beta1.ConditionReplicaFailure).Message)
 	d := j.Sees(runs("job-worker-0"), failed, next, pod("job-worker-3", exited(1)))
 	diff(t, "status", j.Status, d.Status)
 	diff(t, "requeue delay", 5*time.Second, summarize(d).RequeueIn)

@@ -145,12 +145,12 @@ func TestStatusOfAPausedJob(t *testing.T) {
 	diff(t, "replicas", int32(0), j.Status.Replicas)
 	diff(t, "ready", "0/2", j.Status.Ready)
 	diff(t, "Running", condition{metav1.ConditionFalse, "Paused", "the job is paused"},
-		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionRunning))
+		conditionOf(decided(j.Status), batchv1beta1.ConditionRunning))
 
 	diff(t, "Initialized", condition{
 		metav1.ConditionTrue, "Accepted", "the job is accepted and its replicas are created when it is resumed",
 	},
-		conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionInitialized))
+		conditionOf(decided(j.Status), batchv1beta1.ConditionInitialized))
 
 	pausing := ran().Paused(true).Sees(pod("job-worker-0", running), pod("job-worker-1", running)).Status
 	diff(t, "ready while pods remain", "0/2", pausing.Ready)

@@ -19,7 +19,7 @@ import (
 // Decide returns the decision about a job at the given time.
 func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	if !job.Spec.RunsHere() && !job.Spec.RunsElsewhere() {
-		return Decision{Status: job.Status} // another controller manages the job
+		return Decision{Rendering: status.Rendering{Status: job.Status}} // another controller manages the job
 	}
 	job.Spec = policy.WithDefaults(job.Spec, job.Status.Defaults)
 	facts, v := decide.Decide(job, seen, now)
@@ -27,17 +27,6 @@ func Decide(job view.Job, seen view.Observation, now time.Time) Decision {
 	// An event can be about a wait that is already over, because a cache might still have the admission of an earlier
 	// attempt.
 	isOldWait := rendering.AnnouncesWait && facts.Counts.JobAttempt() > 0
-	return Decision{
-		Changes:          facts.Changes,
-		Status:           rendering.Status,
-		Events:           rendering.Events,
-		NeedsLiveRead:    facts.NeedsLiveRead || isOldWait,
-		Unclear:          facts.Unclear,
-		Restarts:         facts.Restarts,
-		Stall:            facts.Stall.Reaction(),
-		StartDuration:    rendering.StartDuration,
-		RecoveryDuration: rendering.RecoveryDuration,
-		RequeueAt:        facts.RequeueAt,
-		Urgent:           facts.Urgent,
-	}
+	facts.NeedsLiveRead = facts.NeedsLiveRead || isOldWait
+	return Decision{facts, rendering}
 }

@@ -148,7 +148,7 @@ func TestARejectionChangesTheStatusIfItChangesACondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			diff(t, "whether the status changes", true, status.Refuse(&tc.job.Status, refused, 1, now))
-			d := plan.Decision{Status: tc.job.Status}
+			d := decided(tc.job.Status)
 			diff(t, "Initialized", want, conditionOf(d, batchv1beta1.ConditionInitialized))
 			diff(t, "Running", tc.wantRunning, conditionOf(d, batchv1beta1.ConditionRunning))
 		})

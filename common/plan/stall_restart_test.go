@@ -217,7 +217,7 @@ func TestStallWithThePolicyRestart(t *testing.T) {
 			d := tc.job.DecideAt(now, tc.seen)
 			s := summarize(d)
 			diff(t, "decision", tc.want, result{
-				Backoff: s.Backoff, Attempt: s.Attempt, Failures: s.Failures, Deletes: s.Deletes, Reaction: d.Stall,
+				Backoff: s.Backoff, Attempt: s.Attempt, Failures: s.Failures, Deletes: s.Deletes, Reaction: d.Stall.Reaction(),
 				Stalled: conditionOf(d, batchv1beta1.ConditionStalled).Reason,
 			})
 		})

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	"tensorstack.dev/jobs/common/plan"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -237,7 +236,7 @@ func TestReplicaFailureLastsUntilAllRunAgain(t *testing.T) {
 		pod("job-worker-0", running, again(1)),
 	} {
 		j.Saw(0, p)
-		got = append(got, conditionOf(plan.Decision{Status: j.Status}, batchv1beta1.ConditionReplicaFailure))
+		got = append(got, conditionOf(decided(j.Status), batchv1beta1.ConditionReplicaFailure))
 	}
 	failed := condition{
 		metav1.ConditionTrue, batchv1beta1.ReasonError,

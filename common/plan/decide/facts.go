@@ -54,7 +54,7 @@ type Facts struct {
 	// Restarted is the failure that restarts replicas now. If several failures restart one replica each, it is the
 	// failure of the last of these replicas. Nil means that no failure restarts replicas.
 	Restarted *view.ReplicaFailure
-	// Restarts are the restarts of replicas, or of the whole job.
+	// Restarts are the restarts of replicas, or of the whole job. If there are any, the status write is never delayed.
 	Restarts []Restart
 	// RestartCounts maps each type to the number of its replicas that restart now. Nil means that no replica restarts
 	// now.

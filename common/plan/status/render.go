@@ -20,7 +20,7 @@ import (
 type Rendering struct {
 	// Status is the new status of the job.
 	Status batchv1beta1.JobStatus
-	// Events are the events to emit.
+	// Events are the events to emit after Status is written.
 	Events []report.Event
 	// AnnouncesWait reports whether an event is about a wait for admission that does not end by itself.
 	AnnouncesWait bool
