@@ -167,14 +167,7 @@ func (p *Pool) serve() {
 
 // leave removes the i-th waiter of a tenant.
 func (p *Pool) leave(t *tenant, i int) {
-	byArrival := func(t *tenant, arrival uint64) int { return cmp.Compare(t.waiters[0].arrival, arrival) }
-	if i == 0 {
-		at, _ := slices.BinarySearchFunc(p.waiting, t.waiters[0].arrival, byArrival)
-		p.waiting = slices.Delete(p.waiting, at, at+1)
-	}
 	t.waiters = slices.Delete(t.waiters, i, i+1)
-	if i == 0 && len(t.waiters) > 0 {
-		at, _ := slices.BinarySearchFunc(p.waiting, t.waiters[0].arrival, byArrival)
-		p.waiting = slices.Insert(p.waiting, at, t)
-	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(t *tenant) bool { return len(t.waiters) == 0 })
+	slices.SortFunc(p.waiting, func(a, b *tenant) int { return cmp.Compare(a.waiters[0].arrival, b.waiters[0].arrival) })
 }
