@@ -78,7 +78,7 @@ func (r *Reconciler[J]) createPod(ctx context.Context, job J, c *view.Creation) 
 	if err := r.refuseChanged(ctx, job, asked, pod); err != nil {
 		return err
 	}
-	r.options.Memory.noteWrite(client.ObjectKeyFromObject(job), pod.Name)
+	r.options.Memory.written.add(client.ObjectKeyFromObject(job), pod.Name)
 	return nil
 }
 

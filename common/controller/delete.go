@@ -62,7 +62,7 @@ func (r *Reconciler[J]) deletePods(
 		if err != nil {
 			return fmt.Errorf("deleting pod %s: %w", pods[i].Name, err)
 		}
-		r.options.Memory.noteWrite(job, pods[i].Name)
+		r.options.Memory.written.add(job, pods[i].Name)
 		return nil
 	})
 }

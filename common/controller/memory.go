@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/common/dependents"
@@ -70,17 +71,8 @@ func (m *Memory) hasService(job client.Object, cached bool) bool {
 	return uid != "" && uid == job.GetUID()
 }
 
-// noteWrite remembers that a pod of the job was created, released or deleted.
-func (m *Memory) noteWrite(job types.NamespacedName, pod string) { m.written.add(job, pod) }
-
 // TakeWrites returns the names of the pods of the job that were created, released or deleted since the last call.
 func (m *Memory) TakeWrites(job types.NamespacedName) []string { return m.written.take(job) }
-
-// noteLeft remembers that a held pod of the job left the cache.
-func (m *Memory) noteLeft(job types.NamespacedName, pod string) { m.left.add(job, pod) }
-
-// takeLeft returns the names of the held pods of the job that left the cache since the last call.
-func (m *Memory) takeLeft(job types.NamespacedName) []string { return m.left.take(job) }
 
 // podNames maps jobs to names of their pods.
 type podNames struct {
@@ -115,17 +107,20 @@ func (m *Memory) forget(job types.NamespacedName) {
 	m.waiting.Leave(job)
 	m.tensorBoards.Forget(job)
 	m.ForgetWords(job)
-	m.progress.forget(job)
+	m.progress.jobs.Forget(job)
 	m.TakeWrites(job)
 }
 
 // ProgressWritten returns when a status write last changed the progress of a job. Zero means never.
-func (m *Memory) ProgressWritten(job types.NamespacedName) time.Time { return m.progress.written(job) }
+func (m *Memory) ProgressWritten(job types.NamespacedName) time.Time {
+	return ptr.Deref(m.progress.jobs.Of(job), progressWrites{}).last
+}
 
 // SetProgressWritten sets when a status write last changed the progress of a job. Zero means never.
 // SetProgressWritten forgets the writes for all other jobs.
 func (m *Memory) SetProgressWritten(job types.NamespacedName, at time.Time) {
-	m.progress.restart(job, at)
+	m.progress = progressBudget{}
+	m.progress.jobs.Set(job, &progressWrites{last: at})
 }
 
 // ForgetWords forgets the message of Kueue in the status of a job, so that the next status has the newest message.

@@ -67,7 +67,7 @@ func (r *Reconciler[J]) observeProgress(
 // forgetProgress drops everything about the progress of a job.
 func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
 	r.cluster.Progress.Forget(job)
-	r.options.Memory.progress.forget(job)
+	r.options.Memory.progress.jobs.Forget(job)
 }
 
 // readings maps the UIDs of pods of a job to the last readings of their progress. If the sidecar of a pod has ended,

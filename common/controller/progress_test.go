@@ -177,10 +177,10 @@ func TestObserveProgress(t *testing.T) {
 		wantFollowed int
 		wantDue      time.Time
 		wantForgot   []types.NamespacedName
-		// wantJobs is the number of jobs whose writes of progress are remembered.
-		wantJobs int
+		// wantRemembered reports whether the writes of progress of the job are remembered.
+		wantRemembered bool
 	}{
-		"the pods of a job that reports are read":  {job: reports(), wantFollowed: 1, wantDue: now, wantJobs: 1},
+		"the pods of a job that reports are read":  {job: reports(), wantFollowed: 1, wantDue: now, wantRemembered: true},
 		"a job that does not report is forgotten":  {job: oneWorker(), wantForgot: []types.NamespacedName{theJob}},
 		"a finished job is forgotten":              {job: finished, wantForgot: []types.NamespacedName{theJob}},
 		"a job that is being deleted is forgotten": {job: deleted, wantForgot: []types.NamespacedName{theJob}},
@@ -197,7 +197,7 @@ func TestObserveProgress(t *testing.T) {
 			diff(t, "pods that are read", tc.wantFollowed, len(poller.followed))
 			diff(t, "due", tc.wantDue, got.ProgressDue)
 			diff(t, "forgotten jobs", tc.wantForgot, poller.forgot)
-			diff(t, "remembered jobs", tc.wantJobs, len(r.options.Memory.progress.jobs))
+			diff(t, "whether the job is remembered", tc.wantRemembered, r.options.Memory.progress.jobs.Of(theJob) != nil)
 		})
 	}
 }
@@ -275,7 +275,9 @@ func TestADeletedJobIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, "forgotten jobs", []types.NamespacedName{request.NamespacedName}, poller.forgot)
-	diff(t, "remembered jobs", 0, len(r.options.Memory.progress.jobs))
+	if r.options.Memory.progress.jobs.Of(request.NamespacedName) != nil {
+		t.Error("the job is remembered")
+	}
 }
 
 func TestProgressChangedEnqueuesTheJobAndNeverBlocks(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"tensorstack.dev/jobs/common/dependents"
 	"tensorstack.dev/jobs/common/plan/view"
 )
 
@@ -14,10 +15,12 @@ import (
 const progressWritesPerSecond = 25
 
 // progressBudget determines when the status of a job is written if only its progress has changed. It spreads these
-// writes over time, and shares them among the namespaces. The zero value is ready to use.
+// writes over time, and shares them among the namespaces. The zero value is ready to use. Several goroutines can use it
+// at the same time, but not for the same job.
 type progressBudget struct {
-	mu   sync.Mutex
-	jobs map[types.NamespacedName]*progressWrites
+	jobs dependents.PerJob[*progressWrites]
+
+	mu sync.Mutex
 	// The map next has the earliest time of the next write of each namespace.
 	next map[string]time.Time
 }
@@ -33,15 +36,10 @@ type progressWrites struct {
 // due returns when the status of a job can be written next if only its progress has changed. The parameter hasNews
 // reports whether there is progress to write. A job without such news uses no part of the budget.
 func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bool) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.jobs == nil {
-		b.jobs, b.next = map[types.NamespacedName]*progressWrites{}, map[string]time.Time{}
-	}
-	writes := b.jobs[job]
+	writes := b.jobs.Of(job)
 	if writes == nil {
 		writes = &progressWrites{}
-		b.jobs[job] = writes
+		b.jobs.Set(job, writes)
 	}
 	if earliest := writes.last.Add(view.ProgressInterval); !writes.last.IsZero() && now.Before(earliest) {
 		return earliest
@@ -59,6 +57,11 @@ func (b *progressBudget) due(job types.NamespacedName, now time.Time, hasNews bo
 // reserve reserves the next write of the namespace, and returns the time of this write. Namespaces whose writes wait
 // get equal shares of all writes.
 func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = map[string]time.Time{}
+	}
 	for other, next := range b.next {
 		if !next.After(now) {
 			delete(b.next, other)
@@ -73,37 +76,9 @@ func (b *progressBudget) reserve(namespace string, now time.Time) time.Time {
 	return due
 }
 
-// wrote notes that the progress of a job was written.
+// wrote notes that the progress of a job was written. It has no effect if the job was forgotten.
 func (b *progressBudget) wrote(job types.NamespacedName, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if writes := b.jobs[job]; writes != nil {
+	if writes := b.jobs.Of(job); writes != nil {
 		*writes = progressWrites{last: now}
 	}
-}
-
-// written returns when the progress of a job was last written. Zero means never.
-func (b *progressBudget) written(job types.NamespacedName) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if writes := b.jobs[job]; writes != nil {
-		return writes.last
-	}
-	return time.Time{}
-}
-
-// restart forgets everything and then notes that the progress of one job was last written at the given time. Zero
-// means never.
-func (b *progressBudget) restart(job types.NamespacedName, last time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.jobs = map[types.NamespacedName]*progressWrites{job: {last: last}}
-	b.next = map[string]time.Time{}
-}
-
-// forget drops everything about a job.
-func (b *progressBudget) forget(job types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.jobs, job)
 }

@@ -83,14 +83,14 @@ func TestWhenProgressIsDue(t *testing.T) {
 			before: func(budget *progressBudget) {
 				budget.due(a, now, true)
 				budget.wrote(a, now)
-				budget.forget(a)
+				budget.jobs.Forget(a)
 			},
 			at: time.Second, want: time.Second,
 		},
 		"a write of a job that was forgotten has no effect": {
 			before: func(budget *progressBudget) {
 				budget.due(a, now, true)
-				budget.forget(a)
+				budget.jobs.Forget(a)
 				budget.wrote(a, now)
 			},
 			at: time.Second, want: time.Second,

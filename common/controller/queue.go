@@ -55,7 +55,7 @@ func (r *Reconciler[J]) podEvents() handler.EventHandler {
 			}
 			if view.IsHeld(e.Object) { // the pod might still exist, with other labels
 				for _, job := range r.requestsOfPod(ctx, e.Object) {
-					r.options.Memory.noteLeft(job.NamespacedName, e.Object.GetName())
+					r.options.Memory.left.add(job.NamespacedName, e.Object.GetName())
 				}
 			}
 			jobs.Delete(ctx, e, q)

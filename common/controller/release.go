@@ -44,7 +44,7 @@ func (r *Reconciler[J]) release(
 	for i, pod := range pods {
 		if versions[i] != "" {
 			released[pod.UID] = versions[i]
-			r.options.Memory.noteWrite(job, pod.Name)
+			r.options.Memory.written.add(job, pod.Name)
 		}
 	}
 	return released, err
@@ -124,11 +124,11 @@ func (r *Reconciler[J]) liveUID(ctx context.Context, job types.NamespacedName) (
 // releaseRelabelled releases those held pods of the job that left the cache but still exist. They left the cache
 // because somebody changed the label by which the cache selects pods.
 func (r *Reconciler[J]) releaseRelabelled(ctx context.Context, job types.NamespacedName) error {
-	left := r.options.Memory.takeLeft(job)
+	left := r.options.Memory.left.take(job)
 	for i, name := range left {
 		if err := r.releaseIfRelabelled(ctx, client.ObjectKey{Namespace: job.Namespace, Name: name}); err != nil {
 			for _, name := range left[i:] {
-				r.options.Memory.noteLeft(job, name)
+				r.options.Memory.left.add(job, name)
 			}
 			return err
 		}

@@ -78,7 +78,7 @@ func TestHeldPodThatLeavesTheCacheIsReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			diff(t, "finalizers", tc.want, live.Finalizers)
-			diff(t, "pods left to check", []string(nil), r.options.Memory.takeLeft(jobName))
+			diff(t, "pods left to check", []string(nil), r.options.Memory.left.take(jobName))
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestReleaseOfAPodThatLeftTheCacheIsRetried(t *testing.T) {
 	if err := r.releaseRelabelled(t.Context(), jobName); !errors.Is(err, down) {
 		t.Errorf("the error is %v, want %v", err, down)
 	}
-	diff(t, "pods left to check", []string{"job-worker-0"}, r.options.Memory.takeLeft(jobName))
+	diff(t, "pods left to check", []string{"job-worker-0"}, r.options.Memory.left.take(jobName))
 }
 
 func TestJobOfAPod(t *testing.T) {

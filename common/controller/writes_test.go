@@ -67,7 +67,7 @@ func TestReconcileWaitsForThePodsThatItsJobWrote(t *testing.T) {
 			r.cluster.Client = cache
 			for job, pods := range tc.written {
 				for _, pod := range pods {
-					r.options.Memory.noteWrite(types.NamespacedName{Namespace: "ns", Name: job}, pod)
+					r.options.Memory.written.add(types.NamespacedName{Namespace: "ns", Name: job}, pod)
 				}
 			}
 			result, err := r.Reconcile(t.Context(), request)
