@@ -128,7 +128,7 @@ func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
 			}},
 		},
 	}
-	if o.maxNodes() > 1 {
+	if max(o.Nodes, o.Elastic.Max) > 1 {
 		object.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	}
 	if o.StorageClass != "" {

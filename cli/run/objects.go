@@ -1,6 +1,8 @@
 package run
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -9,6 +11,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -41,6 +44,9 @@ func New(o Options, c Code) (*Objects, error) {
 	if err := o.checkProgram(c.has); err != nil {
 		return nil, err
 	}
+	o.Nodes = cmp.Or(o.Nodes, o.Elastic.Min, 1)
+	//nolint:gosec // MaxProcesses is an int32
+	o.Processes = cmp.Or(o.Processes, int32(min(o.GPUs, int64(o.Kind.Trainings.MaxProcesses))), 1)
 	objects := &Objects{Digest: c.Digest, training: o.resources(0)}
 	var source volume
 	if c.Content != nil {
@@ -94,11 +100,29 @@ func (o *Objects) SetOwner() {
 // job returns a job of the kind of the options, without metadata.
 func (o *Options) job(template corev1.PodTemplateSpec, isPaused bool) framework.Job {
 	training := framework.Training{
-		Program: o.commandLine(), Template: template, Nodes: o.nodes(), Processes: o.processes(),
-		RunPolicy: o.runPolicy(), Scheduler: o.scheduler(), Progress: o.progress(), TensorBoard: o.tensorBoard(),
+		Program: o.commandLine(), Template: template, Nodes: o.Nodes, Processes: o.Processes,
+		RunPolicy: batchv1beta1.RunPolicy{BackoffLimit: new(o.Retries)},
 	}
-	if o.Elastic != nil {
-		training.Elastic = o.elastic()
+	if o.MaxTime > 0 {
+		training.RunPolicy.ActiveDeadlineSeconds = new(int64(o.MaxTime.Seconds()))
+	}
+	if o.Queue != "" {
+		training.Scheduler = &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: o.Queue}}
+	}
+	if o.Progress {
+		training.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
+	}
+	if o.TensorBoard != "" {
+		fileset, _ := o.fileset() // validate has returned its error
+		training.TensorBoard = &tensorboardv1beta1.TensorBoardSpec{
+			TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{tensorboardv1beta1.FilesetURI(fileset)},
+		}
+	}
+	if o.Elastic.Max > 0 {
+		training.Elastic = &batchv1beta1.ElasticConfig{
+			Enabled: true, ExpectedReplicas: new(o.Nodes),
+			MinReplicas: new(o.Elastic.Min), MaxReplicas: new(o.Elastic.Max),
+		}
 	}
 	if isPaused {
 		training.RunMode = &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}

@@ -26,7 +26,7 @@ type Options struct {
 	// Kind of the job.
 	Kind *jobs.Kind
 	// Program is the command line of the training: a Python file of the code, or -m and the name of a module, and then
-	// the arguments.
+	// the arguments. It has at least one word.
 	Program []string
 	// Image of the main container.
 	Image string
@@ -42,8 +42,8 @@ type Options struct {
 	CPUs, Memory *resource.Quantity
 	// Queue of the scheduler-controller, or LocalQueue of Kueue.
 	Queue, LocalQueue string
-	// Elastic is the range of the number of replicas. Nil means that the job is not elastic.
-	Elastic *Range
+	// Elastic is the range of the number of replicas. The zero Range means that the job is not elastic.
+	Elastic Range
 	// TensorBoard is a folder of event files in the container, on one of the Claims.
 	TensorBoard string
 	// Env are the variables of the main container. EnvFrom are the names of Secrets whose keys also become variables.
@@ -68,18 +68,18 @@ type Options struct {
 	CodeClaim, StorageClass string
 }
 
-// Range is a range of the number of replicas.
+// Range is a range of the number of replicas. Min is at least 1, except in the zero Range.
 type Range struct{ Min, Max int32 }
 
 // ParseRange parses a range such as 2:8.
-func ParseRange(text string) (*Range, error) {
+func ParseRange(text string) (Range, error) {
 	least, most, ok := strings.Cut(text, ":")
 	low, errLow := strconv.ParseInt(least, 10, 32)
 	high, errHigh := strconv.ParseInt(most, 10, 32)
 	if !ok || errLow != nil || errHigh != nil || low < 1 || high < low {
-		return nil, fmt.Errorf("%q is no range of numbers of nodes, such as 2:8", text)
+		return Range{}, fmt.Errorf("%q is no range of numbers of nodes, such as 2:8", text)
 	}
-	return &Range{Min: int32(low), Max: int32(high)}, nil
+	return Range{Min: int32(low), Max: int32(high)}, nil
 }
 
 // Mount is a claim and the path where it is mounted.
@@ -167,7 +167,7 @@ func (o *Options) validate() error {
 	if o.MaxTime > 0 && o.MaxTime < time.Second {
 		add("--max-time is less than a second")
 	}
-	if o.Elastic != nil && o.Nodes != 0 && (o.Nodes < o.Elastic.Min || o.Nodes > o.Elastic.Max) {
+	if o.Elastic.Max > 0 && o.Nodes != 0 && (o.Nodes < o.Elastic.Min || o.Nodes > o.Elastic.Max) {
 		add("--nodes is %d, which is not in the range %d:%d of --elastic", o.Nodes, o.Elastic.Min, o.Elastic.Max)
 	}
 	if o.Queue != "" && o.LocalQueue != "" {
@@ -198,7 +198,7 @@ func (o *Options) checkKind() []error {
 			o.Kind.Kind)}
 	}
 	var errs []error
-	if o.Elastic != nil && !trainings.CanScale {
+	if o.Elastic.Max > 0 && !trainings.CanScale {
 		errs = append(errs, fmt.Errorf("--elastic: a %s does not scale", o.Kind.Kind))
 	}
 	switch most := trainings.MaxProcesses; {
@@ -217,9 +217,6 @@ func (o *Options) checkKind() []error {
 
 // checkProgram returns an error if the program is not valid, or if the code does not have its file.
 func (o *Options) checkProgram(has func(string) bool) error {
-	if len(o.Program) == 0 {
-		return errors.New("no program: name a file of the folder after --, as in: kubectl train run DIR -- train.py")
-	}
 	program := o.Program[0]
 	switch {
 	case program == "-m" && len(o.Program) == 1:
@@ -257,36 +254,6 @@ func literal(word string) string {
 		return strings.ReplaceAll(word, "$", "$$")
 	}
 	return word
-}
-
-// nodes returns the number of replicas at the start.
-func (o *Options) nodes() int32 {
-	switch {
-	case o.Nodes > 0:
-		return o.Nodes
-	case o.Elastic != nil:
-		return o.Elastic.Min
-	}
-	return 1
-}
-
-// maxNodes returns the highest number of replicas.
-func (o *Options) maxNodes() int32 {
-	if o.Elastic != nil {
-		return o.Elastic.Max
-	}
-	return o.nodes()
-}
-
-// processes returns the number of processes of each replica.
-func (o *Options) processes() int32 {
-	switch {
-	case o.Processes > 0:
-		return o.Processes
-	case o.GPUs > 0:
-		return int32(min(o.GPUs, int64(o.Kind.Trainings.MaxProcesses))) //nolint:gosec // MaxProcesses is an int32
-	}
-	return 1
 }
 
 // fileset returns the URL of the folder of event files. It returns an error if the folder is on none of the claims.

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
-	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -152,45 +150,6 @@ func restrictedContainer() *corev1.SecurityContext {
 		AllowPrivilegeEscalation: new(false),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-}
-
-func (o *Options) elastic() *batchv1beta1.ElasticConfig {
-	return &batchv1beta1.ElasticConfig{
-		Enabled: true, ExpectedReplicas: new(o.nodes()),
-		MinReplicas: new(o.Elastic.Min), MaxReplicas: new(o.Elastic.Max),
-	}
-}
-
-func (o *Options) runPolicy() batchv1beta1.RunPolicy {
-	policy := batchv1beta1.RunPolicy{BackoffLimit: new(o.Retries)}
-	if o.MaxTime > 0 {
-		policy.ActiveDeadlineSeconds = new(int64(o.MaxTime.Seconds()))
-	}
-	return policy
-}
-
-func (o *Options) scheduler() *batchv1beta1.SchedulePolicy {
-	if o.Queue == "" {
-		return nil
-	}
-	return &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: o.Queue}}
-}
-
-func (o *Options) progress() *batchv1beta1.ProgressSpec {
-	if !o.Progress {
-		return nil
-	}
-	return &batchv1beta1.ProgressSpec{Enabled: true}
-}
-
-func (o *Options) tensorBoard() *tensorboardv1beta1.TensorBoardSpec {
-	if o.TensorBoard == "" {
-		return nil
-	}
-	fileset, _ := o.fileset() // validate has returned its error
-	return &tensorboardv1beta1.TensorBoardSpec{TrainingLogFilesets: []tensorboardv1beta1.FilesetURI{
-		tensorboardv1beta1.FilesetURI(fileset),
-	}}
 }
 
 // objectMeta returns the metadata of an object that belongs to the job.
