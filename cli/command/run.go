@@ -99,23 +99,27 @@ func (e *environment) run(cmd *cobra.Command, f *runFlags, dir string, program [
 	options.Name = cmp.Or(options.Name, run.NameFor(filepath.Base(folder.Path), rand.String(5)))
 	s := newConsole(e.Out, e.ErrOut)
 	reportLeftOut(s, folder)
-	packed, err := pack(folder)
+	namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	options.Paused = f.dryRun == dryRunNone
+	// Without a cluster, the objects have a namespace only if the flag --namespace sets it, as with kubectl create.
+	if f.dryRun != dryRunClient || isExplicit {
+		options.Namespace = namespace
+	}
+	objects, err := run.New(options, folder)
 	if err != nil {
 		return err
 	}
 	if f.dryRun == dryRunClient {
-		return e.printOffline(options, packed, folder, f.output)
+		return e.printManifest(objects, folder, f.output)
 	}
 	c, err := e.connect()
 	if err != nil {
 		return err
 	}
 	if err := options.Kind.CheckServed(c.RESTMapper()); err != nil {
-		return err
-	}
-	options.Namespace, options.Paused = c.namespace, f.dryRun == dryRunNone
-	objects, err := run.New(options, packed)
-	if err != nil {
 		return err
 	}
 	objects.Job.Flags = c.flags
@@ -151,25 +155,4 @@ func reportLeftOut(s *console, folder *code.Folder) {
 		s.message("To give credentials to the training: kubectl create secret generic NAME --from-env-file=FILE, " +
 			"and then kubectl train run --env-from=NAME")
 	}
-}
-
-// pack returns the code of a folder. The result has the contents of the files only if they fit into a ConfigMap.
-func pack(folder *code.Folder) (run.Code, error) {
-	digest, err := folder.Digest()
-	if err != nil {
-		return run.Code{}, err
-	}
-	packed := run.Code{Files: folder.Files, Digest: digest}
-	if !run.IsSmall(folder) {
-		return packed, nil
-	}
-	packed.Content = make([][]byte, 0, len(folder.Files))
-	for _, file := range folder.Files {
-		content, err := folder.Content(file.Path)
-		if err != nil {
-			return run.Code{}, err
-		}
-		packed.Content = append(packed.Content, content)
-	}
-	return packed, nil
 }

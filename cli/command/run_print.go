@@ -29,23 +29,6 @@ func (e *environment) printManifest(objects *run.Objects, folder *code.Folder, o
 	return e.printRunObjects(objects, output)
 }
 
-// printOffline prints the objects of a job without a cluster. As with kubectl create, the objects have a namespace
-// only if the flag --namespace sets it.
-func (e *environment) printOffline(options run.Options, packed run.Code, folder *code.Folder, output string) error {
-	namespace, isExplicit, err := e.flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return err
-	}
-	if isExplicit {
-		options.Namespace = namespace
-	}
-	objects, err := run.New(options, packed)
-	if err != nil {
-		return err
-	}
-	return e.printManifest(objects, folder, output)
-}
-
 // checkObjects lets the API server check the objects and set their defaults in a dry run. Then it clears the fields
 // that a manifest for kubectl apply must not have, such as the UID.
 func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {

@@ -26,38 +26,28 @@ const (
 	maxItems          = 256
 )
 
-// Code is the code of a training.
-type Code struct {
-	// Files of the code.
-	Files []code.File
-	// Content has the content of each file, in the same order. It is nil if the code is too large for a ConfigMap.
-	Content [][]byte
-	// Digest has the checksum and the size of the code as an archive.
-	Digest code.Digest
-}
-
-// IsSmall reports whether the code fits into a ConfigMap.
-func IsSmall(f *code.Folder) bool {
+// isSmall reports whether the code fits into a ConfigMap.
+func isSmall(f *code.Folder) bool {
 	return f.Size() <= maxConfigMap && len(f.Files) <= maxConfigMapFiles
 }
 
-func (c *Code) has(name string) bool {
-	return slices.ContainsFunc(c.Files, func(file code.File) bool { return file.Path == name })
-}
-
 // configMap returns a ConfigMap with one key for each file, and the volume that mounts the files at their paths.
-func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
+func (o *Options) configMap(folder *code.Folder) (*corev1.ConfigMap, volume, error) {
 	object := &corev1.ConfigMap{
 		ObjectMeta: o.objectMeta("-code"), Immutable: new(true),
 		Data: map[string]string{}, BinaryData: map[string][]byte{},
 	}
 	keys := map[string]bool{}
-	items := make([]corev1.KeyToPath, 0, len(c.Files))
+	items := make([]corev1.KeyToPath, 0, len(folder.Files))
 	isFlat := true
-	for i, file := range c.Files {
+	for _, file := range folder.Files {
+		content, err := folder.Content(file.Path)
+		if err != nil {
+			return nil, volume{}, err
+		}
 		key := keyFor(file.Path, keys)
 		keys[key] = true
-		if content := c.Content[i]; utf8.Valid(content) {
+		if utf8.Valid(content) {
 			object.Data[key] = string(content)
 		} else {
 			object.BinaryData[key] = content
@@ -76,7 +66,7 @@ func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
 	if len(items) <= maxItems {
 		return object, volume{VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: name, Items: items},
-		}}
+		}}, nil
 	}
 	projected := &corev1.ProjectedVolumeSource{}
 	for part := range slices.Chunk(items, maxItems) {
@@ -84,7 +74,7 @@ func (o *Options) configMap(c Code) (*corev1.ConfigMap, volume) {
 			ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name, Items: part},
 		})
 	}
-	return object, volume{VolumeSource: corev1.VolumeSource{Projected: projected}}
+	return object, volume{VolumeSource: corev1.VolumeSource{Projected: projected}}, nil
 }
 
 // maxKey is the maximum length of a key before keyFor appends a number of up to 5 characters to make it unique. A
@@ -112,9 +102,9 @@ func keyFor(name string, taken map[string]bool) string {
 	return unique
 }
 
-// claim returns a new claim for the code, and the volume with the code. The new claim is nil if the options name an
-// existing claim.
-func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
+// claim returns a new claim for code with the given size, and the volume with the code. The new claim is nil if the
+// options name an existing claim.
+func (o *Options) claim(size int64) (*corev1.PersistentVolumeClaim, volume) {
 	if o.CodeClaim != "" {
 		return nil, volume{VolumeSource: claimVolume(o.CodeClaim), subPath: path.Join("kubectl-train", o.Name)}
 	}
@@ -124,7 +114,7 @@ func (o *Options) claim(c Code) (*corev1.PersistentVolumeClaim, volume) {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				// File systems need some space for themselves.
-				corev1.ResourceStorage: *resource.NewQuantity(roundUp(c.Digest.Size*5/4, 64<<20), resource.BinarySI),
+				corev1.ResourceStorage: *resource.NewQuantity(roundUp(size*5/4, 64<<20), resource.BinarySI),
 			}},
 		},
 	}

@@ -35,30 +35,37 @@ type Objects struct {
 	training corev1.ResourceRequirements
 }
 
-// New returns the objects of a training with the given code. If options are invalid, the error names all of them.
-// Otherwise, an error describes a problem with the program, such as a file that the code does not have.
-func New(o Options, c Code) (*Objects, error) {
+// New returns the objects of a training with the code in a folder. If options are invalid, the error names all of them.
+// Otherwise, an error describes a problem with the program, such as a file that the code does not have, or with
+// reading the code.
+func New(o Options, folder *code.Folder) (*Objects, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := o.checkProgram(c.has); err != nil {
+	if err := o.checkProgram(folder.Files); err != nil {
 		return nil, err
 	}
 	o.Nodes = cmp.Or(o.Nodes, o.Elastic.Min, 1)
 	//nolint:gosec // MaxProcesses is an int32
 	o.Processes = cmp.Or(o.Processes, int32(min(o.GPUs, int64(o.Kind.Trainings.MaxProcesses))), 1)
-	objects := &Objects{Digest: c.Digest, training: o.resources(0)}
+	digest, err := folder.Digest()
+	if err != nil {
+		return nil, err
+	}
+	objects := &Objects{Digest: digest, training: o.resources(0)}
 	var source volume
-	if c.Content != nil {
-		objects.ConfigMap, source = o.configMap(c)
+	if isSmall(folder) {
+		if objects.ConfigMap, source, err = o.configMap(folder); err != nil {
+			return nil, err
+		}
 	} else {
-		objects.Claim, source = o.claim(c)
+		objects.Claim, source = o.claim(digest.Size)
 		objects.Upload = o.uploadPod(source)
 	}
 	objects.Job = jobs.Job{Kind: o.Kind, Job: o.job(o.template(source), o.Paused || objects.Upload != nil)}
 	objects.Job.SetName(o.Name)
 	objects.Job.SetNamespace(o.Namespace)
-	objects.Job.SetAnnotations(map[string]string{AnnotationCode: "sha256:" + c.Digest.SHA256})
+	objects.Job.SetAnnotations(map[string]string{AnnotationCode: "sha256:" + digest.SHA256})
 	if o.LocalQueue != "" {
 		objects.Job.SetLabels(map[string]string{kueuev1beta2.LabelQueueName: o.LocalQueue})
 	}

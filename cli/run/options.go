@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -215,9 +216,10 @@ func (o *Options) checkKind() []error {
 	return errs
 }
 
-// checkProgram returns an error if the program is not valid, or if the code does not have its file.
-func (o *Options) checkProgram(has func(string) bool) error {
+// checkProgram returns an error if the program is not valid, or if its file is not one of the files of the code.
+func (o *Options) checkProgram(files []code.File) error {
 	program := o.Program[0]
+	isProgram := func(file code.File) bool { return file.Path == path.Clean(program) }
 	switch {
 	case program == "-m" && len(o.Program) == 1:
 		return errors.New("-m needs the name of a module, as in: kubectl train run DIR -- -m digits.train")
@@ -226,7 +228,7 @@ func (o *Options) checkProgram(has func(string) bool) error {
 	case path.Ext(program) != ".py":
 		return fmt.Errorf("%q is no Python program: name a file that ends with .py, or a module, as in -m digits.train",
 			program)
-	case !has(path.Clean(program)):
+	case !slices.ContainsFunc(files, isProgram):
 		return fmt.Errorf("the folder has no file %q, or its ignore files name it", program)
 	}
 	return nil

@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,17 +15,36 @@ import (
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
-// digits returns options for the code in digitsCode. The options are valid unless the change makes them invalid.
+// digits returns options for code with the file train.py. The options are valid unless the change makes them invalid.
 func digits(change func(*Options)) Options {
 	o := Options{Name: "digits", Kind: jobs.Kinds[0], Program: []string{"train.py"}, Image: "training"}
 	change(&o)
 	return o
 }
 
-var digitsCode = Code{Files: []code.File{{Path: "train.py"}}, Content: [][]byte{nil}}
+// codeWith returns code with files of these names. Each file has one byte.
+func codeWith(t *testing.T, names ...string) *code.Folder {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := code.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
 
 func TestNewRejectsOptions(t *testing.T) {
 	t.Parallel()
+	folder := codeWith(t, "train.py")
 	for _, test := range []struct {
 		name   string
 		change func(*Options)
@@ -67,7 +88,7 @@ func TestNewRejectsOptions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := New(digits(test.change), digitsCode); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := New(digits(test.change), folder); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got the error %v, want one with %q", err, test.want)
 			}
 		})
@@ -78,7 +99,7 @@ func TestArgumentsReachAModuleUnchanged(t *testing.T) {
 	t.Parallel()
 	objects, err := New(digits(func(o *Options) {
 		o.Kind, o.Program = jobs.Kinds[2], []string{"-m", "digits.train", "--home=$(HOME)"}
-	}), digitsCode)
+	}), codeWith(t, "train.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +114,7 @@ func TestArgumentsReachAModuleUnchanged(t *testing.T) {
 
 func TestNewNamesAllProblems(t *testing.T) {
 	t.Parallel()
-	_, err := New(digits(func(o *Options) { o.Image, o.Nodes = "", -1 }), digitsCode)
+	_, err := New(digits(func(o *Options) { o.Image, o.Nodes = "", -1 }), codeWith(t, "train.py"))
 	for _, flag := range []string{"--image", "--nodes"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("the error %v does not name %s", err, flag)
@@ -190,12 +211,11 @@ func TestKeysOfFilesAreUniqueAndValid(t *testing.T) {
 
 func TestManyFilesAreMountedInParts(t *testing.T) {
 	t.Parallel()
-	packed := Code{Files: []code.File{{Path: "train.py"}}, Content: [][]byte{nil}}
+	names := []string{"train.py"}
 	for i := range 600 {
-		packed.Files = append(packed.Files, code.File{Path: fmt.Sprintf("models/%03d.py", i)})
-		packed.Content = append(packed.Content, []byte("x"))
+		names = append(names, fmt.Sprintf("models/%03d.py", i))
 	}
-	objects, err := New(digits(func(*Options) {}), packed)
+	objects, err := New(digits(func(*Options) {}), codeWith(t, names...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +248,7 @@ func TestIsSmall(t *testing.T) {
 		{"a ConfigMap can have 1000 files", make([]code.File, 1000), true},
 		{"a ConfigMap cannot have 1001 files", make([]code.File, 1001), false},
 	} {
-		if got := IsSmall(&code.Folder{Files: test.files}); got != test.want {
+		if got := isSmall(&code.Folder{Files: test.files}); got != test.want {
 			t.Errorf("%s: got %t", test.name, got)
 		}
 	}
