@@ -102,10 +102,7 @@ func Controllers(ctx context.Context, schemas openapi.ClientWithContext) ([]Cont
 	if err != nil {
 		return nil, fmt.Errorf("reading the kinds of the cluster: %w", err)
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
+	info, _ := debug.ReadBuildInfo() // every program that is built with modules has it
 	controllers := make([]Controller, 0, len(known))
 	for _, k := range known {
 		c := Controller{Name: k.module + "-controller", TestedVersion: requiredVersion(info, k.module)}
@@ -140,16 +137,11 @@ func requiredVersion(info *debug.BuildInfo, module string) string {
 	return ""
 }
 
-// servedKinds returns the schemas of all kinds that the cluster serves in the API groups that the client uses.
+// servedKinds returns the schemas of all kinds that the cluster serves in the API group tensorstack.dev and the groups
+// below it. All groups that the client uses are among them.
 func servedKinds(
 	ctx context.Context, schemas openapi.ClientWithContext,
 ) (map[schema.GroupVersionKind]*spec.Schema, error) {
-	groups := map[string]bool{}
-	for _, k := range known {
-		for gvk := range k.kinds {
-			groups[gvk.Group] = true
-		}
-	}
 	paths, err := schemas.PathsWithContext(ctx)
 	if err != nil {
 		return nil, err
@@ -157,7 +149,7 @@ func servedKinds(
 	served := map[schema.GroupVersionKind]*spec.Schema{}
 	for path, document := range paths { // a path is, for example, apis/batch.tensorstack.dev/v1beta1
 		group, _, _ := strings.Cut(strings.TrimPrefix(path, "apis/"), "/")
-		if !groups[group] || strings.Count(path, "/") != 2 {
+		if !strings.HasSuffix("."+group, ".tensorstack.dev") || strings.Count(path, "/") != 2 {
 			continue
 		}
 		content, err := document.SchemaWithContext(ctx, runtime.ContentTypeJSON)
@@ -183,21 +175,17 @@ func servedKinds(
 	return served, nil
 }
 
-// pageSize is the number of Deployments that are read with one request.
-const pageSize = 500
-
 // AddDeployments adds its Deployments to each controller. A Deployment in the namespace of the released manifests
 // comes first. If the user may not list the Deployments of all namespaces, AddDeployments adds only the Deployments
 // in the given namespace, and returns the error of the API server.
 func AddDeployments(ctx context.Context, reader client.Reader, namespace string, controllers []Controller) error {
-	found, err := deployments(ctx, reader)
-	if apierrors.IsForbidden(err) {
-		var inNamespace error
-		if found, inNamespace = deployments(ctx, reader, client.InNamespace(namespace)); inNamespace != nil {
-			return err
-		}
+	var found appsv1.DeploymentList
+	ofProject := client.MatchingLabels{"app.kubernetes.io/part-of": "tensorstack-jobs"}
+	err := reader.List(ctx, &found, ofProject)
+	if apierrors.IsForbidden(err) && reader.List(ctx, &found, ofProject, client.InNamespace(namespace)) != nil {
+		return err
 	}
-	for _, d := range found {
+	for _, d := range found.Items {
 		// The labels are not enough, since every user can create a Deployment with them. So the name of the ServiceAccount
 		// must match, too.
 		name := d.Spec.Template.Labels["app.kubernetes.io/name"]
@@ -224,25 +212,6 @@ func AddDeployments(ctx context.Context, reader client.Reader, namespace string,
 		})
 	}
 	return err
-}
-
-// deployments returns all Deployments with the label of the project.
-func deployments(
-	ctx context.Context, reader client.Reader, options ...client.ListOption,
-) ([]appsv1.Deployment, error) {
-	ofProject := client.MatchingLabels{"app.kubernetes.io/part-of": "tensorstack-jobs"}
-	options = append(options, ofProject, client.Limit(pageSize))
-	var all []appsv1.Deployment
-	for next := ""; ; {
-		var list appsv1.DeploymentList
-		if err := reader.List(ctx, &list, append(slices.Clip(options), client.Continue(next))...); err != nil {
-			return nil, err
-		}
-		all = append(all, list.Items...)
-		if next = list.Continue; next == "" {
-			return all, nil
-		}
-	}
 }
 
 // tag matches the part of an image's name after the last slash. The group of the expression is the tag of the image.

@@ -3,7 +3,6 @@ package installed
 import (
 	"context"
 	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,22 +56,15 @@ func TestRequiredVersion(t *testing.T) {
 	}
 }
 
-// pages is an API server that returns one Deployment with each request.
-type pages struct {
+// deployed is an API server with these Deployments.
+type deployed struct {
 	client.Reader
 
 	all []appsv1.Deployment
 }
 
-func (p pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	var o client.ListOptions
-	o.ApplyOptions(options)
-	at := len(o.Continue)
-	found := list.(*appsv1.DeploymentList)
-	found.Items = p.all[at : at+1]
-	if at+1 < len(p.all) {
-		found.Continue = strings.Repeat("x", at+1)
-	}
+func (d deployed) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*appsv1.DeploymentList).Items = d.all
 	return nil
 }
 
@@ -87,7 +79,7 @@ func TestAddDeployments(t *testing.T) {
 		return d
 	}
 	controllers := []Controller{{Name: "pytorch-controller"}}
-	err := AddDeployments(t.Context(), pages{all: []appsv1.Deployment{
+	err := AddDeployments(t.Context(), deployed{all: []appsv1.Deployment{
 		deployment("a", "default"), deployment("b", "pytorch-controller"), deployment("t9k-pytorch", "pytorch-controller"),
 	}}, "", controllers)
 	if err != nil {
