@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/portforward"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -166,11 +165,8 @@ func (c *cluster) forward(
 	if target == 0 {
 		return fmt.Errorf("the pod %s has no port named http: it is no TensorBoard of this version", pod.Name)
 	}
-	core, err := corev1client.NewForConfig(c.config)
-	if err != nil {
-		return err
-	}
-	request := core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward")
+	request := c.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+		SubResource("portforward")
 	dialer, err := dialerFor(c, request.URL())
 	if err != nil {
 		return err

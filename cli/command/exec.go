@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
@@ -21,11 +20,7 @@ func (c *cluster) exec(
 	ctx context.Context, pod client.ObjectKey, container string, command []string, streams remotecommand.StreamOptions,
 	tty *terminal,
 ) error {
-	core, err := corev1client.NewForConfig(c.config)
-	if err != nil {
-		return err
-	}
-	request := core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+	request := c.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
 			Container: container, Command: command, Stdin: streams.Stdin != nil, Stdout: streams.Stdout != nil,
 			Stderr: streams.Stderr != nil, TTY: streams.Tty,

@@ -31,12 +31,8 @@ type logReader struct {
 }
 
 // newLogReader returns a reader of the output of pods in a namespace.
-func newLogReader(c *cluster, namespace string, o logOptions) (*logReader, error) {
-	core, err := corev1client.NewForConfig(c.config)
-	if err != nil {
-		return nil, err
-	}
-	return &logReader{pods: core.Pods(namespace), logOptions: o, whole: o.all}, nil
+func newLogReader(c *cluster, namespace string, o logOptions) *logReader {
+	return &logReader{pods: c.core.Pods(namespace), logOptions: o, whole: o.all}
 }
 
 // print prints the output of a container. With --follow, it continues until the container has ended or its pod is

@@ -113,10 +113,7 @@ func (e *environment) logs(ctx context.Context, name string, o logOptions) error
 	if err != nil {
 		return err
 	}
-	reader, err := newLogReader(c, job.GetNamespace(), o)
-	if err != nil {
-		return err
-	}
+	reader := newLogReader(c, job.GetNamespace(), o)
 	if note := o.note(job); note != "" {
 		_, _ = fmt.Fprintln(e.ErrOut, "Note:", note)
 	}

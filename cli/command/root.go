@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,8 @@ type cluster struct {
 	client.WithWatch
 
 	config *rest.Config
+	// core is for subresources of pods, such as log and exec.
+	core corev1client.CoreV1Interface
 	// namespace is the namespace of the flag --namespace, or of the context of the kubeconfig.
 	namespace string
 	// The field flags has the flags by which the user has selected the cluster and the namespace. The field clusterFlags
@@ -91,8 +94,14 @@ func (e *environment) connect() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	ofCluster, all := e.typedFlags()
-	return &cluster{WithWatch: c, config: config, namespace: namespace, flags: all, clusterFlags: ofCluster}, nil
+	return &cluster{
+		WithWatch: c, config: config, core: core, namespace: namespace, flags: all, clusterFlags: ofCluster,
+	}, nil
 }
 
 // connectTo returns the cluster, and the job with the given name in the namespace of the user. The name can have the

@@ -26,10 +26,7 @@ import (
 // follow prints the log of the leader of a job and the reasons why the job waits, until the job ends. After an
 // interrupt, it asks the user what to do with the job.
 func (e *environment) follow(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
-	reader, err := newLogReader(c, job.GetNamespace(), logOptions{follow: true, tail: -1})
-	if err != nil {
-		return err
-	}
+	reader := newLogReader(c, job.GetNamespace(), logOptions{follow: true, tail: -1})
 	reader.whole = true // otherwise, the status line could follow an incomplete line
 	f := &runFollower{cluster: c, screen: s, reader: reader, job: job}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
