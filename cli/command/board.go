@@ -48,7 +48,7 @@ A TensorBoard that nobody uses is suspended after a time. --resume starts it aga
   # Start a TensorBoard that was suspended, and open it
   kubectl train board digits --resume`,
 		Args:              oneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE:              func(cmd *cobra.Command, args []string) error { return e.board(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().Uint16Var(&o.port, "port", 6006, "port of this machine (0: a free port)")

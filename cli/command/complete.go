@@ -23,20 +23,33 @@ import (
 // completionTimeout limits how long a shell waits for completions.
 const completionTimeout = 3 * time.Second
 
+// complete returns a completion that calls the function find with the cluster, the arguments of the command, and the
+// typed text. It completes those results that begin with the typed text. If the kubeconfig is unusable, it completes
+// nothing. If the cluster does not respond, the requests of find fail after completionTimeout.
+func (e *environment) complete(
+	find func(ctx context.Context, c *cluster, args []string, typed string) []cobra.Completion,
+) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		timeout := completionTimeout.String()
+		e.flags.Timeout = &timeout
+		c, err := e.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		return beginningWith(typed, find(ctx, c, args, typed)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeJobs completes the argument JOB of a command. JOB is the only argument of most commands, so nothing is
 // completed after it. The shell shows the kind and the phase of each job.
-func (e *environment) completeJobs(
-	cmd *cobra.Command, args []string, typed string,
-) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeJobs(ctx context.Context, c *cluster, args []string, typed string) []cobra.Completion {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
-	var completions []cobra.Completion
-	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-		found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // after an error, some jobs are missing
-		completions = completionsOf(found, typed)
-	})
-	return completions, cobra.ShellCompDirectiveNoFileComp
+	found, _ := jobs.List(ctx, c, jobs.Kinds, client.InNamespace(c.namespace)) // after an error, some jobs are missing
+	return completionsOf(found, typed)
 }
 
 // completionsOf returns the completions of the jobs whose names begin with the typed text. The kind precedes a name
@@ -81,57 +94,35 @@ func (e *environment) completeContexts(
 	return beginningWith(typed, slices.Collect(maps.Keys(config.Contexts))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// quickly calls the function act with the cluster, unless the kubeconfig is unusable. If the cluster does not
-// respond, the requests that act sends fail after completionTimeout.
-func (e *environment) quickly(ctx context.Context, act func(context.Context, *cluster)) {
-	timeout := completionTimeout.String()
-	e.flags.Timeout = &timeout
-	c, err := e.connect()
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	act(ctx, c)
-}
-
 // completeReplicas completes the flag --replica with the replicas of the job that the argument JOB names.
-func (e *environment) completeReplicas(
-	cmd *cobra.Command, args []string, typed string,
-) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeReplicas(ctx context.Context, c *cluster, args []string, _ string) []cobra.Completion {
+	if len(args) == 0 {
+		return nil
+	}
+	job, err := c.find(ctx, args[0])
+	if err != nil {
+		return nil
+	}
 	var names []string
-	e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-		if len(args) == 0 {
-			return
-		}
-		job, err := c.find(ctx, args[0])
-		if err != nil {
-			return
-		}
-		for _, replica := range job.Replicas() {
-			names = append(names, job.ShortName(replica.Name))
-		}
-	})
-	return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
+	for _, replica := range job.Replicas() {
+		names = append(names, job.ShortName(replica.Name))
+	}
+	return names
 }
 
-// completeNames returns a function that completes the names of the objects of a kind. If the kind is namespaced, the
-// function completes only the names of objects in the user's namespace.
+// completeNames returns a completion with the names of the objects of a kind. If the kind is namespaced, these are
+// only the names of objects in the user's namespace.
 func (e *environment) completeNames(kind schema.GroupVersionKind) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return e.complete(func(ctx context.Context, c *cluster, _ []string, _ string) []cobra.Completion {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		_ = c.List(ctx, list, client.InNamespace(c.namespace)) // after an error, the list is empty
 		var names []string
-		e.quickly(cmd.Context(), func(ctx context.Context, c *cluster) {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(kind)
-			if c.List(ctx, list, client.InNamespace(c.namespace)) != nil {
-				return // the shell completes nothing
-			}
-			for _, object := range list.Items {
-				names = append(names, object.Name)
-			}
-		})
-		return beginningWith(typed, names), cobra.ShellCompDirectiveNoFileComp
-	}
+		for _, object := range list.Items {
+			names = append(names, object.Name)
+		}
+		return names
+	})
 }
 
 // beginningWith returns the names that begin with the typed text.
@@ -150,7 +141,7 @@ var takesFile = map[string]bool{
 func (e *environment) addCompletions(root *cobra.Command) {
 	claims := e.completeNames(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 	known := map[string]cobra.CompletionFunc{
-		"context": e.completeContexts, "replica": e.completeReplicas, "claim": claims, "code-claim": claims,
+		"context": e.completeContexts, "replica": e.complete(completeReplicas), "claim": claims, "code-claim": claims,
 		"namespace":     e.completeNames(corev1.SchemeGroupVersion.WithKind("Namespace")),
 		"env-from":      e.completeNames(corev1.SchemeGroupVersion.WithKind("Secret")),
 		"storage-class": e.completeNames(storagev1.SchemeGroupVersion.WithKind("StorageClass")),

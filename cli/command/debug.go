@@ -48,7 +48,7 @@ Debug mode can be chosen only when a job is created: set spec.runMode.debug.enab
   # Run a command in the leader
   kubectl train debug digits-debug -- nvidia-smi`,
 		Args:              oneJobBefore("the command to run follows --"),
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.debug(cmd.Context(), args[0], args[1:], o)
 		},

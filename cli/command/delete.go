@@ -37,7 +37,7 @@ and the other objects stay, and the pods keep running.`,
   # Delete a job without waiting for its pods
   kubectl train delete ptjob/digits --wait=false`,
 		Args:              oneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE:              func(cmd *cobra.Command, args []string) error { return e.delete(cmd.Context(), args[0], d) },
 	}
 	addEnum(cmd, &d.cascade, "cascade", "",

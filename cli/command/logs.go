@@ -75,7 +75,7 @@ always as it is.`,
   # Follow the output of all replicas, with the name of the replica before each line
   kubectl train logs digits --all -f`,
 		Args:              oneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.logs(cmd.Context(), args[0], o)
 		},

@@ -25,7 +25,7 @@ command waits until all pods are gone. Pausing a job that is paused changes noth
   # Show the job as it would be, without pausing it
   kubectl train pause digits --dry-run=server -o yaml`,
 		Args:              oneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.change(cmd.Context(), args[0], flags, changePlan{
 				check: jobs.CheckPause,

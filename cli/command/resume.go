@@ -40,7 +40,7 @@ types, name them with --type. If spec.runMode.pause.resumeSpecs sets the args of
   # Change the arguments of the workers only
   kubectl train resume digits --type=worker -- --epochs=20`,
 		Args:              oneJobBefore("the arguments of the training follow --"),
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, programArgs := args[0], args[1:]
 			if len(programArgs) == 0 && len(roleTypes) > 0 {

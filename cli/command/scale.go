@@ -27,7 +27,7 @@ job gets the replicas when it is resumed.`,
   # Wait for at most 2 minutes
   kubectl train scale digits 4 --timeout=2m`,
 		Args:              jobAndReplicas,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil || n < 0 {

@@ -76,7 +76,7 @@ The exit code is
   # Wait until all jobs of a sweep have finished
   kubectl train watch -l sweep=lr --until=finished`,
 		Args:              atMostOneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(e.Out, args); err != nil {
 				return err

@@ -47,7 +47,7 @@ The command succeeds whenever it can explain the job, whatever the state of the 
   # Print all reasons that the objects of the job have, for a program
   kubectl train why digits -o json`,
 		Args:              oneJob,
-		ValidArgsFunction: e.completeJobs,
+		ValidArgsFunction: e.complete(completeJobs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, job, err := e.connectTo(cmd.Context(), args[0])
 			if err != nil {
