@@ -81,28 +81,38 @@ func (e *environment) printJobs(list []jobs.Job, output string, withNamespace bo
 		printer := printers.NewTablePrinter(printers.PrintOptions{Wide: output == "wide"})
 		return printer.PrintObj(tableOf(list, withNamespace, now), e.Out)
 	}
-	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
+	var objects []client.Object
+	for _, job := range list {
+		job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
+		job.SetManagedFields(nil)
+		objects = append(objects, job.Job)
+	}
+	err := e.printObjects(objects, output, output != "name") // the printer of names prints no lists
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
 		return fmt.Errorf("--output is %q: use wide, name, json, yaml, jsonpath=TEMPLATE or go-template=TEMPLATE", output)
 	}
+	return err
+}
+
+// printObjects prints objects, which have their kinds, in a format of kubectl. If asList is true, it prints them as the
+// items of a List.
+func (e *environment) printObjects(objects []client.Object, output string, asList bool) error {
+	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
 	if err != nil {
 		return err
 	}
 	all := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: []runtime.RawExtension{}}
-	for _, job := range list {
-		job.GetObjectKind().SetGroupVersionKind(job.Kind.GroupVersionKind)
-		job.SetManagedFields(nil)
-		if output == "name" { // the printer of names prints no lists
-			if err := printer.PrintObj(job.Job, e.Out); err != nil {
-				return err
-			}
+	for _, object := range objects {
+		if asList {
+			all.Items = append(all.Items, runtime.RawExtension{Object: object})
+		} else if err := printer.PrintObj(object, e.Out); err != nil {
+			return err
 		}
-		all.Items = append(all.Items, runtime.RawExtension{Object: job.Job})
 	}
-	if output == "name" {
-		return nil
+	if asList {
+		return printer.PrintObj(all, e.Out)
 	}
-	return printer.PrintObj(all, e.Out)
+	return nil
 }
 
 // tableOf returns the table of jobs. Columns with a priority are only in wide tables. The other columns are those

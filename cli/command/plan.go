@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -177,34 +175,15 @@ func (e *environment) printPlans(plans []preview.Plan, f planFlags) error {
 	switch {
 	case f.replica != "" && len(objects) == 0 && len(plans) > 0:
 		return fmt.Errorf("no job has a pod %q: kubectl train plan -o name prints the names of the pods", f.replica)
-	case f.output == "":
+	case f.output == "" || len(objects) == 0:
 		return nil
 	}
-	return e.printObjects(objects, f.output, f.replica == "")
-}
-
-// printObjects prints objects that do not exist yet. In JSON, they are the items of a List if asList is true.
-func (e *environment) printObjects(objects []client.Object, output string, asList bool) error {
-	printer, err := genericclioptions.NewPrintFlags("").WithDefaultOutput(output).ToPrinter()
-	if err != nil {
-		return err
-	}
-	all := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
-	for _, object := range objects {
+	for i, object := range objects {
 		sent, err := preview.Unstructured(object)
 		if err != nil {
 			return err
 		}
-		if output == "json" && asList {
-			all.Items = append(all.Items, runtime.RawExtension{Object: sent})
-			continue
-		}
-		if err := printer.PrintObj(sent, e.Out); err != nil {
-			return err
-		}
+		objects[i] = sent
 	}
-	if output == "json" && asList && len(objects) > 0 {
-		return printer.PrintObj(all, e.Out)
-	}
-	return nil
+	return e.printObjects(objects, f.output, f.output == "json" && f.replica == "")
 }

@@ -57,7 +57,7 @@ func (e *environment) printRunObjects(objects *run.Objects, output string) error
 		prune(sent.Object)
 		plain = append(plain, sent)
 	}
-	return e.printObjects(plain, cmp.Or(output, "name"), true)
+	return e.printObjects(plain, cmp.Or(output, "name"), output == "json")
 }
 
 // prune removes null values and empty maps. It keeps an empty emptyDir, since this is a valid source of a volume.
