@@ -103,26 +103,15 @@ func (l live[S]) each(ctx context.Context, from follower[S], show func(S) error)
 func (l live[S]) onScreen(
 	ctx context.Context, from follower[S], e *environment,
 ) (outcome error, key screen.Key, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	pages, ended := make(chan screen.Source), make(chan struct{})
 	var last S
 	var failed error
-	go func() {
-		defer close(ended)
-		defer close(pages)
+	view, key, err := screen.Show(ctx, e.In, e.Out, func(ctx context.Context, show func(screen.Source)) {
 		outcome, failed = l.each(ctx, from, func(s S) error {
 			last = s
-			select {
-			case pages <- func(v screen.View, now time.Time) screen.Page { return l.page(s, v, now) }:
-			case <-ctx.Done():
-			}
+			show(func(v screen.View, now time.Time) screen.Page { return l.page(s, v, now) })
 			return nil
 		})
-	}()
-	view, key, err := screen.Show(ctx, e.In, e.Out, pages)
-	stop()
-	<-ended
+	})
 	if err == nil && key == screen.KeyNone {
 		if err = failed; err == nil {
 			page := l.page(last, view, time.Now()).Print(view.Width)

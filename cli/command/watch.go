@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tensorstack.dev/jobs/cli/jobs"
@@ -81,13 +80,13 @@ The exit code is
 			if err := o.complete(e.Out, args); err != nil {
 				return err
 			}
-			c, err := e.connect()
+			printer, err := printerOf(o.output)
 			if err != nil {
 				return err
 			}
-			// A warning of the API server on stderr would destroy the screen.
-			c.config.WarningHandler = rest.NoWarnings{}
-			c.WithWatch, err = client.NewWithWatch(c.config, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
+			quiet := *e
+			quiet.ErrOut = io.Discard // a warning of the API server on stderr would destroy the screen
+			c, err := quiet.connect()
 			if err != nil {
 				return err
 			}
@@ -98,9 +97,9 @@ The exit code is
 				defer cancel()
 			}
 			if len(args) == 1 {
-				return e.watchJob(ctx, c, args[0], o)
+				return e.watchJob(ctx, c, args[0], printer, o)
 			}
-			return e.watchJobs(ctx, c, o)
+			return e.watchJobs(ctx, c, printer, o)
 		},
 	}
 	addEnum(cmd, &o.output, "output", "o",
@@ -143,12 +142,10 @@ func canRedraw(out io.Writer) bool {
 }
 
 // watchJob shows a job until it reaches the state of --until, or can no longer reach it.
-func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o watchOptions) error {
+func (e *environment) watchJob(
+	ctx context.Context, c *cluster, name string, printer printers.ResourcePrinter, o watchOptions,
+) error {
 	job, err := c.find(ctx, name)
-	if err != nil {
-		return err
-	}
-	printer, err := printerOf(o.output)
 	if err != nil {
 		return err
 	}
@@ -169,7 +166,9 @@ func (e *environment) watchJob(ctx context.Context, c *cluster, name string, o w
 }
 
 // watchJobs shows the jobs that the flags select.
-func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions) error {
+func (e *environment) watchJobs(
+	ctx context.Context, c *cluster, printer printers.ResourcePrinter, o watchOptions,
+) error {
 	selected, err := labels.Parse(o.selector)
 	if err != nil {
 		return fmt.Errorf("--selector: %w", err)
@@ -177,10 +176,6 @@ func (e *environment) watchJobs(ctx context.Context, c *cluster, o watchOptions)
 	options := client.ListOptions{LabelSelector: selected, Namespace: c.namespace}
 	if o.everywhere {
 		options.Namespace = ""
-	}
-	printer, err := printerOf(o.output)
-	if err != nil {
-		return err
 	}
 	known, trouble := map[string]screen.Snapshot{}, ""
 	return live[screen.Jobs]{

@@ -3,27 +3,33 @@ package screen
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 )
 
-// Show draws the newest page from the channel in a terminal. It draws the page again every second, and when the user
-// presses a key or changes the size of the terminal. When the channel is closed or the user quits, it returns the
-// last view, with the size of the terminal, and the key that the user pressed to quit.
-func Show(ctx context.Context, in io.Reader, out io.Writer, pages <-chan Source) (View, Key, error) {
+// Show calls the function run, which shows pages, and draws the newest page in a terminal. It draws the page again every
+// second, and when the user presses a key or changes the size of the terminal. When the user quits, the context of run
+// ends. After the end of run, Show returns the last view, with the size of the terminal, and the key that the user
+// pressed to quit.
+func Show(
+	ctx context.Context, in io.Reader, out io.Writer, run func(ctx context.Context, show func(Source)),
+) (View, Key, error) {
 	// No signal handler is needed here, because Main cancels the context after a signal. A low frame rate is enough,
 	// because the pages arrive at least a quarter of a second apart. Only the reaction to keys is a little later.
 	program := tea.NewProgram(model{now: time.Now()}, tea.WithContext(ctx), tea.WithInput(keys(in)), tea.WithOutput(out),
 		tea.WithoutSignalHandler(), tea.WithFPS(20))
-	go func() {
-		for page := range pages {
-			program.Send(page)
-		}
+	running, stop := context.WithCancel(ctx)
+	var pages sync.WaitGroup
+	pages.Go(func() {
+		run(running, func(page Source) { program.Send(page) }) // after the end of the program, Send does nothing
 		program.Quit()
-	}()
+	})
 	last, err := program.Run()
+	stop()
+	pages.Wait()
 	m, _ := last.(model)
 	if ctx.Err() != nil {
 		err = ctx.Err()
