@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,9 @@ import (
 type followed struct {
 	mutex sync.Mutex
 	// job is nil if the job is gone.
-	job  *jobs.Job
-	pods map[string]*corev1.Pod
+	job *jobs.Job
+	// pods is nil until the pods are listed.
+	pods map[string]client.Object
 	// changed is a channel. When the state changes, it is closed and a new channel replaces it.
 	changed chan struct{}
 }
@@ -54,7 +56,7 @@ func (f *followed) wait(ctx context.Context, matches func() bool) error {
 	}
 }
 
-// errAllPrinted is the cause with which followLogs cancels its watches when all output is printed.
+// errAllPrinted is the cause with which followLogs cancels its watch of the pods when all output is printed.
 var errAllPrinted = errors.New("all output is printed")
 
 // followLogs prints the output of replicas until the job ends. After a restart, it continues with the next pod of the
@@ -64,20 +66,10 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	state := &followed{job: &job, changed: make(chan struct{})}
-	var watches, printers sync.WaitGroup
-	watches.Go(func() {
-		stop(c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
-			state.set(func() { state.job = now })
-			return false, nil
-		}))
-	})
-	watches.Go(func() {
+	var watch, printers sync.WaitGroup
+	watch.Go(func() {
 		stop(c.observe(ctx, &corev1.PodList{}, func(objects map[string]client.Object) (bool, error) {
-			pods := make(map[string]*corev1.Pod, len(objects))
-			for name, object := range objects {
-				pods[name] = object.(*corev1.Pod) //nolint:forcetypeassert // a list of pods has pods
-			}
-			state.set(func() { state.pods = pods })
+			state.set(func() { state.pods = maps.Clone(objects) })
 			return false, nil
 		}, podsOf(job)...))
 	})
@@ -86,35 +78,34 @@ func (e *environment) followLogs(ctx context.Context, c *cluster, job jobs.Job, 
 	out := o.writer(e.Out)
 	started := map[string]bool{}
 	var limited sync.Once
-	for {
-		var next *jobs.Replica
-		err := state.wait(ctx, func() bool {
-			next = nil
-			if state.job != nil {
-				var isLimited bool
-				if next, isLimited = o.notStarted(*state.job, started); isLimited {
-					limited.Do(func() {
-						_, _ = fmt.Fprintf(e.ErrOut, "%s has more than %d replicas, and the output of the others is not "+
-							"printed: --max-log-requests raises the limit\n", job.Ref(), o.maxStreams)
-					})
+	err := c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+		state.set(func() { state.job = now })
+		for now != nil {
+			next, isLimited := o.notStarted(*now, started)
+			if isLimited {
+				limited.Do(func() {
+					_, _ = fmt.Fprintf(e.ErrOut, "%s has more than %d replicas, and the output of the others is not "+
+						"printed: --max-log-requests raises the limit\n", job.Ref(), o.maxStreams)
+				})
+			}
+			if next == nil {
+				break
+			}
+			started[next.Name] = true
+			printers.Go(func() {
+				if err := e.followReplica(ctx, state, job, *next, reader, out, narrator, o); err != nil {
+					stop(err)
 				}
-			}
-			return state.pods != nil && (next != nil || state.job == nil || state.job.JobStatus().Finished() || !o.all)
-		})
-		if err != nil || next == nil {
-			break
+			})
 		}
-		replica := *next
-		started[replica.Name] = true
-		printers.Go(func() {
-			if err := e.followReplica(ctx, state, job, replica, reader, out, narrator, o); err != nil {
-				stop(err)
-			}
-		})
+		return now == nil || now.JobStatus().Finished(), nil
+	})
+	if err != nil {
+		stop(err)
 	}
 	printers.Wait()
 	stop(errAllPrinted)
-	watches.Wait()
+	watch.Wait()
 	switch cause := context.Cause(ctx); {
 	case outer.Err() != nil:
 		return failure{error: fmt.Errorf("interrupted: %s goes on", job.Ref()), code: exitInterrupted}
@@ -166,7 +157,10 @@ func (e *environment) followReplica(
 		var pod *corev1.Pod
 		waits := false
 		err := state.wait(ctx, func() bool {
-			pod = state.pods[replica.Name]
+			if state.pods == nil {
+				return false
+			}
+			pod, _ = state.pods[replica.Name].(*corev1.Pod)
 			if pod != nil && pod.UID != last && metav1.IsControlledBy(pod, job) && waitingState(pod, container) == "" {
 				return true
 			}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -376,23 +375,17 @@ func (w *lockedWriter) end() error {
 	return w.endLine()
 }
 
-// withPrefix returns a function that writes a line, or a piece of a very long line, with a prefix.
+// withPrefix returns a function that writes a line, or a piece of a very long line, with a prefix. Each of them must end
+// with a line feed: otherwise, the next one could erase the prefix in a terminal.
 func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
+	stream := printable.Stream{Stamped: w.isStamped}
 	return func(line []byte) error {
 		if w.isClean {
-			line = []byte(w.cleaned(string(line)))
+			line = stream.Printable(line)
 		}
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
 		_, err := w.writer.Write(append([]byte(prefix), line...))
 		return err
 	}
-}
-
-// cleaned returns the printable form of a line. If the line rewrites itself, cleaned keeps the time at its beginning.
-func (w *lockedWriter) cleaned(line string) string {
-	if stamp, rest, ok := strings.Cut(line, " "); ok && w.isStamped {
-		return printable.Text(stamp) + " " + printable.Text(rest)
-	}
-	return printable.Text(line)
 }
