@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,91 +39,98 @@ func oneLine(text string) string { return printable.Shortened(printable.Line(tex
 // prints each new description, but leaves at least this time between two texts.
 type narrator struct {
 	out io.Writer
-	// hint is printed once, after the first text.
-	hint string
-	text chan string
-	done chan struct{}
+	// timer calls print when the next text may be printed.
+	timer *time.Timer
+
+	// mutex guards the fields below. hint is printed once, after the first text.
+	mutex                 sync.Mutex
+	hint, latest, printed string
+	quietSince            time.Time
 }
 
 // narrate returns a narrator that prints to out. The caller must call its method end.
 func narrate(out io.Writer, hint string) *narrator {
-	n := &narrator{out: out, hint: hint, text: make(chan string), done: make(chan struct{})}
-	go n.run()
+	n := &narrator{out: out, hint: hint}
+	n.timer = time.AfterFunc(patience, n.print)
 	return n
 }
 
-func (n *narrator) run() {
-	defer close(n.done)
-	ticks := time.NewTicker(patience / 10)
-	defer ticks.Stop()
-	latest, printed, quietSince := "", "", time.Time{}
-	for {
-		select {
-		case text, ok := <-n.text:
-			if !ok {
-				return
-			}
-			if latest == "" { // a wait begins
-				printed, quietSince = "", time.Now()
-			}
-			latest = text
-		case now := <-ticks.C:
-			if latest == "" || latest == printed || now.Sub(quietSince) < patience {
-				continue
-			}
-			_, _ = fmt.Fprintln(n.out, "Waiting:", oneLine(latest))
-			if n.hint != "" {
-				_, _ = fmt.Fprintln(n.out, n.hint)
-				n.hint = ""
-			}
-			printed, quietSince = latest, now
-		}
+// tell sets the description of the wait. An empty text means that the command does not wait.
+func (n *narrator) tell(text string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.latest == "" { // a wait begins
+		n.printed, n.quietSince = "", time.Now()
 	}
+	n.latest = text
+	n.timer.Reset(patience - time.Since(n.quietSince))
 }
 
-// tell sets the description of the wait. An empty text means that the command does not wait.
-func (n *narrator) tell(text string) { n.text <- text }
+// print prints the latest description, unless it is printed already. It can run late, after tell has begun another
+// wait. Then the timer calls it again.
+func (n *narrator) print() {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.latest == "" || n.latest == n.printed || time.Since(n.quietSince) < patience {
+		return
+	}
+	_, _ = fmt.Fprintln(n.out, "Waiting:", oneLine(n.latest))
+	if n.hint != "" {
+		_, _ = fmt.Fprintln(n.out, n.hint)
+		n.hint = ""
+	}
+	n.printed, n.quietSince = n.latest, time.Now()
+}
 
 // end ends the narrator. Nothing is printed afterwards.
-func (n *narrator) end() {
-	close(n.text)
-	<-n.done
-}
+func (n *narrator) end() { n.tell("") }
 
-// await waits until a job reaches the goal, and prints the reason why the job has not reached it yet. The parameter
-// done describes the change so far, such as "the job is being paused". If the wait times out or is interrupted, the
-// error includes this description.
+// await waits until a job reaches the goal, and prints the reason why the job has not reached it yet. See waiting for
+// the parameters timeout and done.
 func (e *environment) await(
 	ctx context.Context, c *cluster, job jobs.Job, goal jobs.Goal, timeout time.Duration, done string,
 ) error {
-	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")
-	defer narrator.end()
-	waitsFor := ""
-	err := withTimeout(ctx, timeout, func(ctx context.Context) error {
-		return c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
-			if now == nil {
-				return false, fmt.Errorf("%s was deleted meanwhile", job.Ref())
-			}
-			var err error
-			waitsFor, err = goal(*now)
-			narrator.tell(waitsFor)
-			return waitsFor == "", err
-		})
+	return e.waiting(ctx, timeout, done, func(ctx context.Context, tell func(string)) error {
+		return c.awaitGoal(ctx, job, goal, tell)
 	})
-	return explainWait(err, timeout, done, waitsFor)
+}
+
+// awaitGoal waits until a job reaches the goal. It calls the function tell with the reason why the job has not reached
+// it yet.
+func (c *cluster) awaitGoal(ctx context.Context, job jobs.Job, goal jobs.Goal, tell func(string)) error {
+	return c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
+		if now == nil {
+			return false, fmt.Errorf("%s was deleted meanwhile", job.Ref())
+		}
+		waitsFor, err := goal(*now)
+		tell(waitsFor)
+		return waitsFor == "", err
+	})
 }
 
 // errTimeout means that a wait has taken longer than its timeout.
 var errTimeout = errors.New("timed out")
 
-// withTimeout calls the function act with a context that ends after the timeout. A timeout of 0 means none.
-func withTimeout(ctx context.Context, timeout time.Duration, act func(context.Context) error) error {
+// waiting calls the function wait with a context that ends after the timeout, and prints what wait tells that it waits
+// for. A timeout of 0 means none. The parameter done describes the change so far, such as "the job is being paused". If
+// the wait times out or is interrupted, the error includes this description.
+func (e *environment) waiting(
+	ctx context.Context, timeout time.Duration, done string,
+	wait func(ctx context.Context, tell func(waitsFor string)) error,
+) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
-	return act(ctx)
+	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")
+	defer narrator.end()
+	latest := ""
+	err := wait(ctx, func(waitsFor string) {
+		latest = waitsFor
+		narrator.tell(waitsFor)
+	})
+	return explainWait(err, timeout, done, latest)
 }
 
 // explainWait returns the error of the command after a wait that ended with err, or nil if err is nil. The parameter

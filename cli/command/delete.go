@@ -92,20 +92,16 @@ func (e *environment) delete(ctx context.Context, name string, d deletion) error
 
 // awaitDeletion waits until a job is gone and, unless --cascade is orphan, until the pods of the job are gone, too.
 func (e *environment) awaitDeletion(ctx context.Context, c *cluster, job jobs.Job, d deletion) error {
-	const done = "the job is being deleted"
-	narrator := narrate(e.ErrOut, "Press Ctrl-C to stop waiting: "+done+".")
-	defer narrator.end()
-	waitsFor := ""
-	err := withTimeout(ctx, d.timeout, func(ctx context.Context) error {
+	return e.waiting(ctx, d.timeout, "the job is being deleted", func(ctx context.Context, tell func(string)) error {
 		err := c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
 			if now == nil {
 				return true, nil
 			}
-			waitsFor = "the job still exists"
+			waitsFor := "the job still exists"
 			if finalizers := now.GetFinalizers(); len(finalizers) > 0 {
 				waitsFor += ", with the finalizers " + strings.Join(finalizers, ", ")
 			}
-			narrator.tell(waitsFor)
+			tell(waitsFor)
 			return false, nil
 		})
 		if err != nil || d.cascade == "orphan" {
@@ -118,12 +114,10 @@ func (e *environment) awaitDeletion(ctx context.Context, c *cluster, job jobs.Jo
 					left++
 				}
 			}
-			waitsFor = fmt.Sprintf("remaining pods: %d", left)
-			narrator.tell(waitsFor)
+			tell(fmt.Sprintf("remaining pods: %d", left))
 			return left == 0, nil
 		}, podsOf(job)...)
 	})
-	return explainWait(err, d.timeout, done, waitsFor)
 }
 
 // podsOf returns the options that select the pods of a job.

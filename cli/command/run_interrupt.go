@@ -130,13 +130,7 @@ func pauseJob(ctx context.Context, c *cluster, s *console, job jobs.Job) error {
 		return fmt.Errorf("%s cannot be paused: %w", job.Ref(), err)
 	}
 	s.message("Pausing %s until its pods are gone. Ctrl-C does not stop this", job.Ref())
-	err := c.observeJob(ctx, job, func(now *jobs.Job) (bool, error) {
-		if now == nil {
-			return false, fmt.Errorf("%s was deleted meanwhile", job.Ref())
-		}
-		waitsFor, err := jobs.IsPaused(*now)
-		return waitsFor == "", err
-	})
+	err := c.awaitGoal(ctx, job, jobs.IsPaused, func(string) {})
 	if ended, ok := errors.AsType[*jobs.EndError](err); ok {
 		s.message("%v", ended)
 		return nil
