@@ -5,12 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"regexp"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -28,15 +28,9 @@ func addVerbosity(root *cobra.Command) {
 // silenceLibraries discards the log messages of client-go, since the commands print errors themselves. With -v,
 // client-go logs its requests and errors to stderr.
 func silenceLibraries() {
-	if klog.V(1).Enabled() {
-		return
+	if !klog.V(1).Enabled() {
+		klog.SetLogger(logr.Discard())
 	}
-	var flags flag.FlagSet
-	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
-		_ = flags.Set(name, value) // cannot fail: the flags exist
-	}
-	klog.SetOutput(io.Discard)
 }
 
 // explainErrors makes every command return its errors through explain.
