@@ -182,7 +182,7 @@ func (o *Options) validate() error {
 		}
 		paths[claim.Path] = true
 	}
-	errs = append(errs, o.checkKind()...)
+	o.checkKind(add)
 	if o.TensorBoard != "" {
 		if _, err := o.fileset(); err != nil {
 			errs = append(errs, err)
@@ -191,29 +191,26 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkKind returns an error for each option that jobs of the kind do not support.
-func (o *Options) checkKind() []error {
+// checkKind adds an error for each option that jobs of the kind do not support.
+func (o *Options) checkKind(add func(format string, args ...any)) {
 	trainings := o.Kind.Trainings
 	if trainings == nil {
-		return []error{fmt.Errorf("--kind: kubectl train run cannot make a %s: create the job with kubectl apply",
-			o.Kind.Kind)}
+		add("--kind: kubectl train run cannot make a %s: create the job with kubectl apply", o.Kind.Kind)
+		return
 	}
-	var errs []error
 	if o.Elastic.Max > 0 && !trainings.CanScale {
-		errs = append(errs, fmt.Errorf("--elastic: a %s does not scale", o.Kind.Kind))
+		add("--elastic: a %s does not scale", o.Kind.Kind)
 	}
 	switch most := trainings.MaxProcesses; {
 	case o.Processes > most && most == 1:
-		errs = append(errs, fmt.Errorf("--procs: each replica of a %s is one process, which uses all GPUs of its node",
-			o.Kind.Kind))
+		add("--procs: each replica of a %s is one process, which uses all GPUs of its node", o.Kind.Kind)
 	case o.Processes > most:
-		errs = append(errs, fmt.Errorf("--procs: a replica of a %s can have at most %d processes", o.Kind.Kind, most))
+		add("--procs: a replica of a %s can have at most %d processes", o.Kind.Kind, most)
 	}
 	if _, canShow := o.Kind.New().(framework.TensorBoardJob); o.TensorBoard != "" && !canShow {
-		errs = append(errs, fmt.Errorf("--tensorboard: a %s has no TensorBoard: create a TensorBoard object yourself, "+
-			"as in examples/tensorboard/claim.yaml", o.Kind.Kind))
+		add("--tensorboard: a %s has no TensorBoard: create a TensorBoard object yourself, "+
+			"as in examples/tensorboard/claim.yaml", o.Kind.Kind)
 	}
-	return errs
 }
 
 // checkProgram returns an error if the program is not valid, or if its file is not one of the files of the code.
