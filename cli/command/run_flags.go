@@ -24,6 +24,7 @@ type runFlags struct {
 
 	kind, elastic, cpus, memory string
 	env, claims                 []string
+	tolerations, nodeSelector   []string
 	user, volumeGroup           int64
 	dryRun, output              string
 	detach                      bool
@@ -56,6 +57,13 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		"folder of event files to show in a TensorBoard, on a claim of --claim")
 	flags.StringArrayVar(&f.env, "env", nil, "variable of the environment, as NAME=VALUE; can be repeated")
 	flags.StringArrayVar(&f.EnvFrom, "env-from", nil, "Secret whose keys become variables; can be repeated")
+	flags.StringArrayVar(&f.tolerations, "toleration", nil,
+		"taint of nodes that the pods tolerate, as KEY[=VALUE][:EFFECT]; can be repeated; with --gpus, the pods also "+
+			"tolerate the taint whose key is the resource of the GPUs")
+	flags.StringArrayVar(&f.nodeSelector, "node-selector", nil,
+		"label of the nodes that the pods can run on, as KEY=VALUE; can be repeated")
+	flags.StringArrayVar(&f.PullSecrets, "image-pull-secret", nil,
+		"Secret with the credentials of the registry of the image; can be repeated")
 	flags.DurationVar(&f.MaxTime, "max-time", 0,
 		"how long the job can be active before it fails, such as 12h; time in a queue counts")
 	flags.Int32Var(&f.Retries, "retries", 0, "how often the job restarts after a failure; disruptions do not count")
@@ -110,6 +118,17 @@ func (f *runFlags) options(cmd *cobra.Command) (run.Options, error) {
 		variable, err := run.ParseEnv(text)
 		check("env", err)
 		options.Env = append(options.Env, variable)
+	}
+	for _, text := range f.tolerations {
+		toleration, err := run.ParseToleration(text)
+		check("toleration", err)
+		options.Tolerations = append(options.Tolerations, toleration)
+	}
+	options.NodeSelector = map[string]string{}
+	for _, text := range f.nodeSelector {
+		key, value, err := run.ParseLabel(text)
+		check("node-selector", err)
+		options.NodeSelector[key] = value
 	}
 	if cmd.Flags().Changed("run-as-user") {
 		options.User = &f.user

@@ -52,6 +52,10 @@ func TestRunPrintsManifests(t *testing.T) {
 			"--claim=logs:/logs", "--claim=data:/data:ro", "--claim=logs:/old", "--tensorboard=/logs/runs", "--env=SEED=7",
 			"--env-from=wandb", "--run-as-user=1000", "--progress=false",
 		}},
+		{name: "flags choose the nodes and the credentials of the image", file: "pytorch-nodes", dir: digits, args: []string{
+			"--gpus=1", "--toleration=team=vision:NoSchedule", "--toleration=spot", "--node-selector=zone=a",
+			"--node-selector=example.com/disk=", "--image-pull-secret=registry", "--image-pull-secret=mirror",
+		}},
 		{name: "TensorFlow has one process on each node", file: "tensorflow", dir: digits, args: []string{
 			"--kind=tensorflow", "--nodes=2", "--gpus=2",
 		}},

@@ -149,6 +149,10 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 			TerminationGracePeriodSeconds: new(int64(1)),
 			AutomountServiceAccountToken:  new(false),
 			SecurityContext:               o.restrictedPod(true),
+			// The pod runs where the training can run, so that both reach the volume.
+			NodeSelector:     o.NodeSelector,
+			Tolerations:      o.tolerations(),
+			ImagePullSecrets: o.pullSecrets(),
 			Containers: []corev1.Container{{
 				Name:    UploadContainer,
 				Image:   o.Image,

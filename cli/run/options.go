@@ -52,6 +52,12 @@ type Options struct {
 	EnvFrom []string
 	// Claims are mounted into the main container.
 	Claims []Mount
+	// Tolerations and NodeSelector decide on which nodes the pods can run. The pods also tolerate taints whose key is
+	// GPUResource if they request GPUs.
+	Tolerations  []corev1.Toleration
+	NodeSelector map[string]string
+	// PullSecrets are the names of Secrets with the credentials of the registry of Image.
+	PullSecrets []string
 	// MaxTime limits how long the job is active. 0 means no limit.
 	MaxTime time.Duration
 	// Retries is the maximum number of restarts after failures of the program.
@@ -121,6 +127,36 @@ func ParseEnv(text string) (corev1.EnvVar, error) {
 	return corev1.EnvVar{Name: name, Value: value}, nil
 }
 
+// ParseToleration parses a toleration in the notation of kubectl taint: KEY[=VALUE][:EFFECT]. Without a value, the
+// toleration is for any value of the taint. Without an effect, it is for all effects.
+func ParseToleration(text string) (corev1.Toleration, error) {
+	taint, effect, hasEffect := strings.Cut(text, ":")
+	key, value, hasValue := strings.Cut(taint, "=")
+	toleration := corev1.Toleration{
+		Key: key, Operator: corev1.TolerationOpExists, Value: value, Effect: corev1.TaintEffect(effect),
+	}
+	if hasValue {
+		toleration.Operator = corev1.TolerationOpEqual
+	}
+	effects := []corev1.TaintEffect{
+		corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
+	}
+	if len(validation.IsQualifiedName(key)) > 0 || hasValue && len(validation.IsValidLabelValue(value)) > 0 ||
+		hasEffect && !slices.Contains(effects, toleration.Effect) {
+		return toleration, fmt.Errorf("%q is not of the form KEY[=VALUE][:EFFECT], such as team=vision:NoSchedule", text)
+	}
+	return toleration, nil
+}
+
+// ParseLabel parses the label KEY=VALUE of a node.
+func ParseLabel(text string) (key, value string, err error) {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+		return "", "", fmt.Errorf("%q is not of the form KEY=VALUE, such as zone=a", text)
+	}
+	return key, value, nil
+}
+
 // NameFor returns a name for a job: the name of the folder with its code, and a suffix.
 func NameFor(folder, suffix string) string {
 	var name strings.Builder
@@ -174,6 +210,11 @@ func (o *Options) validate() error {
 	if o.Queue != "" && o.LocalQueue != "" {
 		add("--queue and --local-queue exclude each other: the first is a Queue of the scheduler-controller, " +
 			"the second a LocalQueue of Kueue")
+	}
+	for _, name := range o.PullSecrets {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			add("--image-pull-secret: %q is no name of a Secret", name)
+		}
 	}
 	paths := map[string]bool{}
 	for _, claim := range o.Claims {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
@@ -172,6 +173,42 @@ func TestParseEnv(t *testing.T) {
 	for _, text := range []string{"A", "=b", "a b=c"} {
 		if got, err := ParseEnv(text); err == nil {
 			t.Errorf("%q is accepted as %v", text, got)
+		}
+	}
+}
+
+func TestParseToleration(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]corev1.Toleration{
+		"team=vision:NoSchedule": {
+			Key: "team", Operator: corev1.TolerationOpEqual, Value: "vision", Effect: corev1.TaintEffectNoSchedule,
+		},
+		"nvidia.com/gpu:NoExecute": {
+			Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		},
+		"team=": {Key: "team", Operator: corev1.TolerationOpEqual},
+		"spot":  {Key: "spot", Operator: corev1.TolerationOpExists},
+	} {
+		got, err := ParseToleration(text)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+	for _, text := range []string{"", ":NoSchedule", "a b", "a=b c", "a:", "a:noschedule", "a=b:NoSchedule:NoSchedule"} {
+		if got, err := ParseToleration(text); err == nil {
+			t.Errorf("%q is accepted as %v", text, got)
+		}
+	}
+}
+
+func TestParseLabel(t *testing.T) {
+	t.Parallel()
+	if key, value, err := ParseLabel("example.com/zone=a"); err != nil || key != "example.com/zone" || value != "a" {
+		t.Errorf("got %q, %q, %v", key, value, err)
+	}
+	for _, text := range []string{"", "a", "=a", "a b=c", "a=b=c", "a=b c"} {
+		if key, value, err := ParseLabel(text); err == nil {
+			t.Errorf("%q is accepted as %q, %q", text, key, value)
 		}
 	}
 }
