@@ -142,16 +142,28 @@ func (p *preparation) provideCode(ctx context.Context) error {
 	return p.upload(ctx)
 }
 
-// createOrAdapt creates an object with the function create. If the API server forbids the pod of the upload, for
-// example because of a LimitRange, createOrAdapt tries again with the CPU and memory of the training.
+// requiresQueue is the name of the policy of a namespace whose pods must all be scheduled from a queue. The message of
+// the API server about a rejected pod has this name.
+const requiresQueue = "tensorstack-scheduler-require-queue"
+
+// createOrAdapt creates an object with the function create. If the API server forbids the pod of the upload,
+// createOrAdapt tries again with a pod from the queue of the job if the namespace requires it, and with the CPU and
+// memory of the training otherwise, for example because of a LimitRange.
 func createOrAdapt(objects *run.Objects, object client.Object, create func() error) error {
 	err := create()
 	if object != client.Object(objects.Upload) {
 		return err
 	}
-	if apierrors.IsForbidden(err) {
-		objects.UploadLikeTraining()
+	for tries := 0; tries < 2 && apierrors.IsForbidden(err); tries++ {
+		if strings.Contains(err.Error(), requiresQueue) {
+			objects.UploadFromQueue()
+		} else {
+			objects.UploadLikeTraining()
+		}
 		err = create()
+	}
+	if err != nil && strings.Contains(err.Error(), requiresQueue) {
+		return fmt.Errorf("%w. Start the job again with a Queue, such as --queue=NAME", err)
 	}
 	if err != nil && strings.Contains(err.Error(), "fsGroup") {
 		return fmt.Errorf("%w. Start the job again with another group, such as --volume-group=-1", err)

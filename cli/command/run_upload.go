@@ -27,6 +27,11 @@ func (p *preparation) upload(ctx context.Context) error {
 	if err := p.createOwned(ctx, pod); err != nil {
 		return err
 	}
+	if p.objects.UploadGroup != nil {
+		if err := p.createOwned(ctx, p.objects.UploadGroup); err != nil {
+			return err
+		}
+	}
 	if err := p.waitForPod(ctx, pod); err != nil {
 		return err
 	}

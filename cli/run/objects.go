@@ -11,6 +11,7 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
@@ -29,10 +30,14 @@ type Objects struct {
 	Claim *corev1.PersistentVolumeClaim
 	// Upload is the pod that receives the code for a claim. Nil means that there is nothing to upload.
 	Upload *corev1.Pod
+	// UploadGroup is the PodGroup of Upload, if UploadFromQueue was called. Nil means that Upload is in no queue.
+	UploadGroup *schedulerv1beta1.PodGroup
 	// Digest has the checksum and the size of the code as an archive.
 	Digest code.Digest
 	// training has the resources of the main container of the job, without GPUs.
 	training corev1.ResourceRequirements
+	// queue is the Queue of the job, or empty.
+	queue string
 }
 
 // New returns the objects of a training with the code in a folder. If options are invalid, the error names all of them.
@@ -52,7 +57,7 @@ func New(o Options, folder *code.Folder) (*Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := &Objects{Digest: digest, training: o.resources(0)}
+	objects := &Objects{Digest: digest, training: o.resources(0), queue: o.Queue}
 	var source volume
 	if isSmall(folder) {
 		if objects.ConfigMap, source, err = o.configMap(folder); err != nil {
@@ -90,6 +95,22 @@ func (o *Objects) All() []client.Object {
 // UploadLikeTraining gives the pod of the upload the CPU and memory of the training. By default, the pod requests
 // little, so that it fits on a node beside other trainings. A LimitRange can reject such small requests.
 func (o *Objects) UploadLikeTraining() { o.Upload.Spec.Containers[0].Resources = o.training }
+
+// UploadFromQueue schedules the pod of the upload from the Queue of the job, in a PodGroup of its own. It changes
+// nothing if the job has no Queue. By default, the upload does not wait for its turn in the queue, because it needs no
+// GPUs. A namespace can require that all pods are scheduled from a queue.
+func (o *Objects) UploadFromQueue() {
+	if o.queue == "" {
+		return
+	}
+	o.UploadGroup = &schedulerv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: o.Upload.Name, Namespace: o.Upload.Namespace, OwnerReferences: o.Upload.OwnerReferences,
+		},
+		Spec: schedulerv1beta1.PodGroupSpec{Queue: o.queue, MinMember: 1},
+	}
+	metav1.SetMetaDataLabel(&o.Upload.ObjectMeta, schedulerv1beta1.LabelGroupName, o.UploadGroup.Name)
+}
 
 // SetOwner makes the job the owner of all other objects. The job must already have the UID that the API server
 // chooses.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,6 +24,7 @@ import (
 
 	"tensorstack.dev/jobs/cli/command"
 	"tensorstack.dev/jobs/cli/jobs"
+	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
 
 var _ = Describe("kubectl train run", func() {
@@ -138,16 +140,7 @@ var _ = Describe("kubectl train run", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(files).NotTo(BeEmpty())
 		for _, file := range files {
-			content, err := os.ReadFile(file)
-			Expect(err).NotTo(HaveOccurred())
-			decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-			for {
-				object := &unstructured.Unstructured{}
-				err := decoder.Decode(object)
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				Expect(err).NotTo(HaveOccurred())
+			for _, object := range objectsIn(file) {
 				object.SetNamespace(string(n))
 				strict := client.FieldValidation(metav1.FieldValidationStrict)
 				Expect(api.Create(ctx, object, client.DryRunAll, strict)).To(Succeed(), "%s in %s", object.GetKind(), file)
@@ -212,6 +205,27 @@ var _ = Describe("kubectl train run", func() {
 				},
 				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 			}))
+		})
+
+		It("uploads from the queue of the job if the namespace requires a queue", func(ctx context.Context) {
+			n := newNamespace(ctx)
+			n.requireQueue(ctx)
+			Eventually(ctx, func() error { // the API server applies a new policy with a delay
+				_, _, err := n.train(ctx, n.large("--code-claim=home", "--dry-run=server")...)
+				return err
+			}).Should(MatchError(HaveSuffix("Start the job again with a Queue, such as --queue=NAME")))
+			_, _, err := n.train(ctx, n.large("--code-claim=home", "--queue=research", "--dry-run=server")...)
+			Expect(err).NotTo(HaveOccurred())
+			n.start(ctx, n.large("--code-claim=home", "--queue=research")...)
+			group := &schedulerv1beta1.PodGroup{}
+			name := client.ObjectKey{Namespace: string(n), Name: "digits-upload"}
+			Eventually(func() error { return api.Get(ctx, name, group) }).Should(Succeed())
+			Expect(group.Spec.Queue).To(Equal("research"))
+			Expect(group.OwnerReferences).To(HaveExactElements(HaveField("UID", n.job(ctx, "digits").GetUID())))
+			var pod corev1.Pod
+			Expect(api.Get(ctx, name, &pod)).To(Succeed())
+			Expect(pod.Labels).To(HaveKeyWithValue(schedulerv1beta1.LabelGroupName, group.Name))
+			Expect(pod.Spec.SchedulingGates).To(ConsistOf(corev1.PodSchedulingGate{Name: schedulerv1beta1.QueueGate}))
 		})
 
 		It("names the flag for the group of the volume if a policy refuses the group", func(ctx context.Context) {
@@ -309,6 +323,43 @@ func (n namespace) requireGroup(ctx context.Context, group int64) {
 	for _, object := range []client.Object{policy, binding} {
 		Expect(api.Create(ctx, object)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) { Expect(api.Delete(ctx, object)).To(Succeed()) })
+	}
+}
+
+// requireQueue makes the namespace require that its pods are scheduled from a queue, as the scheduler-controller is
+// installed for kube-scheduler.
+func (n namespace) requireQueue(ctx context.Context) {
+	GinkgoHelper()
+	object := &corev1.Namespace{}
+	Expect(api.Get(ctx, client.ObjectKey{Name: string(n)}, object)).To(Succeed())
+	before := object.DeepCopy()
+	metav1.SetMetaDataLabel(&object.ObjectMeta, "scheduler.tensorstack.dev/require-queue", "true")
+	Expect(api.Patch(ctx, object, client.MergeFrom(before))).To(Succeed())
+	installed := []string{"tensorstack-scheduler-require-queue", "tensorstack-scheduler-pods"}
+	for _, file := range []string{"config/controller/policies.yaml", "../deploy/scheduler/native/controller/pods.yaml"} {
+		for _, object := range objectsIn(filepath.Join("../../scheduler", file)) {
+			if slices.Contains(installed, object.GetName()) {
+				Expect(api.Create(ctx, object)).To(Succeed())
+				DeferCleanup(func(ctx context.Context) { Expect(api.Delete(ctx, object)).To(Succeed()) })
+			}
+		}
+	}
+}
+
+// objectsIn returns the objects in a file of manifests.
+func objectsIn(file string) []*unstructured.Unstructured {
+	GinkgoHelper()
+	content, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	var objects []*unstructured.Unstructured
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		Expect(err).NotTo(HaveOccurred())
+		objects = append(objects, object)
 	}
 }
 
