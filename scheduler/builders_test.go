@@ -44,10 +44,9 @@ func ensureEngine(t *testing.T, c client.Client, e engine, view queueView) *engi
 	if err := r.observeEngine(t.Context(), &view); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ensure(t.Context(), &view, decision{Ensure: ensure(e, view, now)}); err != nil {
-		t.Fatal(err)
-	}
-	return view.Ensured
+	changes := ensure(e, view, now)
+	r.writeEngine(t.Context(), view, changes)
+	return changes
 }
 
 // newGroup returns an admitted group in the queue "lab" that needs the given number of pods and has the given pods.

@@ -1,14 +1,12 @@
 package scheduler
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
@@ -16,8 +14,6 @@ import (
 
 // outcome is a decision in a form that tests can compare. It has the reasons of conditions instead of whole statuses.
 type outcome struct {
-	Ensure *engineChanges
-	Failed error
 	// Queue and Groups are the types and reasons of the conditions in the order of the status, such as "Active=Open".
 	Queue  []string
 	Groups map[string][]string
@@ -36,7 +32,7 @@ func outcomeOf(d decision) outcome {
 		return all
 	}
 	o := outcome{
-		Ensure: d.Ensure, Failed: d.Failed, Queue: reasons(d.Queue.Conditions),
+		Queue:   reasons(d.Queue.Conditions),
 		Release: podNames(d.Release), Expired: podNames(d.Expired), RequeueIn: until(d.RequeueAt),
 	}
 	for key, status := range d.Groups {
@@ -61,31 +57,17 @@ func TestDecide(t *testing.T) {
 		placed    = "GroupScheduled=Scheduled"
 	)
 	const class = "t9k-native-10"
-	classes := map[string]*schedulingv1.PriorityClass{
-		class: existing(native{}.priorityClass(newQueue(nil), newGroup("a", 1).Group)),
-	}
 	// of returns the PodGroup "a", which needs one pod and has a group of kube-scheduler.
-	of := func(pods ...*corev1.Pod) groupView {
-		g := newGroup("a", 1, pods...)
-		g.Group.UID, g.There = "uid", nativeGroup(1, class)
-		return g
-	}
-	missing, ofRoles := of(), of(newPod(grouped), newPod(grouped)).withRoles(v1beta1.PodGroupRole{Name: "w", MinMember: 1})
-	missing.There = nil
+	of := func(pods ...*corev1.Pod) groupView { return newGroup("a", 1, pods...).ofClass(class) }
+	ofRoles := of(newPod(grouped), newPod(grouped)).withRoles(v1beta1.PodGroupRole{Name: "w", MinMember: 1})
 	failing := newGroup("failing", 1)
+	failing.Unknown = true
 	limited := newQueue(func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu("1")} })
-	down := errors.New("the API server is down")
 	for name, tc := range map[string]struct {
 		engine engine
 		view   queueView
 		want   outcome
 	}{
-		"the engine is changed before anything else is decided": {
-			view: queueView{Queue: newQueue(nil), Groups: []groupView{missing}},
-			want: outcome{Ensure: &engineChanges{Groups: []groupChange{
-				{change: change{After: nativeGroup(1, class)}, ClassInForce: class},
-			}}},
-		},
 		"a waiting group is compared with the group of the engine every minute": {
 			view: queueView{Queue: newQueue(nil), Groups: []groupView{of(newPod(grouped))}},
 			want: outcome{
@@ -135,8 +117,7 @@ func TestDecide(t *testing.T) {
 		"a pod without the PriorityClass of its group is released to Volcano": {
 			engine: volcano{},
 			view: queueView{
-				Queue: limited, Groups: []groupView{newGroup("a", 1, newPod(gated))},
-				Ensured: &engineChanges{Groups: []groupChange{{ClassInForce: "t9k-volcano-10"}}},
+				Queue: limited, Groups: []groupView{newGroup("a", 1, newPod(gated)).ofClass("t9k-volcano-10")},
 			},
 			want: outcome{
 				Queue: []string{open}, Release: []string{"a-0"}, RequeueIn: time.Minute,
@@ -151,7 +132,7 @@ func TestDecide(t *testing.T) {
 		},
 		"an engine that cannot schedule groups is checked again after half a minute": {
 			view: queueView{
-				Queue: newQueue(nil), Groups: []groupView{missing}, Blocker: newBlocker("not installed", now),
+				Queue: newQueue(nil), Groups: []groupView{newGroup("a", 1)}, Blocker: newBlocker("not installed", now),
 			},
 			want: outcome{
 				Queue: []string{open, fairShare}, RequeueIn: 30 * time.Second,
@@ -161,12 +142,9 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"a group without a known state keeps its status, and the others do not wait for it": {
-			view: queueView{
-				Queue: newQueue(nil), Groups: []groupView{failing, of(newPod(grouped, running))},
-				Ensured: &engineChanges{Groups: []groupChange{{Err: down}, {ClassInForce: class}}},
-			},
+			view: queueView{Queue: newQueue(nil), Groups: []groupView{failing, of(newPod(grouped, running))}},
 			want: outcome{
-				Failed: down, Queue: []string{open, fairShare}, RequeueIn: time.Minute,
+				Queue: []string{open, fairShare}, RequeueIn: time.Minute,
 				Groups: map[string][]string{"team/a": {admitted, enough, placed}},
 			},
 		},
@@ -176,10 +154,9 @@ func TestDecide(t *testing.T) {
 			if tc.engine == nil {
 				tc.engine = native{}
 			}
-			tc.view.Classes = classes
 			before := slices.Clone(tc.view.Groups)
 			got := outcomeOf(decide(tc.engine, tc.view, now))
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(groupChange{}), described); diff != "" {
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected decision (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.view.Groups); diff != "" {

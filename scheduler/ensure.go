@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -47,14 +46,6 @@ type groupChange struct {
 	ClassInForce string
 	// Err is why the engine's group is not as it must be: a *report.RefusedError, or the error of a write.
 	Err error
-}
-
-// isNeeded reports whether anything must be written. A group with an error is not changed, but its PriorityClass can
-// be created.
-func (e *engineChanges) isNeeded() bool {
-	return e.Queue.isNeeded() || e.QueueState.isNeeded() || slices.ContainsFunc(e.Groups, func(c groupChange) bool {
-		return c.NewClass != nil || c.isNeeded()
-	})
 }
 
 // ensure returns the changes that must be written in the engine for a queue, and for its groups that can be admitted.

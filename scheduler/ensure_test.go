@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	volcanov1beta1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 )
@@ -107,37 +106,6 @@ func TestWhatTheEngineMustHaveForAQueue(t *testing.T) {
 			got := ensure(tc.engine, tc.view, now)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(groupChange{}), described); diff != "" {
 				t.Errorf("the engine must have something else (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestChangesThatTheEngineNeeds(t *testing.T) {
-	t.Parallel()
-	needed := change{After: &volcanov1beta1.Queue{}}
-	for name, tc := range map[string]struct {
-		ensured engineChanges
-		want    bool
-	}{
-		"nothing is written if no object needs a change": {
-			ensured: engineChanges{Groups: []groupChange{{ClassInForce: "site"}}},
-		},
-		"nothing is written for a group that is refused": {
-			ensured: engineChanges{Groups: []groupChange{{Err: refusedByEngine("no")}}},
-		},
-		"a change of the queue is written":              {ensured: engineChanges{Queue: needed}, want: true},
-		"a change of the state of the queue is written": {ensured: engineChanges{QueueState: needed}, want: true},
-		"a change of a group is written": {
-			ensured: engineChanges{Groups: []groupChange{{}, {change: needed}}}, want: true,
-		},
-		"a PriorityClass of a group is written": {
-			ensured: engineChanges{Groups: []groupChange{{NewClass: &schedulingv1.PriorityClass{}}}}, want: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := tc.ensured.isNeeded(); got != tc.want {
-				t.Errorf("isNeeded returned %t, want %t", got, tc.want)
 			}
 		})
 	}

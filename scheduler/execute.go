@@ -17,21 +17,16 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-// ensure reports whether the decision has changes to write in the engine. If so, ensure writes them, and records the
-// changes and the errors of the writes in the view.
-func (r *reconciler) ensure(ctx context.Context, view *queueView, d decision) (bool, error) {
-	if d.Ensure == nil {
-		return false, nil
-	}
-	view.Ensured = d.Ensure
-	r.writeEngine(ctx, *view)
-	return true, nil
+// ensure writes what the engine must have for a queue and its groups, and adds the results to the view.
+func (r *reconciler) ensure(ctx context.Context, view *queueView) {
+	e := ensure(r.engine, *view, r.clock.Now())
+	r.writeEngine(ctx, *view, e)
+	view.Failed = view.settle(e, r.clock.Now())
 }
 
-// writeEngine writes the changes in view.Ensured, and records the errors of the writes there. A problem with one
-// group does not block other groups.
-func (r *reconciler) writeEngine(ctx context.Context, view queueView) {
-	e := view.Ensured
+// writeEngine writes the changes that are needed, and records the errors of the writes in e. A problem with one group
+// does not block other groups.
+func (r *reconciler) writeEngine(ctx context.Context, view queueView, e *engineChanges) {
 	if e.QueueErr == nil {
 		e.QueueErr = asRefused(r.writeEngineQueue(ctx, view.Queue, e))
 	}
@@ -111,7 +106,7 @@ const maxForeign = 100
 // they must not delay the queue.
 func (r *reconciler) execute(ctx context.Context, view queueView, d decision) (loop.Requeue, error) {
 	requeue := loop.Requeue{At: d.RequeueAt}
-	errs := []error{d.Failed}
+	errs := []error{view.Failed}
 	for _, pod := range d.Release {
 		errs = append(errs, r.release(ctx, view.Queue, pod))
 	}

@@ -21,9 +21,9 @@ func TestPodsOfGroupsWithoutJobExpireByAge(t *testing.T) {
 	young.CreationTimestamp.Time = now.Add(-80 * time.Minute)
 	ended := newPod(succeeded)
 	ended.CreationTimestamp.Time = now.Add(-24 * time.Hour)
-	d := plan(queueView{Queue: queue, Groups: []groupView{
+	d := decide(native{}, queueView{Queue: queue, Groups: []groupView{
 		newGroup("a", 2, old, young, ended), newGroup("foreign", 1, old).unselected(),
-	}}, false, nil, now)
+	}}, now)
 	if len(d.Expired) != 1 || d.Expired[0].Name != "a-0" {
 		t.Errorf("the pods %v expire, want only a-0", podNames(d.Expired))
 	}
@@ -92,6 +92,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 	}{
 		"the time of a job does not start before its group is scheduled, however old its pods are": {
 			group: newGroup("a", 2, newPod(gated), newPod(gated)).ofKind(jobs, "DeepSpeedJob"),
+			want:  result{RequeueIn: waitingDelay},
 		},
 		"the time starts when the first pod was bound": {
 			group: newGroup("a", 2, young, newPod(onNodeFor(50*time.Minute))).ofKind(jobs, "DeepSpeedJob"),
@@ -120,7 +121,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 		"pods whose group is gone expire one by one": {
 			group:   newGroup("a", 1),
 			orphans: []*corev1.Pod{newPod(onNodeFor(time.Hour), func(pod *corev1.Pod) { pod.Name = "orphan" })},
-			want:    result{Expired: []string{"orphan"}},
+			want:    result{Expired: []string{"orphan"}, RequeueIn: waitingDelay},
 		},
 		"a pod that is being deleted is not deleted again": {
 			group: newGroup("a", 1, newPod(onNodeFor(time.Hour), deleting)),
@@ -174,7 +175,7 @@ func TestMaxDurationOfQueue(t *testing.T) {
 			if tc.unlimited {
 				queue.Spec.MaxDuration = nil
 			}
-			d := plan(queueView{Queue: queue, Groups: []groupView{tc.group}, Orphans: tc.orphans}, false, nil, now)
+			d := decide(native{}, queueView{Queue: queue, Groups: []groupView{tc.group}, Orphans: tc.orphans}, now)
 			got := result{Scheduled: d.Groups["team/a"].ScheduledTime, RequeueIn: until(d.RequeueAt)}
 			if c := meta.FindStatusCondition(d.Groups["team/a"].Conditions, v1beta1.ConditionMaxDurationExceeded); c != nil {
 				got.Exceeded, got.Status, got.Reason = c.Message, c.Status, c.Reason

@@ -18,24 +18,24 @@ import (
 	"tensorstack.dev/jobs/common/report"
 )
 
-func TestPlanHoldsItsInvariantsWhateverTenantsCreate(t *testing.T) {
+func TestDecideHoldsItsInvariantsWhateverTenantsCreate(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, planHoldsItsInvariants)
+	rapid.Check(t, decideHoldsItsInvariants)
 }
 
-func FuzzPlan(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planHoldsItsInvariants)) }
+func FuzzDecide(f *testing.F) { f.Fuzz(rapid.MakeFuzz(decideHoldsItsInvariants)) }
 
-// planHoldsItsInvariants checks that a queue never exceeds its quota and releases only gated pods of admitted groups.
+// decideHoldsItsInvariants checks that a queue never exceeds its quota and releases only gated pods of admitted groups.
 // Groups in namespaces that the queue does not select must not change the released pods, the expired pods or the
 // status of the queue. The order of the groups must not change the released pods.
-func planHoldsItsInvariants(t *rapid.T) {
+func decideHoldsItsInvariants(t *rapid.T) {
 	view := drawView(t)
-	decide := func(groups ...groupView) decision {
+	decideAbout := func(groups ...groupView) decision {
 		seen := view
 		seen.Groups = groups
-		return plan(seen, true, nil, now)
+		return decide(native{}, seen, now)
 	}
-	d := decide(view.Groups...)
+	d := decideAbout(view.Groups...)
 
 	used := usage(view.Groups, view.Orphans, mayOccupyNode)
 	if over := lacking(quotaOf(view.Queue), used, sumOf(d.Release)); over != "" {
@@ -63,7 +63,7 @@ func planHoldsItsInvariants(t *rapid.T) {
 		}
 	}
 
-	others := decide(view.selected()...)
+	others := decideAbout(view.selected()...)
 	for _, diff := range []string{
 		cmp.Diff(namesOf(others.Release), namesOf(d.Release)), cmp.Diff(namesOf(others.Expired), namesOf(d.Expired)),
 		cmp.Diff(others.Queue, d.Queue),
@@ -75,7 +75,7 @@ func planHoldsItsInvariants(t *rapid.T) {
 	shuffled := slices.Clone(view.Groups)
 	order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))
 	order.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	if diff := cmp.Diff(namesOf(d.Release), namesOf(decide(shuffled...).Release)); diff != "" {
+	if diff := cmp.Diff(namesOf(d.Release), namesOf(decideAbout(shuffled...).Release)); diff != "" {
 		t.Errorf("the order of the groups changes the released pods (-original +shuffled):\n%s", diff)
 	}
 }

@@ -28,12 +28,6 @@ const (
 
 // decision has the statuses to write, and the pods to release and to delete, for a queue and its groups.
 type decision struct {
-	// Ensure has the changes that must be written in the engine first. If Ensure is set, the decision has nothing else
-	// yet.
-	Ensure *engineChanges
-	// Failed is the error that prevents the controller from knowing the engine's state of some groups. The queue is
-	// retried.
-	Failed error
 	// Groups has the new statuses of the groups, by key. A group whose state in the engine is not known has no new
 	// status.
 	Groups map[string]v1beta1.PodGroupStatus
@@ -47,50 +41,13 @@ type decision struct {
 	RequeueAt time.Time
 }
 
-// decide returns the decision about a queue. If something must be written in the engine first, the decision has only
-// Ensure: the changes to write. After the writes, view.Ensured has these changes with the errors of the writes, and a
-// second call returns the complete decision. decide is a pure function.
+// decide returns the decision about a queue, after the engine was brought up to date. decide is a pure function.
 func decide(e engine, view queueView, now time.Time) decision {
-	ensured := view.Ensured
-	if ensured == nil {
-		if ensured = ensure(e, view, now); ensured.isNeeded() {
-			return decision{Ensure: ensured}
-		}
-	}
-	view.Groups = slices.Clone(view.Groups)
-	failed := view.settle(ensured, now)
-	for i := range view.Groups {
-		g := &view.Groups[i]
-		g.Limits, g.NeedsOneClass = e.groupLimits(*g), e.needsOneClass()
-	}
-	var limits []metav1.Condition
-	if view.Queue != nil {
-		limits = e.queueLimits(view.Queue)
-	}
-	d := plan(view, e.gates(view.Queue), limits, now)
-	d.Failed = failed
-	d.requeueAt(view.RequeueAt)
-	d.requeueAt(view.Blocker.RequeueAt)
-	for _, g := range view.Groups {
-		if !meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionGroupScheduled) {
-			d.requeueAt(now.Add(waitingDelay))
-		}
-		if g.Unknown {
-			delete(d.Groups, g.key())
-		}
-	}
-	return d
-}
-
-// plan returns the decision about a queue after its groups were written in the engine. The parameter gated reports
-// whether pods of the queue need the gate. The parameter limits has conditions about the parts of the queue's spec
-// that the engine does not support. plan is a pure function.
-func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) decision {
 	d := decision{Groups: map[string]v1beta1.PodGroupStatus{}}
 	view.Groups = slices.Clone(view.Groups)
 	for i := range view.Groups {
 		g := &view.Groups[i]
-		g.Admission = view.admission(*g)
+		g.Admission, g.Limits, g.NeedsOneClass = view.admission(*g), e.groupLimits(*g), e.needsOneClass()
 	}
 	var waiting map[string]shortage
 	var quota corev1.ResourceList
@@ -101,7 +58,7 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	}
 	for _, g := range view.Groups {
 		status := groupStatus(g, waiting, view.maxDuration(), now)
-		status.Gated = gated
+		status.Gated = e.gates(view.Queue)
 		status.Allocated = allocatedTo(g.Pods, quota)
 		if g.isAdmitted() {
 			status.PriorityClassName = g.ClassInForce
@@ -110,7 +67,17 @@ func plan(view queueView, gated bool, limits []metav1.Condition, now time.Time) 
 	}
 	if view.Queue != nil {
 		d.expire(view, now)
-		d.Queue = queueStatus(view, limits, now)
+		d.Queue = queueStatus(view, e.queueLimits(view.Queue), now)
+	}
+	d.requeueAt(view.RequeueAt)
+	d.requeueAt(view.Blocker.RequeueAt)
+	for _, g := range view.Groups {
+		if !meta.IsStatusConditionTrue(d.Groups[g.key()].Conditions, v1beta1.ConditionGroupScheduled) {
+			d.requeueAt(now.Add(waitingDelay))
+		}
+		if g.Unknown {
+			delete(d.Groups, g.key()) // not before expire, which uses the status of each group
+		}
 	}
 	return d
 }

@@ -101,7 +101,7 @@ func TestConditionsOfGroup(t *testing.T) {
 		},
 		"a pod lacks the PriorityClass of its group, and the engine needs the same class for all": {
 			queue: newQueue(nil), group: newGroup("a", 2, newPod(gated, ofClass("t9k-native-10")), newPod(gated)).
-				ofClass("t9k-native-10").ofOneClass(),
+				ofClass("t9k-native-10"),
 			want: conditions{"Admitted", "EnoughPods", "PriorityClassMismatch"},
 			wantMessage: `0 of 2 pods are on nodes: pod a-1 has PriorityClass "", but its group has "t9k-native-10": ` +
 				`delete the pod, and set no priorityClassName in its replacement`,
@@ -174,9 +174,9 @@ func TestConditionsOfGroup(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status := plan(queueView{
+			status := decide(native{}, queueView{
 				Queue: tc.queue, Groups: []groupView{tc.group}, Blocker: tc.blocker,
-			}, false, nil, now).Groups["team/a"]
+			}, now).Groups["team/a"]
 			reason := func(name string) string { return meta.FindStatusCondition(status.Conditions, name).Reason }
 			got := conditions{
 				reason(v1beta1.ConditionAdmitted), reason(v1beta1.ConditionSufficientGroupMember),
@@ -190,9 +190,9 @@ func TestConditionsOfGroup(t *testing.T) {
 				t.Errorf("unexpected message (-want +got):\n%s", diff)
 			}
 			tc.group.Group.Status = status
-			again := plan(queueView{
+			again := decide(native{}, queueView{
 				Queue: tc.queue, Groups: []groupView{tc.group}, Blocker: tc.blocker,
-			}, false, nil, now.Add(time.Minute)).Groups["team/a"]
+			}, now.Add(time.Minute)).Groups["team/a"]
 			if diff := cmp.Diff(status, again); diff != "" {
 				t.Errorf("the status changes although only time has passed (-before +after):\n%s", diff)
 			}
@@ -206,7 +206,7 @@ func TestStatusOfQueue(t *testing.T) {
 		newGroup("a", 2, newPod(running), newPod(running)), newGroup("b", 2, newPod(), newPod(succeeded)),
 		newGroup("foreign", 2, newPod(running), newPod(succeeded)).unselected(),
 	}}
-	got := plan(view, false, nil, now).Queue
+	got := decide(native{}, view, now).Queue
 	if diff := cmp.Diff(v1beta1.PodCounts{Pending: 1, Running: 2, Succeeded: 1}, got.Pods); diff != "" {
 		t.Errorf("unexpected counts (-want +got):\n%s", diff)
 	}
@@ -252,11 +252,10 @@ func TestUnsupportedSpecsOfGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.group.Limits = tc.engine.groupLimits(tc.group)
 			var got []string
-			for _, c := range plan(queueView{
+			for _, c := range decide(tc.engine, queueView{
 				Queue: newQueue(nil), Groups: []groupView{tc.group},
-			}, false, nil, now).Groups["team/a"].Conditions {
+			}, now).Groups["team/a"].Conditions {
 				if c.Status == metav1.ConditionFalse && c.Reason == v1beta1.ReasonNotSupportedByEngine {
 					got = append(got, c.Type)
 				}
@@ -286,11 +285,10 @@ func TestStatusOfGroup(t *testing.T) {
 	onNodes := metav1.Condition{Status: "True", Reason: "Scheduled", Message: "the pods that the group needs are on nodes"}
 	for name, tc := range map[string]struct {
 		queue *v1beta1.Queue
-		gated bool
 		want  v1beta1.PodGroupStatus
 	}{
 		"an admitted group has the PriorityClass of the engine's group": {
-			queue: newQueue(nil), gated: true,
+			queue: newQueue(func(s *v1beta1.QueueSpec) { s.Quota = &v1beta1.QueueQuota{Requests: cpu("8")} }),
 			want: v1beta1.PodGroupStatus{
 				ObservedGeneration: 3, Gated: true, PriorityClassName: "t9k-native-10", Allocated: cpu("1"),
 				PodCounts: v1beta1.PodCounts{Running: 1, Succeeded: 1},
@@ -319,12 +317,12 @@ func TestStatusOfGroup(t *testing.T) {
 			g.Group.Status.PriorityClassName = "before"
 			g.Group.Status.Conditions = []metav1.Condition{{Type: "Admitted", Status: "True", LastTransitionTime: before}}
 			view := queueView{Queue: tc.queue, Groups: []groupView{g}}
-			got := plan(view, tc.gated, nil, now).Groups["team/a"]
+			got := decide(native{}, view, now).Groups["team/a"]
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected status (-want +got):\n%s", diff)
 			}
 			if view.Groups[0].Admission.Type != "" {
-				t.Error("plan changed its argument")
+				t.Error("decide changed its argument")
 			}
 		})
 	}
@@ -332,7 +330,6 @@ func TestStatusOfGroup(t *testing.T) {
 
 func TestConditionsOfQueue(t *testing.T) {
 	t.Parallel()
-	limit := metav1.Condition{Type: "FairShareHonoured", Status: "False", Reason: "NotSupportedByEngine"}
 	for name, tc := range map[string]struct {
 		queue *v1beta1.Queue
 		want  metav1.Condition
@@ -349,8 +346,8 @@ func TestConditionsOfQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := plan(queueView{Queue: tc.queue}, false, []metav1.Condition{limit}, now).Queue.Conditions
-			want := []metav1.Condition{tc.want, limit}
+			got := decide(native{}, queueView{Queue: tc.queue}, now).Queue.Conditions
+			want := append([]metav1.Condition{tc.want}, native{}.queueLimits(tc.queue)...)
 			want[0].Type = "Active"
 			for i := range want {
 				want[i].ObservedGeneration, want[i].LastTransitionTime = 2, metav1.NewTime(now)

@@ -141,11 +141,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			if err != nil {
 				return view, err
 			}
-			return view, r.observeEngine(ctx, &view)
+			if err := r.observeEngine(ctx, &view); err != nil {
+				return view, err
+			}
+			r.ensure(ctx, &view) // the decision is about the state after these writes
+			return view, nil
 		},
-		// Each decision uses the current time, because the reads and writes before it can take long.
+		// The decision uses the current time, because the reads and writes before it can take long.
 		Decide: func(view queueView) decision { return decide(r.engine, view, r.clock.Now()) },
-		First:  []loop.Step[queueView, decision]{r.ensure},
 		Act:    r.execute,
 	}
 	return cycle.Run(ctx)

@@ -30,8 +30,9 @@ type queueView struct {
 	// Classes maps names to the PriorityClasses for the groups in namespaces that the queue selects. The value is nil if
 	// the class does not exist.
 	Classes map[string]*schedulingv1.PriorityClass
-	// Ensured are the changes that were written in the engine for the queue and its groups. Nil if nothing was written.
-	Ensured *engineChanges
+	// Failed is the error that prevents the controller from knowing the engine's state of some groups. The queue is
+	// retried.
+	Failed error
 	// RequeueAt is when to reconcile the queue again, for example to check a blocker again. Zero means never.
 	RequeueAt time.Time
 }
@@ -54,20 +55,23 @@ type groupView struct {
 	// Blocker is why the engine cannot schedule the group. Empty if it can.
 	Blocker string
 
-	// decide sets the fields below.
+	// settle sets the fields below.
 
-	// Limits are conditions about the parts of the group's spec that the engine does not support.
-	Limits []metav1.Condition
 	// ClassInForce is the PriorityClass that the engine's group has. New pods of the group must have it.
 	ClassInForce string
-	// NeedsOneClass reports whether the engine schedules only pods with the class in force.
-	NeedsOneClass bool
 	// WaitsForEarlier reports whether the engine still has an earlier group with the same name, because some of its
 	// pods have not ended. Then Blocker describes the earlier group.
 	WaitsForEarlier bool
 	// Unknown reports whether a write in the engine failed, so that the controller does not know which group the engine
 	// has.
 	Unknown bool
+
+	// decide sets the fields below.
+
+	// Limits are conditions about the parts of the group's spec that the engine does not support.
+	Limits []metav1.Condition
+	// NeedsOneClass reports whether the engine schedules only pods with the class in force.
+	NeedsOneClass bool
 	// Admission is the condition Admitted.
 	Admission metav1.Condition
 }
