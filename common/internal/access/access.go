@@ -10,16 +10,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
@@ -35,6 +34,7 @@ const (
 	// RefusedTTL is how long the filter remembers that a token was refused.
 	RefusedTTL = 10 * time.Second
 	// MaxAnswers is the maximum number of allowed tokens that a filter remembers. Refused tokens have the same maximum.
+	// For another one, the filter forgets the token that was not used for the longest time.
 	MaxAnswers = 256
 	// Timeout is the maximum time for a request to wait for its turn and for the review of its token.
 	Timeout = 5 * time.Second
@@ -57,9 +57,7 @@ type Filter struct {
 	turn     chan struct{} // holds a value while a token is reviewed
 	reported string        // the error that was logged last; guarded by turn
 
-	mu      sync.Mutex
-	allowed answers
-	refused answers
+	allowed, refused *cache.LRUExpireCache // statuses by the hash of the token
 }
 
 // New returns a filter that sends reviews to the API server of the configuration. RBAC must allow a peer to get the
@@ -89,7 +87,7 @@ func newFilter(
 	return &Filter{
 		tokens: tokens, access: access, path: path, logger: logger,
 		rate: fair.NewBucket(Rate, Burst), turn: make(chan struct{}, 1),
-		allowed: answers{ttl: AllowedTTL, of: map[key]answer{}}, refused: answers{ttl: RefusedTTL, of: map[key]answer{}},
+		allowed: cache.NewLRUExpireCache(MaxAnswers), refused: cache.NewLRUExpireCache(MaxAnswers),
 	}
 }
 
@@ -198,64 +196,22 @@ func (f *Filter) report(err error, token string) {
 // remembered returns the status for the token with the given hash. If ok is false, the filter does not remember the
 // token.
 func (f *Filter) remembered(hash key) (status int, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	if status, ok = f.allowed.get(hash, now); ok {
-		return status, true
+	for _, answers := range []*cache.LRUExpireCache{f.allowed, f.refused} {
+		if status, ok := answers.Get(hash); ok {
+			return status.(int), true //nolint:forcetypeassert // remember adds only statuses
+		}
 	}
-	return f.refused.get(hash, now)
+	return 0, false
 }
 
 // remember stores the status for a token. Refused tokens cannot displace allowed tokens.
 func (f *Filter) remember(hash key, status int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	kept := &f.refused
 	if status == http.StatusOK {
-		kept = &f.allowed
+		f.allowed.Add(hash, status, AllowedTTL)
+	} else {
+		f.refused.Add(hash, status, RefusedTTL)
 	}
-	kept.add(hash, status, time.Now())
 }
 
 // key is the hash of a token. The filter does not store tokens.
 type key [sha256.Size]byte
-
-// answer is the result of a review.
-type answer struct {
-	status  int
-	expires time.Time
-}
-
-// answers holds up to MaxAnswers answers. Each answer expires after the ttl.
-type answers struct {
-	ttl time.Duration
-	of  map[key]answer
-}
-
-func (a *answers) get(hash key, now time.Time) (status int, ok bool) {
-	found, ok := a.of[hash]
-	return found.status, ok && now.Before(found.expires)
-}
-
-func (a *answers) add(hash key, status int, now time.Time) {
-	if len(a.of) >= MaxAnswers {
-		maps.DeleteFunc(a.of, func(_ key, old answer) bool { return !now.Before(old.expires) })
-	}
-	if _, known := a.of[hash]; !known && len(a.of) >= MaxAnswers {
-		delete(a.of, a.oldest())
-	}
-	a.of[hash] = answer{status, now.Add(a.ttl)}
-}
-
-// oldest returns the hash of the token whose answer expires first.
-func (a *answers) oldest() key {
-	var first key
-	var expires time.Time
-	for hash, old := range a.of {
-		if expires.IsZero() || old.expires.Before(expires) {
-			first, expires = hash, old.expires
-		}
-	}
-	return first
-}
