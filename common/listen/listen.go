@@ -1,5 +1,5 @@
-// Package listen limits the resources that unauthenticated clients can use in an HTTP server: connections, goroutines,
-// memory and time.
+// Package listen limits the resources that unauthenticated clients can use in a server: connections, goroutines, memory
+// and time.
 package listen
 
 import (
@@ -93,7 +93,15 @@ func (l *listener) add(c *conn) (surplus *conn) {
 		return nil
 	}
 	byActivity := func(a, b *conn) int { return cmp.Compare(a.active.Load(), b.active.Load()) }
-	return slices.MinFunc(OfBusiestAddress(slices.Collect(maps.Keys(l.conns))), byActivity)
+	return slices.MinFunc(ofBusiestAddress(slices.Collect(maps.Keys(l.conns))), byActivity)
+}
+
+// Exempt makes a connection from the listener of TCP count no longer, so the listener does not close it for others. Call
+// it when the peer is authenticated.
+func Exempt(c net.Conn) {
+	if c, ok := c.(*conn); ok {
+		c.listener.remove(c)
+	}
 }
 
 func (l *listener) remove(c *conn) {
@@ -132,10 +140,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// OfBusiestAddress returns the connections from the IP address with the most connections. If several addresses have
-// the most, it returns the connections of all of them. There must be at least one connection. If a server closes one
-// of these connections for each new one, a client that opens many connections replaces only its own.
-func OfBusiestAddress[C net.Conn](conns []C) []C {
+// ofBusiestAddress returns the connections from the IP address with the most connections. If several addresses have
+// the most, it returns the connections of all of them. There must be at least one connection.
+func ofBusiestAddress(conns []*conn) []*conn {
 	count := map[string]int{}
 	most := 0
 	for _, c := range conns {
@@ -143,7 +150,7 @@ func OfBusiestAddress[C net.Conn](conns []C) []C {
 		count[address]++
 		most = max(most, count[address])
 	}
-	return slices.DeleteFunc(slices.Clone(conns), func(c C) bool {
+	return slices.DeleteFunc(conns, func(c *conn) bool {
 		return count[AddressOf(c.RemoteAddr().String())] < most
 	})
 }

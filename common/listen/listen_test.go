@@ -69,6 +69,33 @@ func TestTheConnectionThatWasInactiveForTheLongestTimeIsClosed(t *testing.T) {
 	wantResponse(t, first)
 }
 
+func TestAnExemptConnectionDoesNotCount(t *testing.T) {
+	const peer = "127.0.77.1"
+	l, err := TCP(t.Context(), "127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dial := func() (near, far net.Conn) {
+		near = listentest.Dial(t, peer, l.Addr().String())
+		if far, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		return near, far
+	}
+	exempt, far := dial()
+	Exempt(far)
+	second, _ := dial()
+	dial()                             // replaces the second connection
+	_, _ = io.Copy(io.Discard, second) // wait until the listener closes the second connection
+	if _, err := io.WriteString(far, "x"); err != nil {
+		t.Errorf("the listener has closed the exempt connection: %v", err)
+	}
+	if n, err := exempt.Read(make([]byte, 1)); n != 1 {
+		t.Errorf("the exempt connection is broken: %v", err)
+	}
+}
+
 func TestTheContextOfARequestEndsWithItsConnection(t *testing.T) {
 	for name, next := range map[string]string{
 		"the client waits for the response": "",

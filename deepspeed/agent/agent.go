@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tensorstack.dev/jobs/common/helper"
+	"tensorstack.dev/jobs/common/listen"
 )
 
 // Default paths and the default port in a worker. Flags override all of them except Folder.
@@ -141,8 +142,12 @@ func (o *options) validate() error {
 	return nil
 }
 
-func (o *options) listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(o.address, strconv.Itoa(o.port)))
+// maxUnknown is the number of connections that a server keeps from peers that are not authenticated yet. Each
+// connection can hold a packet of 256 KiB, in the memory of the training container.
+const maxUnknown = 32
+
+func (o *options) listen(ctx context.Context) (net.Listener, error) {
+	l, err := listen.TCP(ctx, net.JoinHostPort(o.address, strconv.Itoa(o.port)), maxUnknown)
 	if err != nil {
 		return nil, fmt.Errorf(
 			"cannot serve ssh: %w: the port must be free in the pod, and with hostNetwork on its node", err)

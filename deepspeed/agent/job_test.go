@@ -190,7 +190,7 @@ func (j *job) start(worker int) *server {
 	o := *j.options
 	o.address, o.port = o.hostOf(worker), o.portOf(worker)
 	o.environment = append(slices.Clip(o.environment), fmt.Sprintf("WORKER=%d", worker))
-	l, err := o.listen()
+	l, err := o.listen(j.t.Context())
 	if err != nil {
 		j.t.Fatal(err)
 	}

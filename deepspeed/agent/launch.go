@@ -34,7 +34,7 @@ func launch(ctx context.Context, o *options, command []string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := o.listen()
+	listener, err := o.listen(ctx)
 	if err != nil {
 		return err
 	}

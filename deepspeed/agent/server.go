@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tensorstack.dev/jobs/common/helper"
+	"tensorstack.dev/jobs/common/listen"
 )
 
 // server is an ssh server that runs commands for clients with the key of the job.
@@ -22,7 +23,6 @@ type server struct {
 	*options
 	config   *ssh.ServerConfig
 	listener net.Listener
-	unknowns unknowns
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -91,9 +91,7 @@ func (s *server) letEnd() {
 func (s *server) handle(tcp net.Conn) {
 	defer func() { _ = tcp.Close() }()
 	_ = tcp.SetDeadline(time.Now().Add(3 * s.timing.dial))
-	s.unknowns.add(tcp)
 	conn, channels, requests, err := ssh.NewServerConn(tcp, s.config)
-	s.unknowns.remove(tcp)
 	if err != nil {
 		// The first error is about the method none, which is no attempt to authenticate.
 		if auth, ok := errors.AsType[*ssh.ServerAuthError](err); ok && len(auth.Errors) > 1 {
@@ -101,6 +99,7 @@ func (s *server) handle(tcp net.Conn) {
 		}
 		return
 	}
+	listen.Exempt(tcp)
 	_ = tcp.SetDeadline(time.Time{})
 	go ssh.DiscardRequests(requests)
 	go keepAlive(conn, s.timing.keepAlive)
@@ -265,7 +264,7 @@ func serve(ctx context.Context, o *options) error {
 	if err := o.writeHostfile(firstWorkers(o.workers)); err != nil {
 		return err
 	}
-	listener, err := o.listen()
+	listener, err := o.listen(ctx)
 	if err != nil {
 		return err
 	}
