@@ -232,14 +232,14 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 			n := r.now()
 			cause := n.cause()
 			l.log.Printf("worker %s ended with exit code %d; the launcher has %s to end by itself",
-				cause.host, shellCode(cause.code), l.grace)
+				cause.Host, shellCode(cause.Code), l.grace)
 			timer = time.After(l.grace)
 		case <-timer:
 			switch {
 			case nodes != nil:
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 				timer = nil
-			case r.now().cause().code == 0: // the launcher has started the node commands again
+			case r.now().cause().Code == 0: // the launcher has started the node commands again
 				timer = nil
 			default:
 				l.log.Printf("the launcher did not end by itself; terminating it")
@@ -261,9 +261,9 @@ type ending struct {
 // also returns a message about the reason.
 func (e ending) exitCode() (int, string) {
 	cause, launched := e.nodes.cause(), shellCode(e.launcher)
-	switch code := shellCode(cause.code); {
+	switch code := shellCode(cause.Code); {
 	case code != 0 && !e.trust:
-		return code, trainlog.AgentReport(cause.host, code, launched, cause.tail)
+		return code, trainlog.AgentReport(cause.Host, code, launched, cause.Tail)
 	case e.terminated && (launched == 0 || launched == 1): // DeepSpeed exits with 1 after a signal
 		return exitTerminated, ""
 	case launched == 0 && len(e.nodes.open) > 0 && !e.trust:
@@ -286,9 +286,9 @@ func (n nodes) cause() nodeReport {
 // doubt returns a value to compare failures by. The lower the value, the more likely the failure is the root cause.
 func (r nodeReport) doubt() int {
 	switch {
-	case trainlog.IsOwnFault(new(int32(shellCode(r.code)))): //nolint:gosec // from 0 to 255
+	case trainlog.IsOwnFault(new(int32(shellCode(r.Code)))): //nolint:gosec // from 0 to 255
 		return 0
-	case trainlog.Read(r.tail).LostPeers:
+	case trainlog.Read(r.Tail).LostPeers:
 		return 2
 	default:
 		return 1

@@ -242,7 +242,7 @@ func TestSecretsAreWithheldFromTheLauncherAndNotFromRanks(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	ended := func(codes ...int) (failures []nodeReport) {
 		for _, code := range codes {
-			failures = append(failures, nodeReport{ended: true, code: code})
+			failures = append(failures, nodeReport{Ended: true, Code: code})
 		}
 		return failures
 	}

@@ -136,11 +136,11 @@ func TestRootCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
 	t.Parallel()
 	const lost = "RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:1"
 	n := nodes{failures: []nodeReport{
-		{host: "worker-0", ended: true, code: 1, tail: lost},
-		{host: "worker-1", ended: true, code: 1, tail: "the data has no labels"},
-		{host: "worker-2", ended: true, code: 1, tail: lost},
+		{Host: "worker-0", Ended: true, Code: 1, Tail: lost},
+		{Host: "worker-1", Ended: true, Code: 1, Tail: "the data has no labels"},
+		{Host: "worker-2", Ended: true, Code: 1, Tail: lost},
 	}}
-	if got := n.cause().host; got != "worker-1" {
+	if got := n.cause().Host; got != "worker-1" {
 		t.Errorf("the root cause is on %q, want worker-1", got)
 	}
 }

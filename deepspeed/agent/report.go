@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -88,49 +89,28 @@ func (r *reports) listen(conn *net.UnixConn) {
 	}()
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		report, ok := parseReport(lines.Text())
+		var report nodeReport
 		switch {
-		case !ok:
-		case report.printed != "":
+		case json.Unmarshal(lines.Bytes(), &report) != nil: // any process of the container can connect
+		case len(report.Printed) > 0:
 			r.print(report)
-		case report.ended:
+		case report.Ended:
 			r.end(report)
 		default:
-			r.start(report.host)
+			r.start(report.Host)
 		}
 		_, _ = io.WriteString(conn, "ok\n")
 	}
 }
 
-// nodeReport is the report of a client about the start or the end of its node command, or about its output.
+// nodeReport is the report of a client about the start or the end of its node command, or about its output. It is sent
+// as a line of JSON.
 type nodeReport struct {
-	host    string
-	printed string
-	ended   bool
-	code    int
-	tail    string
-}
-
-func startReport(host string) string { return fmt.Sprintf("start %s\n", host) }
-
-func endReport(host string, code int, tail string) string {
-	return fmt.Sprintf("end %s %d %q\n", host, code, tail)
-}
-
-func printReport(host, printed string) string { return fmt.Sprintf("print %s %q\n", host, printed) }
-
-// parseReport parses a line of startReport, endReport or printReport. It returns false for other lines.
-func parseReport(line string) (nodeReport, bool) {
-	var r nodeReport
-	if _, err := fmt.Sscanf(line, "start %s", &r.host); err == nil {
-		return r, true
-	}
-	if _, err := fmt.Sscanf(line, "print %s %q", &r.host, &r.printed); err == nil {
-		return r, true
-	}
-	r.ended = true
-	_, err := fmt.Sscanf(line, "end %s %d %q", &r.host, &r.code, &r.tail)
-	return r, err == nil
+	Host    string
+	Printed []byte
+	Ended   bool
+	Code    int
+	Tail    string
 }
 
 func (r *reports) start(host string) {
@@ -150,10 +130,10 @@ func (r *reports) start(host string) {
 func (r *reports) end(report nodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.nodes.open, report.host); i >= 0 {
+	if i := slices.Index(r.nodes.open, report.Host); i >= 0 {
 		r.nodes.open = slices.Delete(r.nodes.open, i, i+1)
 	}
-	if report.code == 0 {
+	if report.Code == 0 {
 		return
 	}
 	r.nodes.failures = append(r.nodes.failures, report)
@@ -167,9 +147,9 @@ func (r *reports) end(report nodeReport) {
 
 // print prints lines of a host as pdsh does.
 func (r *reports) print(report nodeReport) {
-	host, _, _ := strings.Cut(report.host, ".")
+	host, _, _ := strings.Cut(report.Host, ".")
 	var lines strings.Builder
-	for line := range strings.Lines(report.printed) {
+	for line := range strings.Lines(string(report.Printed)) {
 		lines.WriteString(host + ": " + strings.TrimSuffix(line, "\n") + "\n")
 	}
 	_, _ = io.WriteString(r.output, lines.String())
@@ -231,13 +211,13 @@ func openReporter(socket, host string) (*reporter, error) {
 			r.answered <- struct{}{}
 		}
 	}()
-	r.say(startReport(host))
+	r.say(nodeReport{Host: host})
 	return r, nil
 }
 
 // say sends a report, and waits until the subcommand launch has replied or no longer replies.
-func (r *reporter) say(report string) {
-	if _, err := io.WriteString(r.conn, report); err != nil {
+func (r *reporter) say(report nodeReport) {
+	if json.NewEncoder(r.conn).Encode(report) != nil {
 		return
 	}
 	select {
@@ -256,8 +236,8 @@ func (r *reporter) late() io.Writer {
 	return l
 }
 
-// lateLimit is the maximum number of bytes of output in one report. Even quoted, they fit into the longest line that
-// a Scanner can read.
+// lateLimit is the maximum number of bytes of output in one report. Even encoded, they fit into the longest line
+// that a Scanner can read.
 const lateLimit = 8 << 10
 
 // lateOutput reports lines to the subcommand launch, which prints them. A line that is longer than the limit becomes
@@ -283,7 +263,7 @@ func (l *lateOutput) Write(p []byte) (int, error) {
 
 // report reports the first n bytes of the rest.
 func (l *lateOutput) report(n int) {
-	l.say(printReport(l.host, string(l.rest[:n])))
+	l.say(nodeReport{Host: l.host, Printed: l.rest[:n]})
 	l.rest = bytes.Clone(l.rest[n:])
 }
 
@@ -297,6 +277,6 @@ func (r *reporter) end(code int, tail string) {
 			l.report(len(l.rest))
 		}
 	}
-	r.say(endReport(r.host, code, tail))
+	r.say(nodeReport{Host: r.host, Ended: true, Code: code, Tail: tail})
 	_ = r.conn.Close()
 }

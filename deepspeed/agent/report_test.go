@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Reports arrive whatever the output of a host is, even if some other process of the container sends lines that are no
+// reports.
+func TestReportsArriveWhateverTheOutputIs(t *testing.T) {
+	t.Parallel()
+	var printed bytes.Buffer
+	reports, err := openReports(func() {}, &printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := openReporter(reports.socket, "worker-1.digits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(r.conn, "no report\n{\"Host\":\n")
+	for range 2 {
+		<-r.answered
+	}
+	output, tail := bytes.Repeat([]byte{0xff}, 3*lateLimit/2), strings.Repeat("\x00", tailLimit)
+	_, _ = r.late().Write(slices.Concat([]byte("\"\n"), output))
+	r.end(3, tail)
+	want := nodes{
+		hosts: []string{"worker-1.digits"}, open: []string{},
+		failures: []nodeReport{{Host: "worker-1.digits", Ended: true, Code: 3, Tail: tail}},
+	}
+	if diff := cmp.Diff(want, reports.now(), cmp.AllowUnexported(nodes{})); diff != "" {
+		t.Errorf("unexpected state of the node commands (-want +got):\n%s", diff)
+	}
+	if !reports.close(time.Minute) {
+		t.Error("a client has not ended")
+	}
+	text := "worker-1: \"\nworker-1: " + string(output[:lateLimit]) + "\nworker-1: " + string(output[lateLimit:]) + "\n"
+	if diff := cmp.Diff(text, printed.String()); diff != "" {
+		t.Errorf("unexpected output (-want +got):\n%s", diff)
+	}
+}
