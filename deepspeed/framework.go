@@ -28,13 +28,6 @@ const (
 	keyVolume        = "t9k-ssh"
 )
 
-// reserved are the paths and the names of volumes that a template cannot use, because the controller adds them to
-// pods. The CRD also refuses these paths, but not in every spelling.
-var reserved = framework.Reserved{
-	Paths:   []string{agent.Folder, agent.Hostfile, path.Dir(agent.Key)},
-	Volumes: []string{agentVolume, keyVolume},
-}
-
 // envUnbuffered is the variable that makes Python print without a buffer.
 const envUnbuffered = "PYTHONUNBUFFERED"
 
@@ -66,7 +59,20 @@ func (d deepspeed) Wire(
 	if main == nil {
 		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
 	}
-	if err := reserved.Check(member, template.Spec, *main); err != nil {
+	volumes := []corev1.Volume{
+		{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  d.SecretName(job),
+			DefaultMode: ptr.To[int32](0o444), // readable for all, since the container can run as any user
+		}}},
+	}
+	shared := corev1.VolumeMount{Name: agentVolume, MountPath: agent.Folder}
+	// The CRD also refuses these paths, but not in every spelling.
+	if err := framework.Mount(member, &template.Spec, main, volumes,
+		shared,
+		corev1.VolumeMount{Name: agentVolume, MountPath: agent.Hostfile, SubPath: path.Base(agent.Hostfile)},
+		corev1.VolumeMount{Name: keyVolume, MountPath: path.Dir(agent.Key), ReadOnly: true},
+	); err != nil {
 		return err
 	}
 	if program := programOf(job); member.Rank == 0 && len(program) > 0 {
@@ -83,19 +89,6 @@ func (d deepspeed) Wire(
 	if member.HasHostNetwork() {
 		declareHostPorts(peers, member, &template.Spec, main)
 	}
-	shared := corev1.VolumeMount{Name: agentVolume, MountPath: agent.Folder}
-	main.VolumeMounts = append(slices.Clone(main.VolumeMounts),
-		shared,
-		corev1.VolumeMount{Name: agentVolume, MountPath: agent.Hostfile, SubPath: path.Base(agent.Hostfile)},
-		corev1.VolumeMount{Name: keyVolume, MountPath: path.Dir(agent.Key), ReadOnly: true},
-	)
-	template.Spec.Volumes = append(slices.Clone(template.Spec.Volumes),
-		corev1.Volume{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName:  d.SecretName(job),
-			DefaultMode: ptr.To[int32](0o444), // readable for all, since the container can run as any user
-		}}},
-	)
 	install := []string{"agent", "install", agent.Folder}
 	return peers.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
 }

@@ -44,16 +44,14 @@ func supervision(job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member 
 func supervise(
 	with []string, peers framework.Peers, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
 ) error {
-	reserved := framework.Reserved{Paths: []string{supervisor.Folder}, Volumes: []string{supervisorVolume}}
-	if err := reserved.Check(member, *spec, *main); err != nil {
+	shared := corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisor.Folder}
+	volume := corev1.Volume{
+		Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	}
+	if err := framework.Mount(member, spec, main, []corev1.Volume{volume}, shared); err != nil {
 		return err
 	}
 	main.Command = slices.Concat(with, main.Command)
-	shared := corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisor.Folder}
-	main.VolumeMounts = append(slices.Clone(main.VolumeMounts), shared)
-	spec.Volumes = append(slices.Clone(spec.Volumes), corev1.Volume{
-		Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
-	})
 	args := []string{supervisor.InstallName, supervisor.Folder}
 	return peers.AddHelper(member, spec, *main, supervisorContainer, args, shared)
 }

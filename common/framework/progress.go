@@ -94,31 +94,10 @@ func (p Peers) progressPort(member Member) int32 {
 // token with which the training can send reports over HTTP. The kubelet writes the token to this volume from an
 // annotation of the pod. An error describes a problem of the template.
 func (p Peers) AddProgress(member Member, template *corev1.PodTemplateSpec, main *corev1.Container) error {
-	reserved := Reserved{
-		Paths: []string{progressFolder, tokenFolder}, Volumes: []string{progressVolume, tokenVolume},
-	}
 	spec := &template.Spec
-	if err := reserved.Check(member, *spec, *main); err != nil {
-		return err
-	}
-	port := p.progressPort(member)
-	mounts := []corev1.VolumeMount{
-		{Name: progressVolume, MountPath: progressFolder},
-		{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true},
-	}
-	address := fmt.Sprintf("http://127.0.0.1:%d", port)
-	main.Env = exemptFromProxy(main.EnvFrom, WithDefaults(main.Env, []corev1.EnvVar{
-		{Name: envProgressURL, Value: address},
-		{Name: envProgressToken, Value: progressToken},
-		{Name: progress.EnvFile, Value: progressReports},
-	}))
-	main.VolumeMounts = append(slices.Clone(main.VolumeMounts), mounts...)
-	if member.HasHostNetwork() {
-		DeclareHostPort(spec, main, port)
-	}
-	spec.Volumes = append(slices.Clone(spec.Volumes),
-		corev1.Volume{Name: progressVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+	volumes := []corev1.Volume{
+		{Name: progressVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: tokenVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{{
 				Path: "token",
 				FieldRef: &corev1.ObjectFieldSelector{
@@ -126,7 +105,24 @@ func (p Peers) AddProgress(member Member, template *corev1.PodTemplateSpec, main
 				},
 			}},
 		}}},
-	)
+	}
+	mounts := []corev1.VolumeMount{
+		{Name: progressVolume, MountPath: progressFolder},
+		{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true},
+	}
+	if err := Mount(member, spec, main, volumes, mounts...); err != nil {
+		return err
+	}
+	port := p.progressPort(member)
+	address := fmt.Sprintf("http://127.0.0.1:%d", port)
+	main.Env = exemptFromProxy(main.EnvFrom, WithDefaults(main.Env, []corev1.EnvVar{
+		{Name: envProgressURL, Value: address},
+		{Name: envProgressToken, Value: progressToken},
+		{Name: progress.EnvFile, Value: progressReports},
+	}))
+	if member.HasHostNetwork() {
+		DeclareHostPort(spec, main, port)
+	}
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
