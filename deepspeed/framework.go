@@ -56,9 +56,6 @@ func (d deepspeed) Wire(
 	job *v1beta1.DeepSpeedJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(d.MainContainers(), template.Spec.Containers)
-	if main == nil {
-		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
-	}
 	volumes := []corev1.Volume{
 		{Name: agentVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: keyVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{

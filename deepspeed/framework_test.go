@@ -408,9 +408,6 @@ func TestWireErrors(t *testing.T) {
 		// want is the expected error, or empty if Wire must succeed.
 		want string
 	}{
-		"a template without a container is refused": {
-			want: `the template of type "worker" has no container`,
-		},
 		"a mount over the agent is refused": {
 			template: mounting("/t9k/agent"),
 			want:     `the template of type "worker" mounts a volume at /t9k/agent, which is reserved`,

@@ -65,9 +65,6 @@ func (p pytorch) Wire(
 	job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(p.MainContainers(), template.Spec.Containers)
-	if main == nil {
-		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
-	}
 	env := []corev1.EnvVar{
 		{Name: envMasterAddr, Value: peers.FQDN(peers.Leader())},
 		{Name: envMasterPort, Value: strconv.Itoa(int(leaderPort(peers)))},

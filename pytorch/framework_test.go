@@ -364,16 +364,3 @@ func TestWireChangesOnlyTheMainContainer(t *testing.T) {
 		})
 	}
 }
-
-func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
-	t.Parallel()
-	job := jobOf(nil, replicas("node", 1, corev1.PodTemplateSpec{}))
-	peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0, pytorch{}.JobSpec(job).Roles)
-	err := (pytorch{}).Wire(job, peers, peers.Leader(), &corev1.PodTemplateSpec{})
-	if err == nil {
-		t.Fatal("Wire returned no error")
-	}
-	if got, want := err.Error(), `the template of type "node" has no container`; got != want {
-		t.Errorf("the error is %q, want %q", got, want)
-	}
-}

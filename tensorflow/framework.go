@@ -53,9 +53,6 @@ func (t tensorflow) Wire(
 	_ *v1beta1.TensorFlowTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(t.MainContainers(), template.Spec.Containers)
-	if main == nil {
-		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
-	}
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	hasOwnConfig := slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool { return e.Name == envConfig })
 	if len(peers.Members) > 1 { // a single replica needs no TF_CONFIG

@@ -268,10 +268,6 @@ func TestWireErrors(t *testing.T) {
 		// want is the expected error, or empty if Wire must succeed.
 		want string
 	}{
-		"a template without a container is refused": {
-			job:  jobOf(replicas(v1beta1.ReplicaTypeChief, 1, corev1.PodTemplateSpec{})),
-			want: `the template of type "chief" has no container`,
-		},
 		"a job of 2,000 replicas is accepted": {
 			job: jobOf(replicas(v1beta1.ReplicaTypeWorker, 2000, training())),
 		},

@@ -30,8 +30,8 @@ type Framework[J Job] interface {
 	MainContainers() []string
 
 	// Wire connects the pod of one replica with its peers: it adds environment variables, arguments, ports and volumes to
-	// the template of the pod. The template is a copy that Wire may change. An error describes a problem of the template
-	// and becomes a condition of the job.
+	// the template of the pod. The template has at least one container. It is a copy that Wire may change. An error
+	// describes a problem of the template and becomes a condition of the job.
 	Wire(job J, peers Peers, member Member, template *corev1.PodTemplateSpec) error
 }
 

@@ -9,7 +9,6 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -91,9 +90,22 @@ func TestCreatedPodsFollowTheRunMode(t *testing.T) {
 
 func TestTemplateWithoutContainersIsInvalid(t *testing.T) {
 	t.Parallel()
-	j := job(role("worker", 1)).Refusing("no container")
-	j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}
-	diff(t, "condition Initialized", batchv1beta1.ReasonInvalidTemplate, view.Initialized(j.Sees().Status).Reason)
+	for name, mode := range map[string]*batchv1beta1.RunMode{
+		"if the job runs normally": nil,
+		"in debug mode":            {Debug: &batchv1beta1.DebugMode{Enabled: true}},
+		"after a pause": {Pause: &batchv1beta1.PauseMode{
+			ResumeSpecs: []batchv1beta1.ResumeSpec{{Type: "worker", Command: []string{"python3"}}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).Refusing("the framework has wired the template")
+			j.Spec.Roles[0].Template = &corev1.PodTemplateSpec{}
+			j.Spec.RunMode, j.Status.Pauses = mode, 1
+			want := condition{"False", batchv1beta1.ReasonInvalidTemplate, `the template of type "worker" has no container`}
+			diff(t, "Initialized", want, conditionOf(j.Sees(), batchv1beta1.ConditionInitialized))
+		})
+	}
 }
 
 func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {

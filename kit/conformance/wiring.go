@@ -22,7 +22,6 @@ func testWiring[J framework.Job](t *testing.T, f framework.Framework[J], newJob 
 	t.Run("wiring a member is deterministic and does not change the job", w.testPurity)
 	t.Run("the user's variables come after the framework's variables and override them", w.testEnv)
 	t.Run("wiring does not change sidecars", w.testSidecars)
-	t.Run("wiring a template without a container returns an error", w.testNoContainer)
 }
 
 type wiring[J framework.Job] struct {
@@ -138,14 +137,5 @@ func (w wiring[J]) testSidecars(t *testing.T) {
 		if diff := gocmp.Diff(sidecar, wired.Spec.Containers[at]); diff != "" {
 			t.Errorf("wiring changes the sidecar (-want +got):\n%s", diff)
 		}
-	}
-}
-
-func (w wiring[J]) testNoContainer(t *testing.T) {
-	job := w.job(corev1.PodTemplateSpec{})
-	peers := framework.NewPeers(model.JobKey.Namespace, model.JobKey.Name, job.GetUID(), "cluster.local", 0,
-		w.framework.JobSpec(job).Roles)
-	if err := w.framework.Wire(job, peers, peers.Leader(), &corev1.PodTemplateSpec{}); err == nil {
-		t.Error("wiring a template without a container succeeds, want an error")
 	}
 }

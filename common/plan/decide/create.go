@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -67,17 +68,21 @@ func (s *steps) measureCreations() *report.RefusedError {
 // host network might also wait for its own name (see needsOwnName). An error describes a fault of the template.
 func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	template := r.Member.Role.Template.DeepCopy()
+	main := framework.MainContainer(s.Job.MainContainers, template.Spec.Containers)
+	if main == nil {
+		return nil, fmt.Errorf("the template of type %q has no container", r.Member.Role.Type)
+	}
 	how := startOf(s.Job.Spec, s.Job.Status.Pauses, r.Member.Role.Type)
-	how.prepare(s.Job.MainContainers, template)
+	how.prepare(template, main)
 	if err := s.Job.Wire(s.Peers, *r.Member, template); err != nil {
 		return nil, err
 	}
-	how.complete(s.Job.MainContainers, template)
+	main = framework.MainContainer(s.Job.MainContainers, template.Spec.Containers) // Wire may have copied the containers
+	how.complete(main)
 	for _, reserved := range []string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken} {
 		delete(template.Annotations, reserved) // only the controller sets them
 	}
-	main := framework.MainContainer(s.Job.MainContainers, template.Spec.Containers)
-	if main != nil && s.Job.Spec.MayReport(s.Peers, *r.Member) {
+	if s.Job.Spec.MayReport(s.Peers, *r.Member) {
 		if err := s.Peers.AddProgress(*r.Member, template, main); err != nil {
 			return nil, err
 		}
@@ -87,7 +92,7 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	if needsOwnName(template.Spec) {
 		names = append(names, own)
 	}
-	return s.buildPod(*r.Member, names, r.Attempt(), template)
+	return s.buildPod(*r.Member, names, r.Attempt(), template, main)
 }
 
 // needsOwnName reports whether a pod must wait until its own name resolves. The result is true only for a pod on the

@@ -16,7 +16,8 @@ func BuildPod(
 	job view.Job, peers framework.Peers, rank int, awaited []string, jobAttempt int32, template *corev1.PodTemplateSpec,
 ) (*corev1.Pod, error) {
 	s := &steps{View: view.View{Job: job, Peers: peers}}
-	return s.buildPod(peers.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template)
+	main := framework.MainContainer(job.MainContainers, template.Spec.Containers)
+	return s.buildPod(peers.Members[rank], awaited, view.Attempt{Job: jobAttempt}, template, main)
 }
 
 // Start changes a template as the run mode requires for the replicas of a type. It calls wire where the framework
@@ -25,7 +26,10 @@ func Start(
 	spec framework.JobSpec, pauses int32, roleType, mainContainer string, template *corev1.PodTemplateSpec, wire func(),
 ) {
 	s := startOf(spec, pauses, roleType)
-	s.prepare([]string{mainContainer}, template)
+	main := func() *corev1.Container {
+		return framework.MainContainer([]string{mainContainer}, template.Spec.Containers)
+	}
+	s.prepare(template, main())
 	wire()
-	s.complete([]string{mainContainer}, template)
+	s.complete(main())
 }

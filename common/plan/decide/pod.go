@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,10 +23,11 @@ const (
 	waitTimeout = 10 * time.Minute
 )
 
-// buildPod returns the pod of a member, built from its wired template. Fields that the controller sets override those
-// of the template. The pod waits until the awaited names resolve.
+// buildPod returns the pod of a member, built from its wired template, whose main container is main. Fields that the
+// controller sets override those of the template. The pod waits until the awaited names resolve.
 func (s *steps) buildPod(
-	member framework.Member, awaited []string, current view.Attempt, template *corev1.PodTemplateSpec,
+	member framework.Member, awaited []string, current view.Attempt,
+	template *corev1.PodTemplateSpec, main *corev1.Container,
 ) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -63,10 +63,6 @@ func (s *steps) buildPod(
 		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
 
-	main := framework.MainContainer(s.Job.MainContainers, pod.Spec.Containers)
-	if main == nil {
-		return nil, fmt.Errorf("the template of type %q has no container", member.Role.Type)
-	}
 	if len(pod.Spec.Containers) > 1 {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, framework.AnnotationMain, main.Name)
 	}

@@ -220,7 +220,6 @@ func TestBuildPodRefusesATemplate(t *testing.T) {
 		spec    corev1.PodSpec
 		wantErr string
 	}{
-		"a template without a container is refused": {wantErr: `the template of type "master" has no container`},
 		"an init container with the reserved name is refused": {
 			rank: 1,
 			spec: corev1.PodSpec{

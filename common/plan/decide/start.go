@@ -51,15 +51,14 @@ func startOf(spec framework.JobSpec, pauses int32, roleType string) start {
 }
 
 // prepare applies the overrides that the framework must see, because it builds its command line from the template.
-func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec) {
+func (s start) prepare(template *corev1.PodTemplateSpec, main *corev1.Container) {
 	if s.skipInitContainers {
 		ends := func(c corev1.Container) bool { // false for a sidecar
 			return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
 		}
 		template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, ends)
 	}
-	main := framework.MainContainer(mainContainers, template.Spec.Containers)
-	if main == nil || s.idles {
+	if s.idles {
 		return
 	}
 	if len(s.command) > 0 {
@@ -72,11 +71,7 @@ func (s start) prepare(mainContainers []string, template *corev1.PodTemplateSpec
 
 // complete applies the overrides that must come after the framework has wired the template: a replica that idles gets
 // no probes, and the command of the override replaces any other command.
-func (s start) complete(mainContainers []string, template *corev1.PodTemplateSpec) {
-	main := framework.MainContainer(mainContainers, template.Spec.Containers)
-	if main == nil {
-		return
-	}
+func (s start) complete(main *corev1.Container) {
 	if s.idles {
 		main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = nil, nil, nil
 	}

@@ -146,16 +146,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// The framework, and not this package, rejects a template without containers. The overrides leave such a template
-// unchanged.
-func TestStartWithoutAContainer(t *testing.T) {
-	t.Parallel()
-	template := &corev1.PodTemplateSpec{}
-	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}}
-	decide.Start(spec, 0, "worker", jobtest.MainContainer, template, func() {})
-	jobtest.Diff(t, "template", &corev1.PodTemplateSpec{}, template)
-}
-
 // If a pod shared a slice with the spec, a change of the pod would change the job in the cache.
 func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
 	t.Parallel()
@@ -189,22 +179,13 @@ func TestStartSharesNoSliceWithTheSpec(t *testing.T) {
 	}
 }
 
-func TestResumeOfATemplateWithoutAContainer(t *testing.T) {
-	t.Parallel()
-	template := &corev1.PodTemplateSpec{}
-	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{
-		ResumeSpecs: []batchv1beta1.ResumeSpec{{Type: "worker", Command: []string{"python3"}}},
-	}}}
-	decide.Start(spec, 1, "worker", jobtest.MainContainer, template, func() {})
-	jobtest.Diff(t, "template", &corev1.PodTemplateSpec{}, template)
-}
-
 // Only init containers with the restart policy Always are sidecars. All others end, so they can be skipped.
 func TestInitContainersThatRestartOnFailureAreSkipped(t *testing.T) {
 	t.Parallel()
-	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
-		{Name: "fetch", RestartPolicy: new(corev1.ContainerRestartPolicyOnFailure)},
-	}}}
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "fetch", RestartPolicy: new(corev1.ContainerRestartPolicyOnFailure)}},
+		Containers:     []corev1.Container{{Name: jobtest.MainContainer}},
+	}}
 	spec := framework.JobSpec{RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{
 		Enabled: true, ReplicaSpecs: []batchv1beta1.ReplicaDebugSet{{Type: "worker", SkipInitContainer: true}},
 	}}}

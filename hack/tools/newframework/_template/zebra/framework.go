@@ -3,7 +3,6 @@
 package zebra
 
 import (
-	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,9 +62,6 @@ func (f zebra) Wire(
 	_ *v1beta1.ZebraTrainingJob, peers framework.Peers, member framework.Member, template *corev1.PodTemplateSpec,
 ) error {
 	main := framework.MainContainer(f.MainContainers(), template.Spec.Containers)
-	if main == nil {
-		return fmt.Errorf("the template of type %q has no container", member.Role.Type)
-	}
 	main.Env = framework.WithDefaults(main.Env, []corev1.EnvVar{
 		{Name: envLeaderAddress, Value: peers.FQDN(peers.Leader())},
 		{Name: envWorldSize, Value: strconv.Itoa(len(peers.Members))},

@@ -58,13 +58,3 @@ func TestEveryReplicaGetsItsRankAndTheAddressOfTheLeader(t *testing.T) {
 		t.Errorf("there are %d peers, want %d", len(got), len(want))
 	}
 }
-
-func TestWireRefusesATemplateWithoutContainers(t *testing.T) {
-	t.Parallel()
-	job := &v1beta1.ZebraTrainingJob{}
-	job.Spec.ReplicaSpecs = []v1beta1.ReplicaSpec{{Type: "worker"}}
-	peers := framework.NewPeers("ns", "job", "job-uid", "cluster.local", 0, zebra{}.JobSpec(job).Roles)
-	if err := (zebra{}).Wire(job, peers, peers.Members[0], &corev1.PodTemplateSpec{}); err == nil {
-		t.Error("Wire accepted a template without a container")
-	}
-}
