@@ -17,6 +17,7 @@ func TestList(t *testing.T) {
 		"an empty list has no items":          {text: `[]`},
 		"null has no items":                   {text: `null`},
 		"one more item is an error":           {text: `["a","b","c"]`, wantErr: "there are more than 2 letters"},
+		"a truncated list is an error":        {text: `["a"`, wantErr: "EOF"},
 		"an object is an error":               {text: `{"a":"b"}`, wantErr: "the letters must be a list, but begin with {"},
 		"an item of another type is an error": {
 			text: `[1]`, wantErr: "json: cannot unmarshal number into Go value of type string",

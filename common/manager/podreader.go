@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"tensorstack.dev/jobs/common/bounded"
 )
 
 // podReader reads from the API server. It decodes the pods of a list one at a time, and only the fields that the job
@@ -103,51 +104,28 @@ func (p listedPod) pod(strip func(*corev1.Pod)) corev1.Pod {
 // decodePods decodes the items of a list in JSON. It skips other fields of the list.
 func decodePods(body io.Reader, strip func(*corev1.Pod)) ([]corev1.Pod, error) {
 	decoder := json.NewDecoder(body)
-	if err := expect(decoder, json.Delim('{')); err != nil {
+	if start, err := decoder.Token(); err != nil {
 		return nil, err
+	} else if start != json.Delim('{') {
+		return nil, fmt.Errorf("got %v, want {", start)
 	}
 	var pods []corev1.Pod
 	for decoder.More() {
 		key, err := decoder.Token()
+		switch {
+		case err != nil:
+		case key == "items":
+			err = bounded.Items(decoder, "items", func(listed listedPod) error {
+				pods = append(pods, listed.pod(strip))
+				return nil
+			})
+		default:
+			err = decoder.Decode(new(json.RawMessage))
+		}
 		if err != nil {
 			return nil, err
 		}
-		if key != "items" {
-			var skipped json.RawMessage
-			if err := decoder.Decode(&skipped); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		opening, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
-		if opening == nil { // items is null
-			continue
-		}
-		for decoder.More() {
-			var listed listedPod
-			if err := decoder.Decode(&listed); err != nil {
-				return nil, err
-			}
-			pods = append(pods, listed.pod(strip))
-		}
-		if err := expect(decoder, json.Delim(']')); err != nil {
-			return nil, err
-		}
 	}
-	return pods, expect(decoder, json.Delim('}'))
-}
-
-// expect reads a token. It returns an error if the token is not the wanted one.
-func expect(decoder *json.Decoder, want json.Delim) error {
-	got, err := decoder.Token()
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	if err == nil && got != want {
-		err = fmt.Errorf("got %v, want %v", got, want)
-	}
-	return err
+	_, err := decoder.Token() // the end of the list; an error if the body is truncated
+	return pods, err
 }

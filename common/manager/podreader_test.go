@@ -129,11 +129,14 @@ func TestDecodePods(t *testing.T) {
 			body: `{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}], "more": [{"items": [{}]}]}`,
 			want: []string{"a", "b"},
 		},
-		"a truncated list is an error":         {body: `{"items": [{"metadata": {"name": "a"}}`, wantErr: "EOF"},
-		"an empty body is an error":            {wantErr: "unexpected EOF"},
-		"a body that is no object is an error": {body: `[]`, wantErr: "got [, want {"},
-		"items that are no list are an error":  {body: `{"items": {}}`, wantErr: "want"},
-		"a field of another type is an error":  {body: `{"items": [{"metadata": 1}]}`, wantErr: "cannot unmarshal"},
+		"items that are truncated are an error": {body: `{"items": [{"metadata": {"name": "a"}}`, wantErr: "EOF"},
+		"a pod that is truncated is an error":   {body: `{"items": [{"metadata": {"name": "a"}`, wantErr: "EOF"},
+		"a truncated list is an error":          {body: `{"items": [{"metadata": {"name": "a"}}]`, wantErr: "EOF"},
+		"a list with a wrong end is an error":   {body: `{"items": [{"metadata": {"name": "a"}}]]`, wantErr: "invalid character ']'"},
+		"an empty body is an error":             {wantErr: "EOF"},
+		"a body that is no object is an error":  {body: `[]`, wantErr: "got [, want {"},
+		"items that are no list are an error":   {body: `{"items": {}}`, wantErr: "the items must be a list, but begin with {"},
+		"a field of another type is an error":   {body: `{"items": [{"metadata": 1}]}`, wantErr: "cannot unmarshal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
