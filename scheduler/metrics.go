@@ -1,17 +1,14 @@
 package scheduler
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tensorstack.dev/jobs/common/api/scheduler/v1beta1"
+	"tensorstack.dev/jobs/common/phases"
 )
 
 // States of groups in the metrics. docs/metrics.md documents them.
@@ -53,20 +50,10 @@ func (c *collector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	select {
-	case <-c.elected:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
 	var queues v1beta1.QueueList
 	var groups v1beta1.PodGroupList
-	for _, list := range []client.ObjectList{&queues, &groups} {
-		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			ctrllog.Log.Error(err, "Cannot read queues and groups for the metrics")
-			return
-		}
+	if !phases.List(c.elected, c.reader, &queues, &groups) {
+		return
 	}
 	type key struct{ queue, state string }
 	count := map[key]int{}

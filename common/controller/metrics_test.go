@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -105,8 +106,11 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 // If a controller has several replicas, only the leader counts the jobs.
 func TestOnlyTheLeaderCountsJobs(t *testing.T) {
 	t.Parallel()
+	kind := schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "TestJob"}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind("TestJobList"), &idleList{})
 	collector := newJobCollector(phases.Objects{
-		Kind: schema.GroupVersionKind{Kind: "TestJob"}, Elected: context.Background().Done(),
+		Reader: listing{jobs: []idle{{}}}, Scheme: scheme, Kind: kind, Elected: context.Background().Done(),
 	})
 	if n := testutil.CollectAndCount(collector); n != 0 {
 		t.Errorf("a process that is not the leader reports %d metrics, want none", n)

@@ -3,6 +3,8 @@ package phases
 
 import (
 	"context"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,36 +29,38 @@ type Objects struct {
 }
 
 // Each calls a function for each object. The function must not change the object. The result is true if the metrics
-// are complete. It is false if this process is not the leader yet, or if the objects cannot be listed. In the second
-// case, the error is logged.
+// are complete. See List for the other cases.
 func (o Objects) Each(do func(runtime.Object)) bool {
+	empty, err := o.Scheme.New(o.Kind.GroupVersion().WithKind(o.Kind.Kind + "List"))
+	if err != nil {
+		ctrllog.Log.Error(err, "Failed to list objects for the metrics", "kind", o.Kind.Kind)
+		return false
+	}
+	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
+	return List(o.Elected, o.Reader, list) && meta.EachListItem(list, func(item runtime.Object) error {
+		do(item)
+		return nil
+	}) == nil
+}
+
+// List reads lists from the cache for a collector, which must not change the objects. The result is false if this
+// process is not the leader yet, or if a list cannot be read. In the second case, the error is logged.
+func List(elected <-chan struct{}, cache client.Reader, lists ...client.ObjectList) bool {
 	select {
-	case <-o.Elected:
+	case <-elected:
 	default:
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := o.each(ctx, do); err != nil {
-		ctrllog.Log.Error(err, "Failed to list objects for the metrics", "kind", o.Kind.Kind)
-		return false
+	for _, list := range lists {
+		if err := cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			kind := strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
+			ctrllog.Log.Error(err, "Failed to list objects for the metrics", "kind", kind)
+			return false
+		}
 	}
 	return true
-}
-
-func (o Objects) each(ctx context.Context, do func(runtime.Object)) error {
-	empty, err := o.Scheme.New(o.Kind.GroupVersion().WithKind(o.Kind.Kind + "List"))
-	if err != nil {
-		return err
-	}
-	list := empty.(client.ObjectList) //nolint:forcetypeassert // the list of a client.Object is a client.ObjectList
-	if err := o.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		do(item)
-		return nil
-	})
 }
 
 // Collector counts the objects of a kind by phase. It counts the objects in the cache on every scrape, so that the
