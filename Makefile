@@ -77,7 +77,7 @@ tidy: ## Tidy the go.mod of every module
 	cd hack/prose && GOWORK=off go mod tidy
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint $(BIN)/vale ## Lint every module, and all texts against docs/style.md
+lint: $(BIN)/golangci-lint $(BIN)/vale ## Lint every module, and all texts against docs/contribute/style.md
 	hack/lint.sh $(MODULES)
 
 .PHONY: verify
@@ -178,7 +178,7 @@ mutants: ## Check that the exploration of small jobs finds known bugs in the job
 	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
 
 .PHONY: bench
-bench: ## Measure the controllers and batch/v1 Job, for docs/performance.md [BENCH=--quick: a minute]
+bench: ## Measure the controllers and batch/v1 Job, for docs/operate/performance.md [BENCH=--quick: a minute]
 	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: test-all

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints the modules given, hack/tools, hack/licenses, the workflows of GitHub Actions, and all texts against docs/style.md. golangci-lint
+# Lints the modules given, hack/tools, hack/licenses, the workflows of GitHub Actions, and all texts against docs/contribute/style.md. golangci-lint
 # caches its results by the paths of the files, so it runs on a copy of the tree at a path that all clones share. It prints
 # paths relative to the module.
 set -euo pipefail
@@ -23,6 +23,6 @@ done
 echo .github/workflows
 # The dependencies of actionlint conflict with the dependencies of hack/tools, so it is built separately.
 go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= -pyflakes= .github/workflows/*.yaml || status=1
-echo docs/style.md
+echo docs/contribute/style.md
 go test -count=1 ./test/style || status=1
 exit "$status"

@@ -11,7 +11,7 @@ import (
 	"tensorstack.dev/jobs/common/phases"
 )
 
-// States of groups in the metrics. docs/metrics.md documents them.
+// States of groups in the metrics. docs/operate/metrics.md documents them.
 const (
 	stateQueued     = "Queued"     // the queue has not admitted the group
 	stateScheduling = "Scheduling" // the group is admitted and waits for its pods or for nodes

@@ -9,7 +9,7 @@ import (
 	"tensorstack.dev/jobs/common/phases"
 )
 
-// newCollector returns a collector that counts TensorBoards by phase. docs/metrics.md describes the metric.
+// newCollector returns a collector that counts TensorBoards by phase. docs/operate/metrics.md describes the metric.
 func newCollector(mgr ctrl.Manager) *phases.Collector {
 	return &phases.Collector{
 		Objects: phases.Objects{

@@ -125,7 +125,7 @@ func commentsOf(content []byte) []Object {
 }
 
 // guide refers the user to the page about conversions. It is a part of messages.
-const guide = "see docs/migrating-from-kubeflow.md"
+const guide = "see docs/train/migrating-from-kubeflow.md"
 
 // convertObject converts one object.
 func convertObject(content []byte, document *yaml.Node, options Options) Object {

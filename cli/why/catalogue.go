@@ -36,8 +36,8 @@ func Words(reason string) string {
 	return ""
 }
 
-// IsTrouble reports whether an object with a reason waits, needs help or has ended. docs/troubleshooting.md explains
-// these reasons.
+// IsTrouble reports whether an object with a reason waits, needs help or has ended. docs/train/troubleshooting.md
+// explains these reasons.
 func IsTrouble(reason string) bool {
 	for _, table := range catalogue {
 		if table[reason].state > fine {

@@ -50,7 +50,7 @@ type step struct {
 func (v view) finding(c condition, weight weight, tables ...map[string]entry) Finding {
 	e := entry{
 		cause: "The reason of the condition " + c.name + " is " + c.reason + ": {message}.",
-		next:  []step{describeJob}, see: "docs/troubleshooting.md",
+		next:  []step{describeJob}, see: "docs/train/troubleshooting.md",
 	}
 	for _, table := range tables {
 		if found, ok := table[c.reason]; ok {

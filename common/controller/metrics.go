@@ -12,7 +12,7 @@ import (
 	"tensorstack.dev/jobs/common/plan"
 )
 
-// The names of the metrics. docs/metrics.md documents the metrics for administrators.
+// The names of the metrics. docs/operate/metrics.md documents the metrics for administrators.
 const (
 	metricJobs     = "tensorstack_jobs"
 	metricRestarts = "tensorstack_job_restarts_total"

@@ -60,7 +60,7 @@ func JobProgram[J framework.Job](c framework.Controller[J], options controller.O
 					"avoided for the longest time")
 			flags.BoolVar(&options.HoldLeaders, "hold-leaders", options.HoldLeaders,
 				"keep the pods of leaders by a finalizer until the job's status records their end, so that no end is lost "+
-					"while no controller runs; docs/reliability.md lists the guarantees with and without it")
+					"while no controller runs; docs/contribute/reliability.md lists the guarantees with and without it")
 			AddResourceFlag(flags, &options.HelperResources, "helper-resources",
 				"CPU and memory, as requests and limits, of the sidecar that receives reports of progress, and of init "+
 					"containers of this image in the pods of a gang whose templates request none")

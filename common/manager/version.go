@@ -8,8 +8,8 @@ import (
 	"tensorstack.dev/jobs/common/version"
 )
 
-// registerBuildInfo registers the metric tensorstack_build_info, which identifies the running build. docs/metrics.md
-// describes it.
+// registerBuildInfo registers the metric tensorstack_build_info, which identifies the running build.
+// docs/operate/metrics.md describes it.
 func registerBuildInfo(registry prometheus.Registerer, b version.Build) error {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "tensorstack_build_info",

@@ -21,7 +21,8 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// The tests of this file prove the promises of docs/known-problems.md that no other test of this package covers.
+// The tests of this file prove the promises of docs/contribute/known-problems.md that no other test of this package
+// covers.
 
 // podCreations is the gate for the controller's requests that create pods.
 var podCreations gate

@@ -73,7 +73,7 @@ var kept = []struct {
 	}, 16 << 10},
 }
 
-// jobs is the name of the job controllers in the table of docs/security.md.
+// jobs is the name of the job controllers in the table of docs/operate/security.md.
 const jobs = "job controllers"
 
 func ofPyTorch(c input.Caches) input.Cache     { return c.PyTorch }
@@ -249,12 +249,12 @@ func watchedBy(t *testing.T, file string) []string {
 	return resources
 }
 
-var update = flag.Bool("update", false, "write the table of docs/security.md")
+var update = flag.Bool("update", false, "write the table of docs/operate/security.md")
 
 func TestTheTableOfTheDocumentShowsTheLimits(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- test/caches writes this table. -->\n", "<!-- end of the table -->"
-	file := filepath.Join(root, "docs/security.md")
+	file := filepath.Join(root, "docs/operate/security.md")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

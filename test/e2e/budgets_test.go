@@ -83,10 +83,10 @@ spec:
 			n.allowsDisruptions(ctx, 1)
 		})
 
-	It("is used as docs/elastic.md shows", func(ctx context.Context) {
+	It("is used as docs/train/elastic.md shows", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.follow(ctx, "docs/elastic.md", "Disruption budgets")
+		n.follow(ctx, "docs/train/elastic.md", "Disruption budgets")
 	})
 })
 

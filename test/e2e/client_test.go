@@ -8,6 +8,6 @@ import (
 
 var _ = Describe("kubectl train", Label("install"), func() {
 	It("prints the versions of the installed controllers", func(ctx context.Context) {
-		newNamespace(ctx).follow(ctx, "docs/installing.md", "kubectl train")
+		newNamespace(ctx).follow(ctx, "docs/operate/installing.md", "kubectl train")
 	})
 })

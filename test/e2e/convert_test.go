@@ -14,7 +14,7 @@ import (
 var _ = Describe("kubectl train convert", Label("convert"), func() {
 	DescribeTable("converts a job of Kubeflow into one that trains, as the guide shows",
 		func(ctx context.Context, section string) {
-			newNamespace(ctx).follow(ctx, "docs/migrating-from-kubeflow.md", section)
+			newNamespace(ctx).follow(ctx, "docs/train/migrating-from-kubeflow.md", section)
 		},
 		Entry("a PyTorchJob", "Convert a job"),
 		Entry("a TFJob", "TFJob"),

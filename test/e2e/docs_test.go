@@ -52,10 +52,10 @@ func try(ctx context.Context, s document.Step, kubeconfig string) error {
 // shownTimeout matches the timeout of kubectl wait in a document.
 var shownTimeout = regexp.MustCompile(`--timeout=\d+[sm]`)
 
-// areDocumented expects docs/metrics.md to list all tensorstack_* metrics of a controller.
+// areDocumented expects docs/operate/metrics.md to list all tensorstack_* metrics of a controller.
 func areDocumented(metrics string) {
 	GinkgoHelper()
-	documented, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	documented, err := os.ReadFile(filepath.Join(root, "docs/operate/metrics.md"))
 	Expect(err).NotTo(HaveOccurred())
 	families := regexp.MustCompile(`(?m)^# TYPE (tensorstack_\S+) (\S+)`).FindAllStringSubmatch(metrics, -1)
 	Expect(families).NotTo(BeEmpty())

@@ -23,24 +23,24 @@ var (
 var _ = Describe("An elastic PyTorchTrainingJob", Label("pytorch", "elastic"), func() {
 	BeforeEach(func() { waitLonger(2) }) // processes that have no peers wait before they start again
 
-	It("is scaled by kubectl, an edit and an autoscaler as docs/elastic.md shows, and keeps its leader",
+	It("is scaled by kubectl, an edit and an autoscaler as docs/train/elastic.md shows, and keeps its leader",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			n.follow(ctx, "docs/elastic.md", "Scale")
+			n.follow(ctx, "docs/train/elastic.md", "Scale")
 			// The leader keeps its pod, so the log of one pod has all world sizes.
 			Eventually(ctx, n.output(ctx, "logs", "digits-elastic-worker-0", "-c", "pytorch")).
 				Should(MatchRegexp(`(?s)rank 0 of 2 .*rank 0 of 3 .*rank 0 of 1 `))
 			Eventually(ctx, n.output(ctx, "get", "ptjob", "digits-elastic", "-o",
 				"jsonpath={.status.backoffCount} {.status.attempt} {.status.failures}")).
 				Should(Equal("0"), "there is no failure and no restart")
-			n.follow(ctx, "docs/elastic.md", "Autoscale")
+			n.follow(ctx, "docs/train/elastic.md", "Autoscale")
 		})
 
-	It("trains with the replicas that fit, as docs/elastic.md shows", func(ctx context.Context) {
+	It("trains with the replicas that fit, as docs/train/elastic.md shows", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		n.follow(ctx, "docs/elastic.md", "What fits")
+		n.follow(ctx, "docs/train/elastic.md", "What fits")
 	})
 
 	DescribeTable("replaces only the worker that is lost during a scale-up",

@@ -61,7 +61,7 @@ var _ = Describe("The leader of a job", Label("hold"), Serial, func() {
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
 
-		n.follow(ctx, "docs/installing.md", "Removing a controller that holds leaders")
+		n.follow(ctx, "docs/operate/installing.md", "Removing a controller that holds leaders")
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "no pod stays Terminating")
 	})
 })

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// These specs change the installation with the commands of docs/installing.md, and restore it at the end.
+// These specs change the installation with the commands of docs/operate/installing.md, and restore it at the end.
 var _ = Describe("An installation", Label("install"), Serial, func() {
 	It("is removed in two steps without affecting others, and is installed again with Helm", func(ctx context.Context) {
 		localClusterOrSkip(removesController)
@@ -19,7 +19,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 		n.kubectlWith(ctx, claim, "apply", "-f", "-")
 		n.follow(ctx, "tensorboard/README.md", "With a job, or alone")
 
-		n.follow(ctx, "docs/installing.md", "Removing a controller")
+		n.follow(ctx, "docs/operate/installing.md", "Removing a controller")
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(),
 			"the garbage collector deletes the pods of the removed TensorBoards")
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
@@ -29,7 +29,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			Should(Equal("NotInstalled"))
 		n.kubectl(ctx, "delete", "ptjob", "digits-board")
 
-		n.follow(ctx, "docs/installing.md", "Helm")
+		n.follow(ctx, "docs/operate/installing.md", "Helm")
 	})
 
 	It("can be confined to one namespace", func(ctx context.Context) {
@@ -43,7 +43,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 			_, err := kubectl(ctx, "delete", "namespace", string(team))
 			Expect(err).NotTo(HaveOccurred())
 		})
-		other.follow(ctx, "docs/installing.md", "One namespace")
+		other.follow(ctx, "docs/operate/installing.md", "One namespace")
 
 		for _, n := range []namespace{other, team} {
 			n.kubectl(ctx, "apply", "-k", "examples/tensorflow/code")
@@ -75,7 +75,7 @@ var _ = Describe("An installation", Label("install"), Serial, func() {
 				Expect(err).NotTo(HaveOccurred())
 			}
 		})
-		n.follow(ctx, "docs/installing.md", "Metrics")
+		n.follow(ctx, "docs/operate/installing.md", "Metrics")
 
 		endpoints := namespace("t9k-pytorch").output(ctx, "get", "endpointslices", "-l",
 			"kubernetes.io/service-name=pytorch-controller-metrics",

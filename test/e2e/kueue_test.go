@@ -16,8 +16,8 @@ import (
 )
 
 // The manifests of Kueue's release run Kueue in a pod. They create the service account to which
-// examples/install/kueue gives permissions. All specs use one namespace, which has the queues of docs/kueue.md. The
-// quota of these queues suffices for only one job of the specs at a time.
+// examples/install/kueue gives permissions. All specs use one namespace, which has the queues of docs/operate/kueue.md.
+// The quota of these queues suffices for only one job of the specs at a time.
 var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 	var n namespace
 
@@ -32,12 +32,12 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		n = newNamespace(ctx)
 	}, NodeTimeout(30*time.Minute))
 
-	It("admits jobs that train one after the other, as docs/kueue.md shows", func(ctx context.Context) {
+	It("admits jobs that train one after the other, as docs/operate/kueue.md shows", func(ctx context.Context) {
 		GinkgoT().Setenv("KUBE_EDITOR", editorOf(integrations()))
-		n.follow(ctx, "docs/kueue.md", "Install")
+		n.follow(ctx, "docs/operate/kueue.md", "Install")
 		isKueueReady(ctx)
-		n.follow(ctx, "docs/kueue.md", "Create a queue")
-		n.follow(ctx, "docs/kueue.md", "Run jobs")
+		n.follow(ctx, "docs/operate/kueue.md", "Create a queue")
+		n.follow(ctx, "docs/operate/kueue.md", "Run jobs")
 		n.kubectl(ctx, "delete", "ptjob", "--all")
 		Eventually(ctx, n.names(ctx, leftovers+","+workloads)).Should(BeEmpty(), "deleting the jobs deletes their Workloads")
 	}, SpecTimeout(30*time.Minute))
@@ -199,10 +199,11 @@ func isKueueReady(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// integrations returns the lines that docs/kueue.md adds to the section "integrations" of Kueue's configuration.
+// integrations returns the lines that docs/operate/kueue.md adds to the section "integrations" of Kueue's
+// configuration.
 func integrations() string {
 	GinkgoHelper()
-	document, err := os.ReadFile(filepath.Join(root, "docs/kueue.md"))
+	document, err := os.ReadFile(filepath.Join(root, "docs/operate/kueue.md"))
 	Expect(err).NotTo(HaveOccurred())
 	lines := regexp.MustCompile("(?s)```yaml\nintegrations:\n(.*?)```").FindSubmatch(document)
 	Expect(lines).NotTo(BeNil())

@@ -13,12 +13,12 @@ import (
 const rank = "-u\x00/code/train.py"
 
 var _ = Describe("A job that reports its progress", Label("progress"), func() {
-	It("restarts once after a rank hangs in gloo, and completes from its checkpoint, as docs/progress.md shows",
+	It("restarts once after a rank hangs in gloo, and completes from its checkpoint, as docs/train/progress.md shows",
 		Label("pytorch"), func(ctx context.Context) {
 			waitLonger(2) // a stall is detected after a minute, and the job trains twice
 			n := newNamespace(ctx)
 			n.volume(ctx, "digits-progress")
-			n.follow(ctx, "docs/progress.md", "Try it")
+			n.follow(ctx, "docs/train/progress.md", "Try it")
 			n.hasRestartedStall(ctx, "ptjob")
 		})
 

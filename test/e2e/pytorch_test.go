@@ -71,10 +71,10 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 		Eventually(ctx, n.names(ctx, leftovers)).Should(BeEmpty())
 	})
 
-	It("runs and fails as docs/get-started.md shows", func(ctx context.Context) {
+	It("runs and fails as docs/operate/get-started.md shows", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.follow(ctx, "docs/get-started.md", "Run a job")
-		n.follow(ctx, "docs/get-started.md", "See why a job failed")
+		n.follow(ctx, "docs/operate/get-started.md", "Run a job")
+		n.follow(ctx, "docs/operate/get-started.md", "See why a job failed")
 	})
 
 	It("shows its state in one line of kubectl get, as README.md shows", func(ctx context.Context) {

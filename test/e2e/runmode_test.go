@@ -13,7 +13,7 @@ var _ = Describe("The page about run modes", Label("pytorch"), func() {
 		func(ctx context.Context, section string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			n.follow(ctx, "docs/run-modes.md", section)
+			n.follow(ctx, "docs/train/run-modes.md", section)
 		},
 		Entry("debug a job", "Debug"),
 		Entry("pause and resume a job", Label("always"), "Pause and resume"),

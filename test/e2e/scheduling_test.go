@@ -8,11 +8,11 @@ import (
 )
 
 var _ = Describe("A job in a queue", Label("queues"), func() {
-	It("is scheduled as a gang, as docs/scheduling.md shows", Label("always"), func(ctx context.Context) {
+	It("is scheduled as a gang, as docs/train/scheduling.md shows", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
 		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "-f", "examples/scheduler/queue.yaml") })
-		n.follow(ctx, "docs/scheduling.md", "A gang")
+		n.follow(ctx, "docs/train/scheduling.md", "A gang")
 	})
 
 	It("waits for quota, trains as a gang, and releases its quota when it is paused or ends",

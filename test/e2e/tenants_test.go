@@ -42,7 +42,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 		Expect(now(restarts)).To(Equal(before), "the controller has not restarted")
 	})
 
-	It("has the permissions and limits that docs/security.md shows for a shared cluster", func(ctx context.Context) {
+	It("has the permissions and limits of docs/operate/security.md in a shared cluster", func(ctx context.Context) {
 		localClusterOrSkip("the test changes the installation of controllers")
 		isInstalledAgain("pytorch")
 		isInstalledAgain("tensorboard")
@@ -50,7 +50,7 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", "examples/install/tenant")
 			Expect(err).NotTo(HaveOccurred())
 		})
-		newNamespace(ctx).follow(ctx, "docs/security.md", "Locking down a shared cluster")
+		newNamespace(ctx).follow(ctx, "docs/operate/security.md", "Locking down a shared cluster")
 	})
 })
 

@@ -129,7 +129,7 @@ var _ = Describe("A TensorFlowTrainingJob", Label("tensorflow"), func() {
 
 var _ = Describe("The guide for migrating from Kubeflow", Label("tensorflow"), func() {
 	It("shows manifests that the API server accepts", func(ctx context.Context) {
-		guide, err := os.ReadFile(filepath.Join(root, "docs/migrating-from-kubeflow.md"))
+		guide, err := os.ReadFile(filepath.Join(root, "docs/train/migrating-from-kubeflow.md"))
 		Expect(err).NotTo(HaveOccurred())
 		manifests := regexp.MustCompile("(?s)```yaml\n(apiVersion: batch.tensorstack.dev/.*?)```").
 			FindAllStringSubmatch(string(guide), -1)

@@ -11,7 +11,7 @@ var _ = Describe("The page about troubleshooting", func() {
 		func(ctx context.Context, section string) {
 			n := newNamespace(ctx)
 			n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-			n.follow(ctx, "docs/troubleshooting.md", section)
+			n.follow(ctx, "docs/train/troubleshooting.md", section)
 		},
 		Entry("of a job that is Pending", Label("pytorch"), "Pending"),
 		Entry("of a job that is Running", Label("pytorch"), "Running"),

@@ -101,12 +101,12 @@ var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, Continue
 			func() version { return tree }, false, SpecTimeout(30*time.Minute)),
 	)
 
-	It("works as docs/upgrading.md shows", func(ctx context.Context) {
+	It("works as docs/operate/upgrading.md shows", func(ctx context.Context) {
 		before.install(ctx, "pytorch")
-		newNamespace(ctx).follow(ctx, "docs/upgrading.md", "How to upgrade")
+		newNamespace(ctx).follow(ctx, "docs/operate/upgrading.md", "How to upgrade")
 	})
 
-	It("can be rolled back as docs/upgrading.md shows if leaders are held", Label("hold"), func(ctx context.Context) {
+	It("is rolled back as docs/operate/upgrading.md shows if leaders are held", Label("hold"), func(ctx context.Context) {
 		tree.install(ctx, "pytorch")
 		controllersNamespace.kubectl(ctx, "patch", "deployment/pytorch-controller", "--type=json", "-p", holdLeaders)
 		controllersNamespace.kubectl(ctx, "rollout", "status", "deployment/pytorch-controller", timeout)
@@ -114,7 +114,7 @@ var _ = Describe("A version change", Label("upgrade"), Serial, Ordered, Continue
 		n := startWaitingAlone(ctx)
 		n.isHeld(ctx)
 
-		n.follow(ctx, "docs/upgrading.md", "How to roll back if leaders are held")
+		n.follow(ctx, "docs/operate/upgrading.md", "How to roll back if leaders are held")
 		before.install(ctx, "pytorch")
 		n.kubectl(ctx, "delete", "ptjob", "alone")
 		Eventually(ctx, n.names(ctx, "pods")).Should(BeEmpty(), "no pod stays Terminating")

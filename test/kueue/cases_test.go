@@ -36,8 +36,8 @@ func (j job) workloadObject() *kueuev1beta2.Workload {
 	return &kueuev1beta2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: j.name}}
 }
 
-// hasMuchQuota raises the quota of the ClusterQueue of docs/kueue.md, so that Kueue also admits jobs that fit on no
-// node.
+// hasMuchQuota raises the quota of the ClusterQueue of docs/operate/kueue.md, so that Kueue also admits jobs that fit
+// on no node.
 func (c *cluster) hasMuchQuota(ctx context.Context) {
 	GinkgoHelper()
 	c.patch(ctx, &unstructured.Unstructured{Object: map[string]any{

@@ -55,8 +55,8 @@ func (c *cluster) jobAndNext(ctx context.Context, runPolicy string) (j, next job
 	return j, next
 }
 
-// keepsQuota fails the spec if more pods can run at the same time than the quota of docs/kueue.md allows. It lists
-// the pods again and again until the spec ends.
+// keepsQuota fails the spec if more pods can run at the same time than the quota of docs/operate/kueue.md allows. It
+// lists the pods again and again until the spec ends.
 func (c *cluster) keepsQuota(ctx context.Context) {
 	var most atomic.Int32
 	ctx, cancel := context.WithCancel(ctx)

@@ -72,13 +72,13 @@ type cluster struct {
 	controllers map[string]*gexec.Session
 }
 
-// configuration and queues are examples from docs/kueue.md. The first one is a part of Kueue's configuration. It
-// makes Kueue leave the pods of our jobs to the job controllers. The second one has a LocalQueue named queue with a
+// configuration and queues are examples from docs/operate/kueue.md. The first one is a part of Kueue's configuration.
+// It makes Kueue leave the pods of our jobs to the job controllers. The second one has a LocalQueue named queue with a
 // quota of two CPUs. The tests create this LocalQueue in the namespace default.
 var configuration, queues = documented()
 
 func documented() (configuration, queues string) {
-	content, err := os.ReadFile("../../docs/kueue.md")
+	content, err := os.ReadFile("../../docs/operate/kueue.md")
 	if err != nil {
 		panic(err)
 	}

@@ -36,14 +36,14 @@ func TestAlertsAreValidAndDocumented(t *testing.T) {
 	for _, err := range errs {
 		t.Error(err)
 	}
-	document, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	document, err := os.ReadFile(filepath.Join(root, "docs/operate/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, group := range rules.Spec.Groups {
 		for _, rule := range group.Rules {
 			if !strings.Contains(string(document), "`"+rule.Alert+"`") {
-				t.Errorf("docs/metrics.md does not mention %s", rule.Alert)
+				t.Errorf("docs/operate/metrics.md does not mention %s", rule.Alert)
 			}
 			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 				t.Errorf("%s needs the label severity and the annotations summary and description", rule.Alert)
@@ -209,7 +209,7 @@ func indented(series string) string { return strings.ReplaceAll(series, "\n", "\
 
 func TestQueriesAndDocumentHaveTheSameMetrics(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	document, err := os.ReadFile(filepath.Join(root, "docs/operate/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestQueriesAndDocumentHaveTheSameMetrics(t *testing.T) {
 			name := histogram.ReplaceAllString(selector.Metric, "")
 			asked[name] = true
 			if ours.MatchString(name) && !strings.Contains(string(document), "| `"+name+"` |") {
-				t.Errorf("%s queries %s, which docs/metrics.md does not list", query.Where, name)
+				t.Errorf("%s queries %s, which docs/operate/metrics.md does not list", query.Where, name)
 			}
 		}
 	}

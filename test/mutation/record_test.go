@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const document = "../../docs/reliability.md"
+const document = "../../docs/contribute/reliability.md"
 
 func TestDocumentHasTheRecordedScore(t *testing.T) {
 	t.Parallel()

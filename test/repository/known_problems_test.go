@@ -24,11 +24,11 @@ var (
 	reference = regexp.MustCompile(`\[([^\]]+)\](?:\[([^\]]+)\])?`)
 )
 
-// TestKnownProblemsHaveTheirTests checks docs/known-problems.md. Every problem must have a report and a test, and
-// every test must exist in the file to which its link leads.
+// TestKnownProblemsHaveTheirTests checks docs/contribute/known-problems.md. Every problem must have a report and a
+// test, and every test must exist in the file to which its link leads.
 func TestKnownProblemsHaveTheirTests(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(folder, "known-problems.md"))
+	content, err := os.ReadFile(filepath.Join(folder, "contribute", "known-problems.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestKnownProblemsHaveTheirTests(t *testing.T) {
 			used[target] = true
 			if targets[target] == "" {
 				t.Errorf("%q: the test %q links to no file", problem, name)
-			} else if file := filepath.Join(folder, targets[target]); !slices.Contains(testNames(t, file), name) {
+			} else if file := filepath.Join(folder, "contribute", targets[target]); !slices.Contains(testNames(t, file), name) {
 				t.Errorf("%q: %s has no test %q", problem, file, name)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMigrationGuideHasEveryFieldOfKubeflow checks that docs/migrating-from-kubeflow.md lists each field of Kubeflow in
-// the table of its kind.
+// TestMigrationGuideHasEveryFieldOfKubeflow checks that docs/train/migrating-from-kubeflow.md lists each field of
+// Kubeflow in the table of its kind.
 func TestMigrationGuideHasEveryFieldOfKubeflow(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/kubeflow-fields.yaml")
@@ -22,7 +22,7 @@ func TestMigrationGuideHasEveryFieldOfKubeflow(t *testing.T) {
 	if err := yaml.UnmarshalStrict(content, &kinds); err != nil || len(kinds) == 0 {
 		t.Fatalf("testdata/kubeflow-fields.yaml has no fields: %v", err)
 	}
-	document, err := os.ReadFile(filepath.Join(folder, "migrating-from-kubeflow.md"))
+	document, err := os.ReadFile(filepath.Join(folder, "train", "migrating-from-kubeflow.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 	"tensorstack.dev/jobs/cli/why"
 )
 
-// TestTroubleshootingExplainsEveryReason checks that docs/troubleshooting.md has a section for each phase of a job, and
-// mentions each reason that means trouble.
+// TestTroubleshootingExplainsEveryReason checks that docs/train/troubleshooting.md has a section for each phase of a
+// job, and mentions each reason that means trouble.
 func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(folder, "troubleshooting.md"))
+	content, err := os.ReadFile(filepath.Join(folder, "train", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestTroubleshootingExplainsEveryReason(t *testing.T) {
 					}
 				case strings.HasPrefix(heading, "Reasons") && !strings.Contains(heading, "events") && why.IsTrouble(value) &&
 					!strings.Contains(document, "`"+value+"`"):
-					t.Errorf("docs/troubleshooting.md does not explain %s (%s, %q)", value, page, heading)
+					t.Errorf("docs/train/troubleshooting.md does not explain %s (%s, %q)", value, page, heading)
 				}
 			}
 		}

@@ -158,7 +158,7 @@ func requirements(t *testing.T, folder string) map[string]string {
 }
 
 // TestKubernetesVersionsAreTested checks that versions.yaml has the oldest and the newest Kubernetes that the tests run
-// on, and that docs/upgrading.md promises the same versions.
+// on, and that docs/operate/upgrading.md promises the same versions.
 func TestKubernetesVersionsAreTested(t *testing.T) {
 	t.Parallel()
 	want := readVersions(t).Kubernetes
@@ -181,11 +181,11 @@ func TestKubernetesVersionsAreTested(t *testing.T) {
 			components, diff)
 	}
 
-	document, err := os.ReadFile(filepath.Join(folder, "upgrading.md"))
+	document, err := os.ReadFile(filepath.Join(folder, "operate", "upgrading.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if promise := "Kubernetes " + want.Oldest + " to " + want.Newest; !strings.Contains(string(document), promise) {
-		t.Errorf("docs/upgrading.md does not contain %q", promise)
+		t.Errorf("docs/operate/upgrading.md does not contain %q", promise)
 	}
 }

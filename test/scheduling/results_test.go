@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	resultsFile  = "../../docs/scheduling.md"
+	resultsFile  = "../../docs/train/scheduling.md"
 	resultsBegin = "<!-- Start of the results. `make e2e FOCUS=scheduling` writes them. -->\n"
 	resultsEnd   = "<!-- End of the results. -->\n"
 )

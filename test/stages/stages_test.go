@@ -183,7 +183,7 @@ func TestAnAreaHasFilesAndFolders(t *testing.T) {
 	area := Area{Paths: []string{"cli", "docs/cli-*.md", "*/test/*.go", "Makefile"}}
 	for file, want := range map[string]bool{
 		"cli/why/why.go": true, "docs/cli-why.md": true, "pytorch/test/jobs_test.go": true, "Makefile": true,
-		"client/main.go": false, "docs/cli.md": false, "docs/images/cli-why.md": false, "pytorch/test/rest/a.go": false,
+		"client/main.go": false, "docs/cli.md": false, "docs/train/images/cli-why.md": false, "pytorch/test/rest/a.go": false,
 		"hack/Makefile": false,
 	} {
 		if got := area.Has(file); got != want {

@@ -48,8 +48,8 @@ var notImperative = regexp.MustCompile(`^(?:.+ing|.+[^e]ed|.*[^s]s)$`)
 // imperatives are the imperatives that notImperative matches by mistake.
 var imperatives = map[string]bool{"bring": true, "embed": true, "focus": true, "shed": true, "bypass": true}
 
-// checkSubject returns a message about how the subject of a commit breaks the rule of docs/style.md, or "" if it
-// follows the rule.
+// checkSubject returns a message about how the subject of a commit breaks the rule of docs/contribute/style.md, or ""
+// if it follows the rule.
 func checkSubject(subject string) string {
 	if length := utf8.RuneCountInString(subject); length > maxSubject {
 		return fmt.Sprintf("the subject has %d characters, and %d are allowed", length, maxSubject)

@@ -1,2 +1,2 @@
-// Package style checks the texts of the repository against docs/style.md. `make lint` runs its tests.
+// Package style checks the texts of the repository against docs/contribute/style.md. `make lint` runs its tests.
 package style

@@ -45,6 +45,6 @@ func isGenerated(file string, content []byte) bool {
 func checkNone(t *testing.T, found map[string][]string) {
 	t.Helper()
 	for _, file := range slices.Sorted(maps.Keys(found)) {
-		t.Errorf("%s is not written as docs/style.md asks:\n\t%s", file, strings.Join(found[file], "\n\t"))
+		t.Errorf("%s is not written as docs/contribute/style.md asks:\n\t%s", file, strings.Join(found[file], "\n\t"))
 	}
 }

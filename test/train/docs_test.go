@@ -30,19 +30,19 @@ import (
 
 var _ = Describe("The documents", func() {
 	It("show what kubectl train plan prints", func(ctx context.Context) {
-		follow("docs/kubectl-train-plan.md", "Plan a job", func(s document.Step) {
+		follow("docs/train/kubectl-train-plan.md", "Plan a job", func(s document.Step) {
 			output, err := typed(ctx, s.Command, filepath.Join(GinkgoT().TempDir(), "nowhere"))
 			Expect(output).To(Equal(strings.Join(append(s.Prints, ""), "\n")), "%v", err)
 		})
 	})
 
 	It("show the same training in the README and on the page about it", func() {
-		Expect(stepsOf("docs/kubectl-train-run.md", "Train with a folder of code")).To(
+		Expect(stepsOf("docs/train/kubectl-train-run.md", "Train with a folder of code")).To(
 			ContainElements(stepsOf("README.md", "A folder of code")))
 	})
 
 	It("show the question after Ctrl-C", func() {
-		page, err := os.ReadFile("../../docs/kubectl-train-run.md")
+		page, err := os.ReadFile("../../docs/train/kubectl-train-run.md")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(page)).To(ContainSubstring(strings.TrimSpace(command.Question) + "\n"))
 	})
@@ -78,12 +78,12 @@ var _ = Describe("The documents", func() {
 				}
 			})
 		},
-		Entry("when it trains with a folder", "docs/kubectl-train-run.md", "Train with a folder of code"),
-		Entry("when it explains a job", "docs/kubectl-train-why.md", "Why a job does not run, or why it failed"),
-		Entry("when it prints logs", "docs/kubectl-train-jobs.md", "Logs"),
-		Entry("when it changes a job", "docs/kubectl-train-jobs.md", "Change a job"),
-		Entry("when it debugs a job", "docs/kubectl-train-jobs.md", "Debug a job"),
-		Entry("when the cluster cannot be used", "docs/kubectl-train-jobs.md", "If the cluster cannot be used"),
+		Entry("when it trains with a folder", "docs/train/kubectl-train-run.md", "Train with a folder of code"),
+		Entry("when it explains a job", "docs/train/kubectl-train-why.md", "Why a job does not run, or why it failed"),
+		Entry("when it prints logs", "docs/train/kubectl-train-jobs.md", "Logs"),
+		Entry("when it changes a job", "docs/train/kubectl-train-jobs.md", "Change a job"),
+		Entry("when it debugs a job", "docs/train/kubectl-train-jobs.md", "Debug a job"),
+		Entry("when the cluster cannot be used", "docs/train/kubectl-train-jobs.md", "If the cluster cannot be used"),
 	)
 })
 

@@ -17,7 +17,7 @@ import (
 	"tensorstack.dev/jobs/cli/screen/stories"
 )
 
-var update = flag.Bool("update", false, "write the pictures in docs/images")
+var update = flag.Bool("update", false, "write the pictures in docs/train/images")
 
 // TestPicturesShowTheScreens compares the pictures in the documents with the screens.
 func TestPicturesShowTheScreens(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPicturesShowTheScreens(t *testing.T) {
 		pictures[story.Name] = picture(screen.Job(story.Snapshot, size, stories.Now).Draw(size), size)
 	}
 	for name, got := range pictures {
-		path := filepath.Join("../../docs/images", "kubectl-train-watch-"+name+".svg")
+		path := filepath.Join("../../docs/train/images", "kubectl-train-watch-"+name+".svg")
 		if *update {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 				t.Fatal(err)

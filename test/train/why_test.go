@@ -41,7 +41,7 @@ Next:
   # Pause the job, correct the image, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -62,7 +62,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -84,7 +84,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -109,7 +109,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/scheduling.md#resourcequotas
+Read more: docs/train/scheduling.md#resourcequotas
 `)
 	})
 
@@ -125,7 +125,7 @@ Next:
   # Pause the job, correct the template as the message describes, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -151,7 +151,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/troubleshooting.md#failed
+Read more: docs/train/troubleshooting.md#failed
 `)
 	})
 
@@ -180,7 +180,7 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/troubleshooting.md#failed, docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#failed, docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -194,7 +194,7 @@ Next:
   # Let the job run again
   kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#paused
+Read more: docs/train/troubleshooting.md#paused
 `)
 	})
 
@@ -220,7 +220,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/troubleshooting.md#stalled
+Read more: docs/train/troubleshooting.md#stalled
 `)
 	})
 
@@ -240,7 +240,7 @@ Next:
   # Watch the job
   kubectl train watch ptjob/digits
 
-Read more: docs/troubleshooting.md#running
+Read more: docs/train/troubleshooting.md#running
 `)
 	})
 
@@ -259,7 +259,7 @@ Next:
   # Keep the job longer: change ttlSecondsAfterFinished
   kubectl edit ptjob/digits
 
-Read more: docs/troubleshooting.md#succeeded
+Read more: docs/train/troubleshooting.md#succeeded
 `)
 	})
 
@@ -275,7 +275,7 @@ Next:
   # Read the events of the job
   kubectl events --for ptjob/digits
 
-Read more: docs/kueue.md#jobs-in-other-clusters
+Read more: docs/operate/kueue.md#jobs-in-other-clusters
 `)
 	})
 
@@ -298,7 +298,7 @@ Next:
   # Pause the job, correct the name of the Secret, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `, "--as", "jane")
 		n.explains(ctx, "digits", `
 ptjob/digits waits: 0 of 2 replicas run. The pods of the job need the Secret wandb, which does not exist in the namespace NAMESPACE. Create it, and the job continues automatically. Or correct its name in the template.
@@ -311,7 +311,7 @@ Next:
   # Pause the job, correct the name of the Secret, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/troubleshooting.md#pending
+Read more: docs/train/troubleshooting.md#pending
 `)
 	})
 
@@ -378,7 +378,7 @@ Next:
   # Delete the job, to create it again for another queue
   kubectl train delete ptjob/digits
 
-Read more: docs/troubleshooting.md#a-job-in-a-queue
+Read more: docs/train/troubleshooting.md#a-job-in-a-queue
 `)
 	})
 
@@ -397,7 +397,7 @@ Next:
   # List the queues of the cluster
   kubectl get queues.scheduler.tensorstack.dev
 
-Read more: docs/troubleshooting.md#a-job-in-a-queue
+Read more: docs/train/troubleshooting.md#a-job-in-a-queue
 `, "QUEUE", queue.Name))
 	})
 })

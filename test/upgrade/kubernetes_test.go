@@ -12,7 +12,7 @@ import (
 )
 
 // TestInstallsOnThisKubernetes applies all manifests that users apply. If this version of Kubernetes lacks an API
-// that a manifest needs, the test skips the manifest (see docs/upgrading.md).
+// that a manifest needs, the test skips the manifest (see docs/operate/upgrading.md).
 func TestInstallsOnThisKubernetes(t *testing.T) {
 	t.Parallel()
 	s := startAPIServer(t)

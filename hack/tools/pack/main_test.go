@@ -20,14 +20,14 @@ func TestPackIncludesTheFilesThatGitDoesNotIgnore(t *testing.T) {
 		"LICENSE": "Apache-2.0\n",
 		"versions.yaml": "modules:\n  common: {version: v0.2.0, role: library}\n  kit: {version: v0.3.0, role: library}\n" +
 			"  pytorch: {version: v0.1.0, role: framework, common: v0.1.0, kit: v0.2.0}\n",
-		"pytorch/go.mod":        "module tensorstack.dev/jobs/pytorch\n",
-		".gitignore":            "*.tar\n",
-		"common/go.mod":         "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",
-		"common/api/job.go":     "package api\n",
-		"common/testdata/a.txt": "a\n",
-		"common/image.tar":      "ignored\n",
-		"kit/go.mod":            "module tensorstack.dev/jobs/kit\n",
-		"docs/metrics.md":       "in no module\n",
+		"pytorch/go.mod":          "module tensorstack.dev/jobs/pytorch\n",
+		".gitignore":              "*.tar\n",
+		"common/go.mod":           "module tensorstack.dev/jobs/common\n\ngo 1.26.0\n",
+		"common/api/job.go":       "package api\n",
+		"common/testdata/a.txt":   "a\n",
+		"common/image.tar":        "ignored\n",
+		"kit/go.mod":              "module tensorstack.dev/jobs/kit\n",
+		"docs/operate/metrics.md": "in no module\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)

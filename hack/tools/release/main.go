@@ -8,7 +8,7 @@
 //	release -module pytorch -version v0.2.0 -dry-run=false
 //
 // Release works on the committed files, in a separate Git worktree, so that a release that fails changes nothing in
-// the repository. docs/releasing.md describes how to make a release.
+// the repository. docs/contribute/releasing.md describes how to make a release.
 package main
 
 import (

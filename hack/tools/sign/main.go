@@ -3,8 +3,8 @@
 //
 //	sign -module pytorch -key cosign.key
 //
-// It signs only artifacts that were built from the tagged sources. docs/releasing.md describes how to sign a release,
-// and docs/installing.md how to verify one.
+// It signs only artifacts that were built from the tagged sources. docs/contribute/releasing.md describes how to sign a
+// release, and docs/operate/installing.md how to verify one.
 package main
 
 import (

@@ -44,7 +44,8 @@ are tested.`,
 			return run(cmd.Context(), packages, files, record, behind)
 		},
 	}
-	root.Flags().BoolVar(&record, "record", false, "write the results into the record and into docs/reliability.md")
+	root.Flags().BoolVar(&record, "record", false,
+		"write the results into the record and into docs/contribute/reliability.md")
 	root.Flags().StringSliceVar(&files, "files", nil, "files of the packages, such as choose.go (default: all)")
 	root.MarkFlagsMutuallyExclusive("record", "files")
 	root.Flags().BoolVar(&behind, "conformance", false,
@@ -91,12 +92,12 @@ func run(ctx context.Context, packages, files []string, record, behind bool) err
 	return writeRecord(root, file, list)
 }
 
-// writeRecord writes the results into the record and into docs/reliability.md.
+// writeRecord writes the results into the record and into docs/contribute/reliability.md.
 func writeRecord(root, file string, list mutation.Record) error {
 	if err := list.Write(file); err != nil {
 		return err
 	}
-	document := filepath.Join(root, "docs/reliability.md")
+	document := filepath.Join(root, "docs/contribute/reliability.md")
 	content, err := os.ReadFile(document)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
 // Package provenance writes and reads the provenance of release artifacts: in-toto statements with a predicate of SLSA
-// provenance v1. docs/releasing.md describes their fields.
+// provenance v1. docs/contribute/releasing.md describes their fields.
 package provenance
 
 import (
