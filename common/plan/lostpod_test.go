@@ -21,7 +21,7 @@ func endedBy(reason string) podOption {
 	}
 }
 
-// The cases are the rows of pytorch/README.md#a-pod-that-is-lost. Each case is checked with every restart policy. A
+// The cases are the rows of docs/train/jobs.md#a-pod-that-is-lost. Each case is checked with every restart policy. A
 // deletion is a request to replace the pod, whatever the restart policy. A disruption is an end of the replica, so
 // the restart policy applies.
 func TestLostPod(t *testing.T) {

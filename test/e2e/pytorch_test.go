@@ -47,7 +47,7 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 	It("reports the exit code, the replica and the last output of a script that fails", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
-			n.follow(ctx, "pytorch/README.md", "How it ends")
+			n.follow(ctx, "docs/train/jobs.md", "How it ends")
 
 			message := now(n.output(ctx, "get", "ptjob", "failing", "-o",
 				"jsonpath={.status.conditions[?(@.type=='Failed')].message}"))
