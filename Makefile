@@ -178,7 +178,7 @@ mutants: ## Check that the exploration of small jobs finds known bugs in the job
 	MUTANTS=$(PART) go test -count=1 -timeout 60m -v ./test/mutants
 
 .PHONY: bench
-bench: ## Measure the controllers and batch/v1 Job, for docs/operate/performance.md [BENCH=--quick: a minute]
+bench: ## Measure the controllers and batch/v1 Job, for docs/contribute/performance.md [BENCH=--quick: a minute]
 	go run ./test/cmd/bench $(BENCH)
 
 .PHONY: test-all

@@ -94,7 +94,7 @@ func TestResultsAreWrittenIntoADocument(t *testing.T) {
 // an error.
 func TestDocumentHasAPlaceForResults(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../docs/operate/performance.md")
+	content, err := os.ReadFile("../../docs/contribute/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func command() *cobra.Command {
 		Long: `Measure the controllers and batch/v1 Job on a real API server with simulated nodes.
 
 The command prints a line for each figure, and then a table. If all figures were measured, it writes the table into
-docs/operate/performance.md. It fails if a figure that does not depend on the machine, such as the number of writes, does not
+docs/contribute/performance.md. It fails if a figure that does not depend on the machine, such as the number of writes, does not
 meet its bar.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -101,7 +101,7 @@ func run(ctx context.Context, options bench.Options) error {
 		}
 	}
 	options.Repo, options.Dir, options.Programs, options.Controllers = repo, dir, programs, controllers
-	options.Document = filepath.Join(repo, "docs/operate/performance.md")
+	options.Document = filepath.Join(repo, "docs/contribute/performance.md")
 	options.Progress, options.Out = progress, os.Stdout
 	err = bench.Run(ctx, options)
 	if err != nil {
