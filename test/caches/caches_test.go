@@ -73,7 +73,7 @@ var kept = []struct {
 	}, 16 << 10},
 }
 
-// jobs is the name of the job controllers in the table of docs/operate/security.md.
+// jobs is the name of the job controllers in the table of docs/contribute/threat-model.md.
 const jobs = "job controllers"
 
 func ofPyTorch(c input.Caches) input.Cache     { return c.PyTorch }
@@ -249,12 +249,12 @@ func watchedBy(t *testing.T, file string) []string {
 	return resources
 }
 
-var update = flag.Bool("update", false, "write the table of docs/operate/security.md")
+var update = flag.Bool("update", false, "write the table of docs/contribute/threat-model.md")
 
 func TestTheTableOfTheDocumentShowsTheLimits(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- test/caches writes this table. -->\n", "<!-- end of the table -->"
-	file := filepath.Join(root, "docs/operate/security.md")
+	file := filepath.Join(root, "docs/contribute/threat-model.md")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
