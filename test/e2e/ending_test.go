@@ -49,7 +49,7 @@ var _ = Describe("A job", Label("pytorch", "ending"), func() {
 		job := endingWith(600, "import time; time.sleep(600)", "import time; time.sleep(5); exit(3)")
 		n.kubectlWith(ctx, job, "apply", "-f", "-")
 		n.kubectl(ctx, "wait", "--for=condition=FailureTarget", "ptjob/ending", timeout)
-		// docs/operate/upgrading.md shows this command.
+		// Before a rollback, administrators look for this reason: see common/CHANGELOG.md.
 		Eventually(ctx, n.output(ctx, "get", "training", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace} `+
 			`{.metadata.name} {.status.conditions[?(@.type=="Running")].reason}{"\n"}{end}`)).
 			Should(Equal(fmt.Sprintf("PyTorchTrainingJob %s ending Finishing", n)))

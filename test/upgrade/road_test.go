@@ -33,7 +33,7 @@ const (
 
 var takesRoad = flag.Bool("road", false, "take the road to v1, which lasts a minute")
 
-// TestRoadToV1 takes the steps of docs/operate/upgrading.md#the-road-to-v1 with the CRDs and the examples of this
+// TestRoadToV1 takes the steps of docs/contribute/api-versions.md#the-road-to-v1 with the CRDs and the examples of this
 // version. No object loses a field in any step.
 func TestRoadToV1(t *testing.T) {
 	if !*takesRoad {
@@ -395,7 +395,7 @@ func (r *road) backoffLimit(t *testing.T, name string) int32 {
 	return int32(limit)
 }
 
-// shell runs commands of docs/operate/upgrading.md and returns their output.
+// shell runs commands of docs/contribute/api-versions.md and returns their output.
 func (r *road) shell(t *testing.T, commands string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", commands)

@@ -119,8 +119,8 @@ func TestStoredObjectsSurvive(t *testing.T) {
 	}
 }
 
-// TestJobsBeyondTheLimitsAreFound runs the command of docs/operate/upgrading.md that finds jobs beyond the limits of
-// this version.
+// TestJobsBeyondTheLimitsAreFound runs the command of docs/contribute/threat-model.md that finds jobs beyond the limits
+// of this version.
 func TestJobsBeyondTheLimitsAreFound(t *testing.T) {
 	t.Parallel()
 	before, revision := previous(t)
