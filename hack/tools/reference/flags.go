@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// option is a row of the table of flags.
+// option is a row of a table of flags. The field short is the letter that abbreviates the name, or empty.
 type option struct {
-	name, fallback, meaning string
+	short, name, fallback, meaning string
 }
 
 var (
-	optionLine   = regexp.MustCompile(`^ +(?:-\w, )?--(\S+)(?: \S+)? {2,}(.+)$`)
+	optionLine   = regexp.MustCompile(`^ +(?:-(\w), )?--(\S+)(?: \S+)? {2,}(.+)$`)
 	withFallback = regexp.MustCompile(`^(.*?) \(default:? (.*)\)$`)
 )
 
-// optionsOf returns the flags in the help text of a controller, except --help.
+// optionsOf returns the flags in the help text of a program, except --help.
 func optionsOf(help string) []option {
 	var options []option
 	for line := range strings.Lines(help) {
 		found := optionLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if found == nil || found[1] == "help" {
+		if found == nil || found[2] == "help" {
 			continue
 		}
-		o := option{name: found[1], meaning: found[2]}
+		o := option{short: found[1], name: found[2], meaning: found[3]}
 		if split := withFallback.FindStringSubmatch(o.meaning); split != nil {
 			o.meaning, o.fallback = split[1], strings.Trim(split[2], `"[]`)
 		}

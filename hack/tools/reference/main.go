@@ -1,6 +1,6 @@
-// Reference writes the reference pages that are not about API fields. One page lists the flags of the controllers, as
-// their --help prints them. The other pages list the phases, conditions, reasons and events of the objects, with the
-// comments of the constants.
+// Reference writes the reference pages that are not about API fields. One page lists the flags of the controllers, and
+// another one the commands of kubectl train with their flags, as their --help prints them. The other pages list the
+// phases, conditions, reasons and events of the objects, with the comments of the constants.
 //
 //	reference -output docs/reference CONTROLLER...
 package main
@@ -40,13 +40,17 @@ func main() {
 func write(output string, controllers []string) error {
 	help := map[string]string{}
 	for _, controller := range controllers {
-		printed, err := helpOf(controller)
+		printed, err := helpOf(fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller))
 		if err != nil {
 			return fmt.Errorf("getting the flags of the %s-controller: %w", controller, err)
 		}
 		help[controller+"-controller"] = printed
 	}
-	pages := map[string]string{"flags.md": flagsPage(help)}
+	train, err := trainPageOf("./cli/cmd/kubectl-train")
+	if err != nil {
+		return fmt.Errorf("getting the commands of kubectl train: %w", err)
+	}
+	pages := map[string]string{"flags.md": flagsPage(help), "kubectl-train.md": train}
 	for _, a := range apis {
 		page, err := constantsPage(a.title, a.folder)
 		if err != nil {
@@ -62,15 +66,31 @@ func write(output string, controllers []string) error {
 	return nil
 }
 
-// helpOf returns the text that a controller prints for --help. It builds the controller with the same flags as the
-// image build does, so that both builds share the build cache.
-func helpOf(controller string) (string, error) {
-	command := exec.Command("go", "run", "-trimpath", "-ldflags", "-s -w",
-		fmt.Sprintf("./%[1]s/cmd/%[1]s-controller", controller), "--help")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+// trainPageOf returns the page of the commands of a client.
+func trainPageOf(program string) (string, error) {
+	printed, err := helpOf(program)
+	if err != nil {
+		return "", err
+	}
+	commands, help := commandsIn(printed), map[string]string{}
+	for _, command := range commands {
+		if help[command], err = helpOf(program, command); err != nil {
+			return "", err
+		}
+	}
+	return trainPage(commands, help)
+}
+
+// helpOf returns the text that a program, or a command of it, prints for --help. It builds the program with the same
+// flags as the image build does, so that both builds share the build cache.
+func helpOf(program string, command ...string) (string, error) {
+	args := append([]string{"run", "-trimpath", "-ldflags", "-s -w", program}, command...)
+	run := exec.Command("go", append(args, "--help")...)
+	// The variable would be shown as the default of a flag of kubectl train.
+	run.Env = append(os.Environ(), "CGO_ENABLED=0", "KUBECTL_TRAIN_IMAGE=")
 	var errors strings.Builder
-	command.Stderr = &errors
-	printed, err := command.Output()
+	run.Stderr = &errors
+	printed, err := run.Output()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, errors.String())
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,61 @@ Flags:
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected page (-want +got):\n%s", diff)
+	}
+}
+
+func TestTrainPage(t *testing.T) {
+	t.Parallel()
+	commands := commandsIn("Train\n\nAvailable Commands:\n  run         Train with a folder\n  help        Help\n" +
+		"  logs        Print the output\n\nFlags:\n  -h, --help   help for kubectl train\n")
+	if diff := cmp.Diff([]string{"run", "logs"}, commands); diff != "" {
+		t.Fatalf("unexpected commands (-want +got):\n%s", diff)
+	}
+	help := map[string]string{
+		"run": "Train with a folder.\n\nUsage:\n  kubectl train run DIR [flags]\n\nFlags:\n" +
+			"  -d, --detach        return when the job is created\n  -h, --help          help for run\n" +
+			"      --kind string   pytorch | <kind> (default \"pytorch\")\n\n" +
+			"Global Flags:\n      --as string   Username to impersonate\n",
+		"logs": "Print the output.\n\nUsage:\n  kubectl train logs JOB [flags]\n\nFlags:\n" +
+			"      --rank int32   rank of the replica\n",
+	}
+	got, err := trainPage(commands, help)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+## kubectl train logs
+
+` + "```text" + `
+Print the output.
+
+Usage:
+  kubectl train logs JOB [flags]
+` + "```" + `
+
+| Flag | Default | Meaning |
+| --- | --- | --- |
+| ` + "`--rank`" + ` |  | rank of the replica |
+
+## kubectl train run
+
+` + "```text" + `
+Train with a folder.
+
+Usage:
+  kubectl train run DIR [flags]
+` + "```" + `
+
+| Flag | Default | Meaning |
+| --- | --- | --- |
+| ` + "`-d`, `--detach`" + ` |  | return when the job is created |
+| ` + "`--kind`" + ` | pytorch | pytorch \| \<kind> |
+`
+	if _, got, _ = strings.Cut(got, "`--as`.\n"); got != want {
+		t.Errorf("unexpected page (-want +got):\n%s", cmp.Diff(want, got))
+	}
+	if _, err := trainPage(commands, map[string]string{}); err == nil {
+		t.Error("a command without a help text is accepted")
 	}
 }
 
