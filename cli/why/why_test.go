@@ -593,7 +593,7 @@ Next:
   # Delete the job with what was uploaded
   kubectl train delete ptjob/digits
 
-Read more: docs/train/kubectl-train-run.md
+Read more: docs/train/kubectl-train-details.md#if-the-command-is-interrupted-before-the-job-runs
 `,
 		},
 		"a job that ran before waits since it was resumed": {

@@ -258,7 +258,7 @@ var _ = Describe("kubectl train", Label("train"), func() {
 var _ = Describe("The page about kubectl train", Label("train"), func() {
 	DescribeTable("shows how to",
 		func(ctx context.Context, section string) {
-			newNamespace(ctx).follow(ctx, "docs/train/kubectl-train-jobs.md", section)
+			newNamespace(ctx).follow(ctx, "docs/train/kubectl-train.md", section)
 		},
 		Entry("read logs", "Logs"),
 		Entry("change a job", "Change a job"),

@@ -138,7 +138,7 @@ if __name__ == "__main__":
 		n := newRestricted(ctx)
 		n.follow(ctx, "README.md", "A folder of code")
 		n.kubectl(ctx, "delete", "ptjob", "digits")
-		n.follow(ctx, "docs/train/kubectl-train-run.md", "Train with a folder of code")
+		n.follow(ctx, "docs/train/kubectl-train.md", "Train with a folder of code")
 	})
 
 	It("detaches when it is interrupted in a pipe", Label("pytorch"), func(ctx context.Context) {

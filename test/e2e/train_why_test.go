@@ -10,7 +10,7 @@ import (
 
 var _ = Describe("kubectl train why", Label("train"), func() {
 	It("explains jobs as its documentation shows", func(ctx context.Context) {
-		newNamespace(ctx).follow(ctx, "docs/train/kubectl-train-why.md", "Why a job does not run, or why it failed")
+		newNamespace(ctx).follow(ctx, "docs/train/kubectl-train.md", "Why a job does not run, or why it failed")
 	})
 
 	It("names a program that is not in the image, and the command to type next", func(ctx context.Context) {

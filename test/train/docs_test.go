@@ -37,12 +37,12 @@ var _ = Describe("The documents", func() {
 	})
 
 	It("show the same training in the README and on the page about it", func() {
-		Expect(stepsOf("docs/train/kubectl-train-run.md", "Train with a folder of code")).To(
+		Expect(stepsOf("docs/train/kubectl-train.md", "Train with a folder of code")).To(
 			ContainElements(stepsOf("README.md", "A folder of code")))
 	})
 
 	It("show the question after Ctrl-C", func() {
-		page, err := os.ReadFile("../../docs/train/kubectl-train-run.md")
+		page, err := os.ReadFile("../../docs/train/kubectl-train.md")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(page)).To(ContainSubstring(strings.TrimSpace(command.Question) + "\n"))
 	})
@@ -78,12 +78,12 @@ var _ = Describe("The documents", func() {
 				}
 			})
 		},
-		Entry("when it trains with a folder", "docs/train/kubectl-train-run.md", "Train with a folder of code"),
-		Entry("when it explains a job", "docs/train/kubectl-train-why.md", "Why a job does not run, or why it failed"),
-		Entry("when it prints logs", "docs/train/kubectl-train-jobs.md", "Logs"),
-		Entry("when it changes a job", "docs/train/kubectl-train-jobs.md", "Change a job"),
-		Entry("when it debugs a job", "docs/train/kubectl-train-jobs.md", "Debug a job"),
-		Entry("when the cluster cannot be used", "docs/train/kubectl-train-jobs.md", "If the cluster cannot be used"),
+		Entry("when it trains with a folder", "docs/train/kubectl-train.md", "Train with a folder of code"),
+		Entry("when it explains a job", "docs/train/kubectl-train.md", "Why a job does not run, or why it failed"),
+		Entry("when it prints logs", "docs/train/kubectl-train.md", "Logs"),
+		Entry("when it changes a job", "docs/train/kubectl-train.md", "Change a job"),
+		Entry("when it debugs a job", "docs/train/kubectl-train.md", "Debug a job"),
+		Entry("when the cluster cannot be used", "docs/train/kubectl-train.md", "If the cluster cannot be used"),
 	)
 })
 
