@@ -109,10 +109,6 @@ var situations = map[string]situation{
 				`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Running"} 9x100`, // these jobs can use all resources
 		},
 	},
-	"TensorStackJobsUnknown": {
-		bad:  []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Unknown"} 1x100`},
-		good: []string{`tensorstack_jobs{kind="PyTorchTrainingJob", phase="Unknown"} 0x100`},
-	},
 	"TensorStackNodesLoseJobs": {
 		bad: []string{
 			`tensorstack_job_restarts_total{kind="PyTorchTrainingJob", cause="NodeLost", counted="false"} 0+1x100`,
