@@ -146,7 +146,7 @@ Next:
   # For an administrator: read the errors of the controller
   kubectl logs -n t9k-pytorch deployment/pytorch-controller --tail=50
 
-Read more: docs/train/troubleshooting.md#the-controllers
+Read more: docs/operate/troubleshooting.md#the-controllers
 `,
 		},
 		"a controller that is not ready is named": {
@@ -166,7 +166,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/train/troubleshooting.md#the-controllers
+Read more: docs/operate/troubleshooting.md#the-controllers
 `,
 		},
 		"a controller that is ready, but does not handle the job, is named": {
@@ -187,7 +187,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/train/troubleshooting.md#the-controllers
+Read more: docs/operate/troubleshooting.md#the-controllers
 `,
 		},
 		"a private image needs a login": {
@@ -574,7 +574,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/operate/kueue.md#what-happens-to-a-job
+Read more: docs/train/kueue.md#what-happens-to-a-job
 `,
 		},
 		"a job whose code is not uploaded cannot be resumed": {
@@ -662,7 +662,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/operate/kueue.md#what-happens-to-a-job
+Read more: docs/train/kueue.md#what-happens-to-a-job
 `,
 		},
 		"Kueue has evicted the job, and the queue is stopped": {
@@ -687,7 +687,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/operate/kueue.md#what-happens-to-a-job
+Read more: docs/train/kueue.md#what-happens-to-a-job
 `,
 		},
 		"the Workload of the job is not active": {
@@ -711,7 +711,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/operate/kueue.md#what-happens-to-a-job
+Read more: docs/train/kueue.md#what-happens-to-a-job
 `,
 		},
 		"an admission check of Kueue is not ready": {
@@ -731,7 +731,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/operate/kueue.md#what-happens-to-a-job
+Read more: docs/train/kueue.md#what-happens-to-a-job
 `,
 		},
 		"MultiKueue runs the job in another cluster": {
@@ -753,7 +753,7 @@ Next:
   # Read what Kueue reports about the job
   kubectl describe workloads.kueue.x-k8s.io digits
 
-Read more: docs/train/troubleshooting.md#running, docs/operate/kueue.md#jobs-in-other-clusters
+Read more: docs/train/troubleshooting.md#running, docs/train/kueue.md#jobs-in-other-clusters
 `,
 		},
 		"a replica that was killed without a limit was killed from outside": {
@@ -1148,7 +1148,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#running, docs/train/troubleshooting.md#the-controllers
+Read more: docs/train/troubleshooting.md#running, docs/operate/troubleshooting.md#the-controllers
 `,
 		},
 		"a job in debug mode idles": {

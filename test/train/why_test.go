@@ -275,7 +275,7 @@ Next:
   # Read the events of the job
   kubectl events --for ptjob/digits
 
-Read more: docs/operate/kueue.md#jobs-in-other-clusters
+Read more: docs/train/kueue.md#jobs-in-other-clusters
 `)
 	})
 
