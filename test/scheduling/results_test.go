@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	resultsFile  = "../../docs/train/scheduling.md"
+	resultsFile  = "../../docs/contribute/scheduling-results.md"
 	resultsBegin = "<!-- Start of the results. `make e2e FOCUS=scheduling` writes them. -->\n"
 	resultsEnd   = "<!-- End of the results. -->\n"
 )
