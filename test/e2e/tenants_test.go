@@ -44,8 +44,9 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 
 	It("has the permissions and limits of docs/operate/security.md in a shared cluster", func(ctx context.Context) {
 		localClusterOrSkip("the test changes the installation of controllers")
-		isInstalledAgain("pytorch")
-		isInstalledAgain("tensorboard")
+		for _, controller := range []string{"pytorch", "tensorflow", "deepspeed", "tensorboard"} {
+			isInstalledAgain(controller)
+		}
 		DeferCleanup(func(ctx context.Context) {
 			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", "examples/install/tenant")
 			Expect(err).NotTo(HaveOccurred())

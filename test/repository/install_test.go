@@ -13,10 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	tensorboardv1beta1 "tensorstack.dev/jobs/common/api/tensorboard/v1beta1"
 	"tensorstack.dev/jobs/test/internal/manifests"
 )
 
@@ -268,6 +273,44 @@ func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 		}
 		if got := bytes.Count(content, []byte(`"`+text+`"`)); got != want {
 			t.Errorf("%s has %q %d times, want %d", manifests.ID(object), text, got, want)
+		}
+	}
+}
+
+// TestTheExampleOfATenantLeavesNoPodOpen checks the NetworkPolicy of examples/install/tenant. It leaves out pods with some
+// labels, so the example of a shared cluster must install every controller of such pods with --network-policies.
+func TestTheExampleOfATenantLeavesNoPodOpen(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../examples/install/tenant/network.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy networkingv1.NetworkPolicy
+	if err := yaml.UnmarshalStrict(content, &policy); err != nil {
+		t.Fatal(err)
+	}
+	want := []metav1.LabelSelectorRequirement{
+		{Key: batchv1beta1.LabelJobName, Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: tensorboardv1beta1.LabelName, Operator: metav1.LabelSelectorOpDoesNotExist},
+	}
+	if diff := cmp.Diff(want, policy.Spec.PodSelector.MatchExpressions); diff != "" {
+		t.Errorf("the NetworkPolicy leaves out other pods (-want +got):\n%s", diff)
+	}
+	confined := map[string]bool{}
+	for _, object := range manifests.Kustomized(t, "examples/install/network-policies") {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		content, err := json.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controller := strings.TrimSuffix(object.GetName(), "-controller")
+		confined[controller] = bytes.Contains(content, []byte(`"--network-policies"`))
+	}
+	for _, controller := range readVersions(t).Confined() {
+		if !confined[controller] {
+			t.Errorf("examples/install/network-policies does not install the %s-controller with --network-policies", controller)
 		}
 	}
 }
