@@ -375,8 +375,8 @@ func (w *lockedWriter) end() error {
 	return w.endLine()
 }
 
-// withPrefix returns a function that writes a line, or a piece of a very long line, with a prefix. Each of them must end
-// with a line feed: otherwise, the next one could erase the prefix in a terminal.
+// withPrefix returns a function that writes a line, or a piece of a very long line, with a prefix. Each of them must
+// end with a line feed: otherwise, the next one could erase the prefix in a terminal.
 func (w *lockedWriter) withPrefix(prefix string) func(line []byte) error {
 	stream := printable.Stream{Stamped: w.isStamped}
 	return func(line []byte) error {

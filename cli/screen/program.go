@@ -10,10 +10,10 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Show calls the function run, which shows pages, and draws the newest page in a terminal. It draws the page again every
-// second, and when the user presses a key or changes the size of the terminal. When the user quits, the context of run
-// ends. After the end of run, Show returns the last view, with the size of the terminal, and the key that the user
-// pressed to quit.
+// Show calls the function run, which shows pages, and draws the newest page in a terminal. It draws the page again
+// every second, and when the user presses a key or changes the size of the terminal. When the user quits, the context
+// of run ends. After the end of run, Show returns the last view, with the size of the terminal, and the key that the
+// user pressed to quit.
 func Show(
 	ctx context.Context, in io.Reader, out io.Writer, run func(ctx context.Context, show func(Source)),
 ) (View, Key, error) {
