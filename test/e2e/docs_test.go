@@ -6,9 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"tensorstack.dev/jobs/test/internal/document"
 )
@@ -16,10 +18,16 @@ import (
 // follow runs the commands in the console blocks of a section of a document one after the other, as a reader would.
 func (n namespace) follow(ctx context.Context, file, section string) {
 	GinkgoHelper()
+	followAs(ctx, n.kubeconfig(ctx), file, section, strings.NewReplacer())
+}
+
+// followAs is like follow, but uses a kubeconfig, and replaces parts of the commands that do not fit the local cluster.
+func followAs(ctx context.Context, kubeconfig, file, section string, replacer *strings.Replacer) {
+	GinkgoHelper()
 	steps, err := document.Steps(filepath.Join(root, file), section)
 	Expect(err).NotTo(HaveOccurred())
-	kubeconfig := n.kubeconfig(ctx)
 	for _, s := range steps {
+		s.Command = replacer.Replace(s.Command)
 		By(s.Command)
 		try := func() error { return try(ctx, s, kubeconfig) }
 		if s.OnlyReads() {
@@ -37,6 +45,16 @@ func (n namespace) kubeconfig(ctx context.Context) string {
 	Expect(os.WriteFile(file, []byte(n.kubectl(ctx, "config", "view", "--raw", "--minify")), 0o600)).To(Succeed())
 	n.kubectl(ctx, "config", "set-context", "--current", "--namespace="+string(n), "--kubeconfig="+file)
 	return file
+}
+
+// as changes a kubeconfig so that its user impersonates another user, and returns its path.
+func as(user, kubeconfig string) string {
+	GinkgoHelper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Impersonate = user
+	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
+	return kubeconfig
 }
 
 // try runs the command of a step. It returns an error if the output is not the one that the document shows.

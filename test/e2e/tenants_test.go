@@ -52,6 +52,13 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 			Expect(err).NotTo(HaveOccurred())
 		})
 		newNamespace(ctx).follow(ctx, "docs/operate/security.md", "Locking down a shared cluster")
+
+		By("training in the namespace as its user")
+		tenant := namespace("team-b")
+		tenant.volume(ctx, "work")
+		followAs(ctx, as("alice", tenant.kubeconfig(ctx)), "docs/train/first-training.md",
+			"Train, and continue after failures", strings.NewReplacer(
+				"--gpus=8 ", "", "registry.example.com/team/training:1.0", "tensorstack/pytorch-example:2.6.0"))
 	})
 })
 

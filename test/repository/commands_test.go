@@ -165,7 +165,7 @@ func followedSections(t *testing.T) map[string]bool {
 			switch called(call) {
 			case "DescribeTable":
 				tables = append(tables, call)
-			case "follow":
+			case "follow", "followAs":
 				texts := literals(call)
 				if len(texts) == 2 {
 					followed[texts[0]+" "+texts[1]] = true

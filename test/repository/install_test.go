@@ -277,8 +277,8 @@ func TestComponentsForNetworkPoliciesCanBeCombined(t *testing.T) {
 	}
 }
 
-// TestTheExampleOfATenantLeavesNoPodOpen checks the NetworkPolicy of examples/install/tenant. It leaves out pods with some
-// labels, so the example of a shared cluster must install every controller of such pods with --network-policies.
+// TestTheExampleOfATenantLeavesNoPodOpen checks the NetworkPolicy of examples/install/tenant. It leaves out pods with
+// some labels, so the example of a shared cluster must install every controller of such pods with --network-policies.
 func TestTheExampleOfATenantLeavesNoPodOpen(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../examples/install/tenant/network.yaml")
