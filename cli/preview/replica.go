@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -17,67 +17,92 @@ import (
 
 // line is a line of the summary of a pod.
 type line struct {
-	// added reports whether the controller has added or changed the part of the pod that the line shows.
-	added bool
-	label string
-	text  string
+	// mark is "+" if the controller has added or changed what the line shows, and " " otherwise.
+	mark, label, text string
 }
 
-// lines returns the summary of the pod of a replica.
+// lines returns the summary of the pod of a replica. Of the variables of the environment, those that the controller has
+// added or changed come first.
 func (r Replica) lines(s style) []line {
-	before, main := *r.own, *r.main
-	lines := []line{{label: "Image", text: shown(main.Image)}}
-	lines = append(lines, s.commandLines(before, main)...)
-	lines = append(lines, s.environmentLines(before, main)...)
-	lines = append(lines,
-		resourceLine("Requests", before.Resources.Requests, main.Resources.Requests),
-		resourceLine("Limits", before.Resources.Limits, main.Resources.Limits))
-	for _, port := range main.Ports {
-		if port.HostPort != 0 {
-			lines = append(lines, line{
-				added: !slices.Contains(before.Ports, port), label: "Host port", text: fmt.Sprint(port.HostPort),
-			})
+	template := &corev1.Pod{ObjectMeta: r.Template.ObjectMeta, Spec: r.Template.Spec}
+	complete := style{width: s.width, without: s.without} // shortens no texts
+	own, lines := complete.describe(template, r.own), complete.describe(r.Pod, r.main)
+	for i, l := range lines {
+		lines[i].mark = "+"
+		if slices.Contains(own, l) {
+			lines[i].mark = " "
 		}
 	}
-	lines = append(lines, r.mountLines(before, main)...)
-	lines = append(lines, r.otherContainers(s)...)
-	lines = append(lines, r.schedulingLines()...)
+	if s != complete {
+		for i, l := range s.describe(r.Pod, r.main) {
+			lines[i].text = l.text
+		}
+	}
+	slices.SortStableFunc(lines[beforeEnvironment:beforeEnvironment+len(r.main.Env)], func(a, b line) int {
+		return strings.Compare(b.mark, a.mark) // "+" is greater than " "
+	})
 	return slices.DeleteFunc(lines, func(l line) bool { return l.text == "" })
 }
 
-// commandLines returns the command and the arguments of a container.
-func (s style) commandLines(before, after corev1.Container) []line {
-	command := line{
-		added: !slices.Equal(before.Command, after.Command), label: "Command", text: s.shellLine(after.Command),
-	}
-	if len(after.Command) == 0 {
-		command.text = "(the entrypoint of the image)"
-	}
-	return []line{
-		command, {added: !slices.Equal(before.Args, after.Args), label: "Args", text: s.shellLine(after.Args)},
-	}
-}
+// beforeEnvironment is the number of lines before the environment: the image, the command and the arguments.
+const beforeEnvironment = 3
 
-// environmentLines returns the environment of a container. The variables that the controller has added or changed
-// come first.
-func (s style) environmentLines(before, after corev1.Container) []line {
-	var added, others []line
-	for _, variable := range after.Env {
-		if slices.ContainsFunc(before.Env, func(v corev1.EnvVar) bool { return equality.Semantic.DeepEqual(v, variable) }) {
-			others = append(others, line{label: "Environment", text: s.variableText(variable)})
-		} else {
-			added = append(added, line{added: true, label: "Environment", text: s.variableText(variable)})
-		}
+// describe returns the lines about a pod with the given main container, without marks. In all styles, the same pod has
+// the same number of lines. So lines about fields that are not set have an empty text.
+func (s style) describe(pod *corev1.Pod, main *corev1.Container) []line {
+	var lines []line
+	add := func(label, text string) { lines = append(lines, line{label: label, text: text}) }
+	add("Image", shown(main.Image))
+	add("Command", cmp.Or(s.shellLine(main.Command), "(the entrypoint of the image)"))
+	add("Args", s.shellLine(main.Args))
+	for _, variable := range main.Env {
+		add("Environment", s.variableText(variable))
 	}
-	for _, from := range after.EnvFrom {
+	for _, from := range main.EnvFrom {
 		switch {
 		case from.ConfigMapRef != nil:
-			others = append(others, line{label: "Environment", text: "from configMap " + shown(from.ConfigMapRef.Name)})
+			add("Environment", "from configMap "+shown(from.ConfigMapRef.Name))
 		case from.SecretRef != nil:
-			others = append(others, line{label: "Environment", text: "from secret " + shown(from.SecretRef.Name)})
+			add("Environment", "from secret "+shown(from.SecretRef.Name))
 		}
 	}
-	return append(added, others...)
+	add("Requests", resourceText(main.Resources.Requests))
+	add("Limits", resourceText(main.Resources.Limits))
+	for _, port := range main.Ports {
+		if port.HostPort != 0 {
+			add("Host port", fmt.Sprint(port.HostPort))
+		}
+	}
+	for _, mount := range main.VolumeMounts {
+		source := sourceOf(pod.Spec.Volumes, mount.Name)
+		if mount.SubPath != "" {
+			source = shown(mount.SubPath) + " of " + source
+		}
+		add("Volumes", shown(mount.MountPath)+" from "+source)
+	}
+	for _, c := range pod.Spec.InitContainers {
+		label := "Init"
+		if jobs.IsSidecar(pod, c.Name) {
+			label = "Sidecar"
+		}
+		add(label, s.containerText(c))
+	}
+	for _, c := range pod.Spec.Containers {
+		if c.Name != main.Name {
+			add("Container", s.containerText(c))
+		}
+	}
+	add("Scheduler", shown(pod.Spec.SchedulerName))
+	for _, gate := range pod.Spec.SchedulingGates {
+		add("Gate", shown(gate.Name))
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		add("Nodes", shown(key)+"="+shown(pod.Spec.NodeSelector[key]))
+	}
+	for _, finalizer := range pod.Finalizers {
+		add("Finalizer", shown(finalizer))
+	}
+	return lines
 }
 
 // variableText returns an environment variable as text.
@@ -101,109 +126,45 @@ func (s style) variableText(variable corev1.EnvVar) string {
 	}
 }
 
-// resourceLine returns the line about a list of resources. Its text is empty if the list is empty.
-func resourceLine(label string, before, after corev1.ResourceList) line {
+// resourceText returns a list of resources as text.
+func resourceText(list corev1.ResourceList) string {
 	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		quantity := after[name]
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		quantity := list[name]
 		texts = append(texts, fmt.Sprintf("%s %s", shown(string(name)), quantity.String()))
 	}
-	return line{
-		added: !equality.Semantic.DeepEqual(before, after), label: label, text: strings.Join(texts, ", "),
-	}
+	return strings.Join(texts, ", ")
 }
 
-// mountLines returns the volumes of a container.
-func (r Replica) mountLines(before, after corev1.Container) []line {
-	var lines []line
-	for _, mount := range after.VolumeMounts {
-		text := fmt.Sprintf("%s from %s", shown(mount.MountPath), r.sourceOf(mount.Name))
-		if mount.SubPath != "" {
-			text = fmt.Sprintf("%s from %s of %s", shown(mount.MountPath), shown(mount.SubPath), r.sourceOf(mount.Name))
-		}
-		isOwn := slices.ContainsFunc(before.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return equality.Semantic.DeepEqual(m, mount)
-		})
-		lines = append(lines, line{added: !isOwn, label: "Volumes", text: text})
-	}
-	return lines
-}
-
-// sourceOf returns the source of a volume, such as "configMap digits".
-func (r Replica) sourceOf(volume string) string {
-	i := slices.IndexFunc(r.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+// sourceOf returns the source of the volume with the given name, such as "configMap digits".
+func sourceOf(volumes []corev1.Volume, name string) string {
+	i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == name })
 	if i < 0 {
-		return "volume " + shown(volume)
+		return "volume " + shown(name)
 	}
-	content, err := json.Marshal(r.Pod.Spec.Volumes[i].VolumeSource)
+	content, err := json.Marshal(volumes[i].VolumeSource)
 	var sources map[string]map[string]any
 	if err != nil || json.Unmarshal(content, &sources) != nil {
-		return "volume " + shown(volume)
+		return "volume " + shown(name)
 	}
 	for kind, source := range sources {
 		for _, field := range []string{"name", "claimName", "secretName", "path", "driver", "reference"} {
-			if name, ok := source[field].(string); ok {
-				return kind + " " + shown(name)
+			if text, ok := source[field].(string); ok {
+				return kind + " " + shown(text)
 			}
 		}
 		return kind
 	}
-	return "volume " + shown(volume)
+	return "volume " + shown(name)
 }
 
-// otherContainers returns the init containers and the containers other than the main one.
-func (r Replica) otherContainers(s style) []line {
-	own := map[string]bool{}
-	for _, c := range slices.Concat(r.Template.Spec.InitContainers, r.Template.Spec.Containers) {
-		own[c.Name] = true
-	}
-	var lines []line
-	for _, c := range r.Pod.Spec.InitContainers {
-		label := "Init"
-		if jobs.IsSidecar(r.Pod, c.Name) {
-			label = "Sidecar"
-		}
-		lines = append(lines, s.containerLine(label, c, !own[c.Name]))
-	}
-	for _, c := range r.Pod.Spec.Containers {
-		if c.Name != r.main.Name {
-			lines = append(lines, s.containerLine("Container", c, !own[c.Name]))
-		}
-	}
-	return lines
-}
-
-// containerLine returns the image and the command line of a container.
-func (s style) containerLine(label string, c corev1.Container, added bool) line {
+// containerText returns the name, the image and the command line of a container.
+func (s style) containerText(c corev1.Container) string {
 	text := fmt.Sprintf("%s, image %s", shown(c.Name), shown(c.Image))
 	if words := s.shellLine(slices.Concat(c.Command, c.Args)); words != "" {
 		text += "\n" + words
 	}
-	return line{added: added, label: label, text: text}
-}
-
-// schedulingLines returns the lines with the scheduler, the scheduling gates, the node selector and the finalizers of
-// the pod.
-func (r Replica) schedulingLines() []line {
-	after, before := r.Pod.Spec, r.Template.Spec
-	lines := []line{{
-		added: after.SchedulerName != before.SchedulerName, label: "Scheduler", text: shown(after.SchedulerName),
-	}}
-	for _, gate := range after.SchedulingGates {
-		lines = append(lines, line{
-			added: !slices.Contains(before.SchedulingGates, gate), label: "Gate", text: shown(gate.Name),
-		})
-	}
-	for _, key := range slices.Sorted(maps.Keys(after.NodeSelector)) {
-		_, isOwn := before.NodeSelector[key]
-		lines = append(lines, line{
-			added: !isOwn, label: "Nodes", text: shown(key) + "=" + shown(after.NodeSelector[key]),
-		})
-	}
-	for _, finalizer := range r.Pod.Finalizers {
-		lines = append(lines, line{added: true, label: "Finalizer", text: shown(finalizer)})
-	}
-	return lines
+	return text
 }
 
 // isLike reports whether two replicas have the same type and the same summary. Numbers in the summaries, such as
@@ -216,7 +177,7 @@ func (r Replica) isLike(other Replica) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].added != b[i].added || a[i].label != b[i].label || !countsUp(a[i].text, b[i].text, other.Rank-r.Rank) {
+		if a[i].mark != b[i].mark || a[i].label != b[i].label || !countsUp(a[i].text, b[i].text, other.Rank-r.Rank) {
 			return false
 		}
 	}

@@ -117,16 +117,12 @@ func writeReplicas(b *strings.Builder, list []Replica, s style) {
 		if l.label != label {
 			name, label = l.label+":", l.label
 		}
-		mark := " "
-		if l.added {
-			mark = "+"
-		}
 		for i, text := range strings.Split(l.text, "\n") {
 			if i > 0 {
 				name = ""
 				text = "  " + text
 			}
-			fmt.Fprintf(b, "  %s %-13s%s\n", mark, name, text)
+			fmt.Fprintf(b, "  %s %-13s%s\n", l.mark, name, text)
 		}
 	}
 }
