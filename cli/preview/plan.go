@@ -9,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"tensorstack.dev/jobs/cli/jobs"
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -152,22 +150,15 @@ func (p Plan) notesOnUID() []string {
 // schemeOnce returns a scheme with the types of all objects in plans.
 var schemeOnce = sync.OnceValues(jobs.Scheme)
 
-// Unstructured returns an object as it is sent to the API server, with its kind and without a status.
+// Unstructured returns an object as it is sent to the API server, with its kind and without a status. The result shares
+// the content of an object that is unstructured already, and Unstructured removes its status.
 func Unstructured(object client.Object) (*unstructured.Unstructured, error) {
 	scheme, err := schemeOnce()
 	if err != nil {
 		return nil, err
 	}
-	gvk, err := apiutil.GVKForObject(object, scheme)
-	if err != nil {
-		return nil, err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
-	}
-	delete(content, "status")
-	sent := &unstructured.Unstructured{Object: content}
-	sent.SetGroupVersionKind(gvk)
-	return sent, nil
+	sent := &unstructured.Unstructured{}
+	err = scheme.Convert(object, sent, nil)
+	delete(sent.Object, "status")
+	return sent, err
 }
