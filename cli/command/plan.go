@@ -100,7 +100,6 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 		return err
 	}
 	documents, err := preview.Read(f.filenames, f.recursive, e.In)
-	admitter := preview.Admitter{Namespace: namespace, IsForced: isForced}
 	var plans []preview.Plan
 	errs := []error{err}
 	for _, d := range documents {
@@ -112,7 +111,7 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 		}
 		if err == nil {
 			var plan preview.Plan
-			if plan, err = f.planOf(ctx, &admitter, kind, d); err == nil {
+			if plan, err = f.planOf(ctx, kind, d, namespace, isForced); err == nil {
 				plans, err = append(plans, plan), plan.Problem()
 			}
 		}
@@ -127,11 +126,11 @@ func (e *environment) plan(ctx context.Context, f planFlags) error {
 	return errors.Join(append([]error{e.printPlans(plans, f)}, errs...)...)
 }
 
-// planOf returns the plan of the job in a document.
+// planOf returns the plan of the job in a document. The last two parameters are those of preview.Admit.
 func (f planFlags) planOf(
-	ctx context.Context, admitter *preview.Admitter, kind *jobs.Kind, d preview.Document,
+	ctx context.Context, kind *jobs.Kind, d preview.Document, namespace string, isForced bool,
 ) (preview.Plan, error) {
-	job, err := admitter.Admit(ctx, kind, d)
+	job, err := preview.Admit(ctx, kind, d, namespace, isForced)
 	if err != nil {
 		return preview.Plan{}, err
 	}

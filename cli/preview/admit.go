@@ -10,14 +10,6 @@ import (
 	"tensorstack.dev/jobs/cli/jobs"
 )
 
-// Admitter admits jobs like an API server.
-type Admitter struct {
-	// Namespace is the namespace of jobs whose manifests name none. If IsForced is true, Admit rejects a job whose
-	// manifest names another namespace.
-	Namespace string
-	IsForced  bool
-}
-
 // KindOf returns the kind of the job in a document, or nil if the document is of another kind. It returns an error if
 // the document is of the API group of jobs, but this group does not have the kind or the version.
 func KindOf(d Document) (*jobs.Kind, error) {
@@ -35,11 +27,11 @@ func KindOf(d Document) (*jobs.Kind, error) {
 }
 
 // Admit returns the job of the given kind in a document, with the defaults of the API server. It returns the error of
-// the API server if the API server would reject the job.
-func (a *Admitter) Admit(ctx context.Context, kind *jobs.Kind, d Document) (jobs.Job, error) {
-	namespace := a.Namespace
+// the API server if the API server would reject the job. A job whose manifest names no namespace gets the given one. If
+// isForced is true, Admit rejects a job whose manifest names another namespace.
+func Admit(ctx context.Context, kind *jobs.Kind, d Document, namespace string, isForced bool) (jobs.Job, error) {
 	if d.Namespace != "" && d.Namespace != namespace {
-		if a.IsForced { // kubectl returns the same error
+		if isForced { // kubectl returns the same error
 			return jobs.Job{}, fmt.Errorf("the namespace from the provided object %q does not match the namespace %q. "+
 				"You must pass '--namespace=%s' to perform this operation", d.Namespace, namespace, d.Namespace)
 		}

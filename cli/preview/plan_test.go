@@ -29,8 +29,7 @@ func planOf(t *testing.T, text string, installed ...func(*controller.Options)) P
 	if err != nil || kind == nil {
 		t.Fatalf("%s is no job: %v", documents[0].Kind, err)
 	}
-	admitter := Admitter{Namespace: "default"}
-	job, err := admitter.Admit(t.Context(), kind, documents[0])
+	job, err := Admit(t.Context(), kind, documents[0], "default", false)
 	if err != nil {
 		t.Fatal(err)
 	}
