@@ -13,8 +13,6 @@ import (
 // placeholders in braces. In texts, {message} stands for the message of the condition, and {when} for how long ago
 // the condition began. view.allNames has the other placeholders.
 type entry struct {
-	// state tells whether the object with the reason waits for somebody.
-	state state
 	// words describe the reason in a few words, for a screen. They are empty if no job has the reason in its status.
 	words string
 	// cause has sentences that name the cause. The field do has sentences about what the user can do.
@@ -26,6 +24,9 @@ type entry struct {
 	fix string
 	// see is a section of the documentation.
 	see string
+	// needsHelp reports whether somebody must act before a TensorBoard with the reason works. Only the tables tensorBoard
+	// and tensorBoardUse set it.
+	needsHelp bool
 	// choose returns the entry that replaces this one, if the text depends on the facts. If choose is nil, this entry is
 	// used.
 	choose func(v view, c condition) entry

@@ -30,7 +30,7 @@ const (
 
 // noReplicas is the entry for a job without replicas.
 var noReplicas = entry{
-	state: needsHelp, words: "the job has no replicas",
+	words: "the job has no replicas",
 	cause: "Every type of the job has 0 replicas, so nothing can run.",
 	do:    "Set the number of replicas of a type.",
 	fix:   "set replicas of a type to 1 or more", see: seePending,
@@ -40,33 +40,26 @@ var noReplicas = entry{
 // NotInstalled.
 var initialized = map[string]entry{
 	batchv1beta1.ReasonAccepted: {
-		state: fine,
 		words: "the job is accepted",
 		cause: "The controller has accepted the job, and creates its replicas when they are needed.",
 		next:  []step{listPods}, see: seePending,
 	},
 	batchv1beta1.ReasonNoReplicas: noReplicas,
 	batchv1beta1.ReasonInvalidTemplate: {
-		state: needsHelp, words: "no valid pod can be created from the template",
+		words: "no valid pod can be created from the template",
 		cause: "No pod can be made from the template of the job: {message}.",
 		next:  []step{describeJob}, fix: "correct the template as the message describes", see: seePending,
 	},
-	batchv1beta1.ReasonNameConflict: {
-		state: needsHelp, words: "an object has a name that the job needs", choose: nameConflict,
-	},
-	batchv1beta1.ReasonCreateFailed: {
-		state: needsHelp, words: "the API server rejects an object of the job", choose: createFailed,
-	},
-	batchv1beta1.ReasonResourceQuotaExceeded: {
-		state: waits, words: "a ResourceQuota has no room for the pods", choose: quotaRefuses,
-	},
-	batchv1beta1.ReasonUpdateFailed: notPermitted.with("the API server rejects a change of an object of the job"),
-	batchv1beta1.ReasonReadFailed:   notPermitted.with("the controller cannot read an object of the job"),
+	batchv1beta1.ReasonNameConflict:          {words: "an object has a name that the job needs", choose: nameConflict},
+	batchv1beta1.ReasonCreateFailed:          {words: "the API server rejects an object of the job", choose: createFailed},
+	batchv1beta1.ReasonResourceQuotaExceeded: {words: "a ResourceQuota has no room for the pods", choose: quotaRefuses},
+	batchv1beta1.ReasonUpdateFailed:          notPermitted.with("the API server rejects a change of an object of the job"),
+	batchv1beta1.ReasonReadFailed:            notPermitted.with("the controller cannot read an object of the job"),
 	batchv1beta1.ReasonNotInstalled: {
-		state: needsHelp, words: "the cluster lacks PodGroups, which the queue needs", choose: notInstalled,
+		words: "the cluster lacks PodGroups, which the queue needs", choose: notInstalled,
 	},
 	batchv1beta1.ReasonAdmissionChangedPod: {
-		state: needsHelp, words: "an admission policy changes labels of the pods",
+		words: "an admission policy changes labels of the pods",
 		cause: "A webhook or a policy of the cluster changes labels that the controllers need: {message}.",
 		do: "Ask an administrator to leave these labels alone, or to exempt the namespace {namespace}. " +
 			"The job then continues automatically.",
@@ -79,7 +72,6 @@ var initialized = map[string]entry{
 
 // notPermitted is the entry for a controller that lacks a permission.
 var notPermitted = entry{
-	state: needsHelp,
 	cause: "The controller cannot read or change an object that the job needs: {message}.",
 	do:    "An administrator must give the controller the ClusterRole that was shipped with it.",
 	next:  []step{describeJob, readController}, see: seePending,
@@ -88,43 +80,29 @@ var notPermitted = entry{
 // running has the reasons of the condition Running. The condition can also have the reasons in the tables paused,
 // podGroups and initialized.
 var running = map[string]entry{
-	batchv1beta1.ReasonReplicasRunning:  {state: fine, words: "every replica runs", choose: replicasRunning},
-	batchv1beta1.ReasonPartiallyRunning: {state: fine, words: "enough replicas run", choose: partiallyRunning},
+	batchv1beta1.ReasonReplicasRunning:  {words: "every replica runs", choose: replicasRunning},
+	batchv1beta1.ReasonPartiallyRunning: {words: "enough replicas run", choose: partiallyRunning},
 	batchv1beta1.ReasonTooFewReplicas: {
-		state: waits, words: "fewer replicas are left than elastic.minReplicas",
+		words: "fewer replicas are left than elastic.minReplicas",
 		cause: "The job is elastic, but too few replicas are left: {message}.",
 		do:    "How the leader {leader} ends decides how the job ends.",
 		next:  []step{readFailed, readLogs}, see: seePending,
 	},
-	batchv1beta1.ReasonQueued: {
-		state: waits, words: "the queue has not admitted the job yet", choose: queued,
-	},
+	batchv1beta1.ReasonQueued: {words: "the queue has not admitted the job yet", choose: queued},
 	batchv1beta1.ReasonCreating: {
-		state: waits, words: "pods are being created",
+		words: "pods are being created",
 		cause: "The controller is creating the pods of the job, which takes seconds.",
 		do:    "If this does not change, the controller does not run.",
 		next:  []step{watchJob, findController}, see: seePending,
 	},
-	batchv1beta1.ReasonUnschedulable: {
-		state: needsHelp, words: "a pod fits on no node", choose: unschedulable,
-	},
-	batchv1beta1.ReasonImagePull: {
-		state: needsHelp, words: "an image cannot be pulled", choose: imagePull,
-	},
-	batchv1beta1.ReasonContainerConfig: {
-		state: needsHelp, words: "a container cannot be started", choose: containerConfig,
-	},
-	batchv1beta1.ReasonPending: {
-		state: waits, words: "pods are starting", choose: starting,
-	},
-	batchv1beta1.ReasonRestarting: {
-		state: waits, words: "replicas are being replaced after a failure", choose: restarting,
-	},
-	batchv1beta1.ReasonFinishing: {
-		state: waits, words: "the job ends, and some pods still run", choose: finishing,
-	},
+	batchv1beta1.ReasonUnschedulable:   {words: "a pod fits on no node", choose: unschedulable},
+	batchv1beta1.ReasonImagePull:       {words: "an image cannot be pulled", choose: imagePull},
+	batchv1beta1.ReasonContainerConfig: {words: "a container cannot be started", choose: containerConfig},
+	batchv1beta1.ReasonPending:         {words: "pods are starting", choose: starting},
+	batchv1beta1.ReasonRestarting:      {words: "replicas are being replaced after a failure", choose: restarting},
+	batchv1beta1.ReasonFinishing:       {words: "the job ends, and some pods still run", choose: finishing},
 	batchv1beta1.ReasonFinished: {
-		state: final, words: "the job has finished",
+		words: "the job has finished",
 		cause: "The job has finished: {message}.",
 		do:    "A finished job cannot be restarted. Delete it, and create it again.",
 		next:  []step{readLogs, {purpose: "Delete the job", line: "kubectl train delete {job}"}}, see: seeFailed,
@@ -134,9 +112,8 @@ var running = map[string]entry{
 
 // stalled has the reasons of the condition Stalled.
 var stalled = map[string]entry{
-	batchv1beta1.ReasonNoProgress: {state: needsHelp, choose: noProgress},
+	batchv1beta1.ReasonNoProgress: {choose: noProgress},
 	batchv1beta1.ReasonProgressUnknown: {
-		state: needsHelp,
 		cause: "It is not known whether the training makes progress, because the controller cannot read it: {message}.",
 		do:    "A NetworkPolicy or a service mesh might not let the controller reach the pod.",
 		next: []step{
@@ -145,12 +122,10 @@ var stalled = map[string]entry{
 		}, see: seeStalled,
 	},
 	batchv1beta1.ReasonProgressing: {
-		state: fine,
 		cause: "The training was stalled, and is within its deadlines again.",
 		next:  []step{readLogs}, see: seeProgress,
 	},
 	batchv1beta1.ReasonNotRunning: {
-		state: fine,
 		cause: "The training was stalled, and does not run anymore.",
 		next:  []step{readLogs}, see: seeProgress,
 	},
@@ -159,16 +134,13 @@ var stalled = map[string]entry{
 // paused has the reasons of the condition Paused, and of Running while the job is paused.
 var paused = map[string]entry{
 	batchv1beta1.ReasonPausing: {
-		state: waits, words: "the job is being paused",
+		words: "the job is being paused",
 		cause: "Its pods are being deleted ({message}). Each has the grace period of its template to save its work.",
 		do:    "If a pod stays longer, its node does not answer.",
 		next:  []step{listPods}, see: seePaused,
 	},
-	batchv1beta1.ReasonPaused: {
-		state: needsHelp, words: "all pods are gone until the job is resumed", choose: isPaused,
-	},
+	batchv1beta1.ReasonPaused: {words: "all pods are gone until the job is resumed", choose: isPaused},
 	batchv1beta1.ReasonResumed: {
-		state: fine,
 		words: "the job is being resumed",
 		cause: "The job was paused before, and has been resumed.",
 		next:  []step{watchJob}, see: seeResuming,
@@ -178,25 +150,23 @@ var paused = map[string]entry{
 // ended has the reasons of the conditions SuccessCriteriaMet, FailureTarget, Completed and Failed.
 var ended = map[string]entry{
 	batchv1beta1.ReasonLeaderSucceeded: {
-		state: final, words: "the leader succeeded",
+		words: "the leader succeeded",
 		cause: "Its leader {leader} ended with exit code 0.",
 		next:  []step{readLogs}, see: seeSucceeded,
 	},
 	batchv1beta1.ReasonBackoffLimitExceeded: {
-		state: final, words: "a replica failed, and no restart is left", choose: backoffLimitExceeded,
+		words: "a replica failed, and no restart is left", choose: backoffLimitExceeded,
 	},
-	batchv1beta1.ReasonPermanentFailure: {
-		state: final, words: "a replica failed and is not restarted", choose: permanentFailure,
-	},
+	batchv1beta1.ReasonPermanentFailure: {words: "a replica failed and is not restarted", choose: permanentFailure},
 	batchv1beta1.ReasonMaxDurationExceeded: {
-		state: final, words: "the job ran for longer than its queue allows",
+		words: "the job ran for longer than its queue allows",
 		cause: "The pods of the job were on nodes for as long as the queue allows: {message}.",
 		do: "A job that saves checkpoints can continue from them. Delete the job, and create it again. " +
 			"An administrator can raise spec.maxDuration of the queue.",
 		next: []step{readLogs, describeQueue, deleteToRepeat}, see: seeFailed,
 	},
 	batchv1beta1.ReasonDeadlineExceeded: {
-		state: final, words: "the job was active for longer than its deadline", choose: deadlineExceeded,
+		words: "the job was active for longer than its deadline", choose: deadlineExceeded,
 	},
 }
 
@@ -207,51 +177,44 @@ var deleteToRepeat = step{
 
 // failures has the reasons of the condition ReplicaFailure and of status.failures.
 var failures = map[string]entry{
-	batchv1beta1.ReasonError:     {state: final, choose: failedWithError},
-	batchv1beta1.ReasonOOMKilled: {state: final, choose: outOfMemory},
+	batchv1beta1.ReasonError:     {choose: failedWithError},
+	batchv1beta1.ReasonOOMKilled: {choose: outOfMemory},
 	batchv1beta1.ReasonPreempted: {
-		state: final,
 		cause: "{who} had to make room for a pod of a higher priority.",
 		do: "This is no failure of the program. To be preempted less often, use a queue or a PriorityClass of a " +
 			"higher priority.",
 		next: []step{podEventsOf, listJobs}, see: seeFailed,
 	},
-	batchv1beta1.ReasonEvicted:  {state: final, choose: evicted},
-	batchv1beta1.ReasonNodeLost: {state: final, choose: nodeLost},
+	batchv1beta1.ReasonEvicted:  {choose: evicted},
+	batchv1beta1.ReasonNodeLost: {choose: nodeLost},
 	batchv1beta1.ReasonNodeShutdown: {
-		state: final,
 		cause: "{who} ended because its node was shut down.",
 		do:    "This is no failure of the program.",
 		next:  []step{describeNode, podEventsOf}, see: seeFailed,
 	},
-	batchv1beta1.ReasonDeviceUnhealthy: {state: final, choose: deviceUnhealthy},
-	batchv1beta1.ReasonDeviceTainted:   {state: final, choose: deviceTainted},
+	batchv1beta1.ReasonDeviceUnhealthy: {choose: deviceUnhealthy},
+	batchv1beta1.ReasonDeviceTainted:   {choose: deviceTainted},
 	batchv1beta1.ReasonDisrupted: {
-		state: final,
 		cause: "{who} was ended by Kubernetes: {message}.",
 		do:    "This is no failure of the program.",
 		next:  []step{podEventsOf, describeNode}, see: seeFailed,
 	},
 	batchv1beta1.ReasonDeleted: {
-		state: final,
 		cause: "The pod of replica {replica} was deleted by somebody or by another controller.",
 		do:    "Such a restart does not count towards runPolicy.backoffLimit.",
 		next:  []step{podEventsOf, listPods}, see: seeFailed,
 	},
 	batchv1beta1.ReasonCompleted: {
-		state: final,
 		cause: "Replica {replica} ended with exit code 0, and its restart policy Always starts it again.",
 		do:    "If it must not run again, use the restart policy OnFailure.",
 		next:  []step{readLogs}, fix: "set restartPolicy to OnFailure", see: seeFailed,
 	},
 	batchv1beta1.ReasonNoProgress: {
-		state: final,
 		cause: "Replica {replica} stalled, and runPolicy.progressPolicy is Restart: {message}.",
 		do:    "To look at the pods that hang, set runPolicy.progressPolicy to Notify.",
 		next:  []step{readLogs, {purpose: "Change runPolicy.progressPolicy", line: "kubectl edit {job}"}}, see: seeStalled,
 	},
 	batchv1beta1.ReasonRecovered: {
-		state: fine,
 		cause: "A replica had failed, and all replicas run again.",
 		next:  []step{readFailed}, see: seeRunning,
 	},

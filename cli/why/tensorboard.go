@@ -14,7 +14,7 @@ func (v view) aboutTheTensorBoard() []Finding {
 	add := func(c condition, table map[string]entry) {
 		weight := quiet
 		isNew := !slices.ContainsFunc(findings, func(f Finding) bool { return f.Reason == c.reason })
-		if isNew && max(tensorBoard[c.reason].state, tensorBoardUse[c.reason].state) == needsHelp {
+		if isNew && (tensorBoard[c.reason].needsHelp || tensorBoardUse[c.reason].needsHelp) {
 			weight = note
 		}
 		findings = append(findings, v.finding(c, weight, table))

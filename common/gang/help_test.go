@@ -2,7 +2,7 @@ package gang
 
 import "testing"
 
-// The package cli/why has the same property of each reason, and a test compares them.
+// A test of the package cli/why has the wanted result for each reason of a PodGroup.
 func TestNeedsHelp(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]bool{
