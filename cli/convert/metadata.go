@@ -22,13 +22,10 @@ func (c *conversion) metadataOf(from metav1.ObjectMeta, status any) metav1.Objec
 		c.move(field, field)
 	}
 	c.bookkeeping(from, status)
-	if len(from.Finalizers) > 0 {
-		c.notMapped("metadata.finalizers", from.Finalizers, "metadata", "Only a controller of the old object removes them.")
-	}
-	if len(from.OwnerReferences) > 0 {
-		c.notMapped("metadata.ownerReferences", from.OwnerReferences, "metadata",
-			"The owner of the old object does not own the new one.")
-	}
+	c.notMappedIfSet("metadata.finalizers", from.Finalizers, "metadata",
+		"Only a controller of the old object removes them.")
+	c.notMappedIfSet("metadata.ownerReferences", from.OwnerReferences, "metadata",
+		"The owner of the old object does not own the new one.")
 	annotations := maps.Clone(from.Annotations)
 	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
 		delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -233,21 +233,11 @@ func (m *mpi) removeCommand() {
 
 // remarkOnOtherFields remarks on the fields of the spec that have no counterpart.
 func (m *mpi) remarkOnOtherFields() {
-	if m.spec.MainContainer != "" {
-		m.notMapped("spec.mainContainer", m.spec.MainContainer, "spec.worker",
-			"The main container is the one named worker, else the first one.")
-	}
-	if m.spec.SSHAuthMountPath != "" {
-		m.notMapped("spec.sshAuthMountPath", m.spec.SSHAuthMountPath, "spec", "The keys of the job are at /t9k/ssh.")
-	}
 	const waits = "Worker 0 always waits until it reaches the other workers."
-	if m.spec.LauncherCreationPolicy != "" {
-		m.notMapped("spec.launcherCreationPolicy", m.spec.LauncherCreationPolicy, "spec", waits)
-	}
-	if m.spec.WaitForWorkers != nil {
-		m.notMapped("spec.waitForWorkers", *m.spec.WaitForWorkers, "spec", waits)
-	}
-	if m.spec.MPIImplementation != "" {
-		m.notMapped("spec.mpiImplementation", m.spec.MPIImplementation, "spec", "DeepSpeedJobs do not use MPI.")
-	}
+	m.notMappedIfSet("spec.mainContainer", m.spec.MainContainer, "spec.worker",
+		"The main container is the one named worker, else the first one.")
+	m.notMappedIfSet("spec.sshAuthMountPath", m.spec.SSHAuthMountPath, "spec", "The keys of the job are at /t9k/ssh.")
+	m.notMappedIfSet("spec.launcherCreationPolicy", m.spec.LauncherCreationPolicy, "spec", waits)
+	m.notMappedIfSet("spec.waitForWorkers", m.spec.WaitForWorkers, "spec", waits)
+	m.notMappedIfSet("spec.mpiImplementation", m.spec.MPIImplementation, "spec", "DeepSpeedJobs do not use MPI.")
 }

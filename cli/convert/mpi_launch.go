@@ -160,9 +160,7 @@ func (m *mpi) setMPIRun(run *mpirun) {
 		m.changed(m.commandField(), run.perNode+" processes for each worker", "spec.config.slotsPerWorker",
 			"Each worker has one process for each slot, so "+perNode+".")
 	}
-	if len(run.others) > 0 {
-		m.notMapped(m.commandField(), strings.Join(run.others, " "), "spec.config", "These are flags of MPI.")
-	}
+	m.notMappedIfSet(m.commandField(), strings.Join(run.others, " "), "spec.config", "These are flags of MPI.")
 	m.addVariables(run.variables, func(name string) bool { return run.exportsAll || slices.Contains(run.exported, name) })
 }
 

@@ -134,10 +134,8 @@ func (p *pyTorch) setTorchrun(l *launch) error {
 		}
 	}
 	p.remarkOnVariables()
-	if len(l.superseded) > 0 {
-		p.notMapped(command, strings.Join(l.superseded, " "), result, "The controller sets the rendezvous. "+
-			"It is at the address of the leader, and each attempt has a separate id.")
-	}
+	p.notMappedIfSet(command, strings.Join(l.superseded, " "), result, "The controller sets the rendezvous. "+
+		"It is at the address of the leader, and each attempt has a separate id.")
 	return nil
 }
 
@@ -206,9 +204,7 @@ func (p *pyTorch) setRestarts(config *pytorchv1beta1.TorchrunConfig, l *launch) 
 		p.move(field, result)
 	}
 	if l.maxRestarts != "" {
-		if config.MaxRestarts != nil {
-			p.notMapped(field, *config.MaxRestarts, result, "The flag --max_restarts of the command overrides it.")
-		}
+		p.notMappedIfSet(field, config.MaxRestarts, result, "The flag --max_restarts of the command overrides it.")
 		restarts, err := strconv.ParseInt(l.maxRestarts, 10, 32)
 		if err != nil {
 			config.ExtraOptions = append(config.ExtraOptions, "--max_restarts="+l.maxRestarts)
@@ -244,14 +240,10 @@ func (p *pyTorch) setRendezvous(config *pytorchv1beta1.TorchrunConfig, l *launch
 	default:
 		if policy.RDZVHost != "" {
 			p.notMapped(field+".rdzvHost", policy.RDZVHost, result, "The leader hosts the rendezvous.")
-			if policy.RDZVPort != nil {
-				p.notMapped(field+".rdzvPort", *policy.RDZVPort, result, "The leader hosts the rendezvous at MASTER_PORT.")
-			}
+			p.notMappedIfSet(field+".rdzvPort", policy.RDZVPort, result, "The leader hosts the rendezvous at MASTER_PORT.")
 		}
 	}
-	if policy.RDZVID != "" {
-		p.notMapped(field+".rdzvId", policy.RDZVID, result, "Each attempt of the job has a separate id.")
-	}
+	p.notMappedIfSet(field+".rdzvId", policy.RDZVID, result, "Each attempt of the job has a separate id.")
 	if len(policy.RDZVConf) > 0 {
 		if l.hasConf {
 			p.notMapped(field+".rdzvConf", policy.RDZVConf, result+".extraOptions",
@@ -261,10 +253,8 @@ func (p *pyTorch) setRendezvous(config *pytorchv1beta1.TorchrunConfig, l *launch
 			p.move(field+".rdzvConf", result+".extraOptions")
 		}
 	}
-	if policy.Standalone != nil {
-		p.notMapped(field+".standalone", *policy.Standalone, result,
-			"The replicas of a job always meet. A job of one replica needs no special setting.")
-	}
+	p.notMappedIfSet(field+".standalone", policy.Standalone, result,
+		"The replicas of a job always meet. A job of one replica needs no special setting.")
 }
 
 // setElastic sets the limits of an elastic job.

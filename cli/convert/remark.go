@@ -92,6 +92,14 @@ func (c *conversion) notMapped(field string, value any, near, text string) {
 	c.remarks = append(c.remarks, Remark{NotMapped, field, valueOf(value), text, near})
 }
 
+// notMappedIfSet records that the result has no counterpart of a field, if the manifest sets the field. It shows the
+// value that a pointer points to. An empty list counts as unset.
+func (c *conversion) notMappedIfSet(field string, value any, near, text string) {
+	if v := reflect.ValueOf(value); !v.IsZero() && (v.Kind() != reflect.Slice || v.Len() > 0) {
+		c.notMapped(field, value, near, text)
+	}
+}
+
 func (c *conversion) changed(field string, value any, near, text string) {
 	c.remarks = append(c.remarks, Remark{Changed, field, valueOf(value), text, near})
 }

@@ -141,16 +141,10 @@ func (c *conversion) scheduling(from commonv1.SchedulingPolicy, p *policies) {
 		c.changed(field+".queue", from.Queue, result+".t9kScheduler.queue",
 			"This is a Queue of the scheduler-controller (scheduler.tensorstack.dev), which must exist.")
 	}
-	if from.MinAvailable != nil {
-		c.notMapped(field+".minAvailable", *from.MinAvailable, result, gang)
-	}
-	if from.MinResources != nil {
-		c.notMapped(field+".minResources", *from.MinResources, result, gang)
-	}
-	if from.ScheduleTimeoutSeconds != nil {
-		c.notMapped(field+".scheduleTimeoutSeconds", *from.ScheduleTimeoutSeconds, result,
-			"A gang waits until it fits. activeDeadlineSeconds of the run policy limits the time including the wait.")
-	}
+	c.notMappedIfSet(field+".minAvailable", from.MinAvailable, result, gang)
+	c.notMappedIfSet(field+".minResources", from.MinResources, result, gang)
+	c.notMappedIfSet(field+".scheduleTimeoutSeconds", from.ScheduleTimeoutSeconds, result,
+		"A gang waits until it fits. activeDeadlineSeconds of the run policy limits the time including the wait.")
 	p.priorityClass = from.PriorityClass
 }
 

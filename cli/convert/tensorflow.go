@@ -41,14 +41,10 @@ func convertTFJob(content []byte, _ Options) ([]result, error) {
 			Type: tensorflowv1beta1.ReplicaType(r.role), Replicas: r.Replicas, Template: r.Template, RestartPolicy: r.policy,
 		})
 	}
-	if from.Spec.SuccessPolicy != "" {
-		c.notMapped("spec.successPolicy", from.Spec.SuccessPolicy, "spec",
-			"The job succeeds when its chief does, or worker 0 if there is no chief. Make this replica end last.")
-	}
-	if from.Spec.EnableDynamicWorker != nil {
-		c.notMapped("spec.enableDynamicWorker", *from.Spec.EnableDynamicWorker, "spec",
-			"The number of replicas of a TensorFlowTrainingJob is fixed while it runs.")
-	}
+	c.notMappedIfSet("spec.successPolicy", from.Spec.SuccessPolicy, "spec",
+		"The job succeeds when its chief does, or worker 0 if there is no chief. Make this replica end last.")
+	c.notMappedIfSet("spec.enableDynamicWorker", from.Spec.EnableDynamicWorker, "spec",
+		"The number of replicas of a TensorFlowTrainingJob is fixed while it runs.")
 	if err := c.unknown(content, unknown); err != nil {
 		return nil, err
 	}
