@@ -156,7 +156,7 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 		object.Err = errUnknown(group.WithKind(object.Kind))
 		return object
 	}
-	results, err := convert(content, options)
+	results, err := convert(content, root, options)
 	if err != nil {
 		object.Err = printableError(err)
 		return object
@@ -190,15 +190,31 @@ func convertObject(content []byte, document *yaml.Node, options Options) Object 
 // kubeflowGroup is the API group of Kubeflow. Some kinds are in groups below it.
 const kubeflowGroup = "kubeflow.org"
 
-// converter converts the text of an object. The first result is the job.
-type converter func([]byte, Options) ([]result, error)
+// converter converts the text of an object, which is also given as a YAML node. The first result is the job.
+type converter func([]byte, *yaml.Node, Options) ([]result, error)
+
+// converterOf returns the converter of jobs whose spec has the type S.
+func converterOf[S any](convert func(*conversion, kubeflowJob[S], Options) ([]result, error)) converter {
+	return func(content []byte, manifest *yaml.Node, options Options) ([]result, error) {
+		from, unknown, err := decode[S](content)
+		if err != nil {
+			return nil, err
+		}
+		c := &conversion{}
+		results, err := convert(c, from, options)
+		if err != nil {
+			return nil, err
+		}
+		return results, c.unknown(from, manifest, unknown)
+	}
+}
 
 // converters maps each kind of Kubeflow that can be converted to the function that converts it.
 var converters = map[schema.GroupVersionKind]converter{
-	{Group: kubeflowGroup, Version: "v1", Kind: "PyTorchJob"}:  convertPyTorchJob,
-	{Group: kubeflowGroup, Version: "v1", Kind: "TFJob"}:       convertTFJob,
-	{Group: kubeflowGroup, Version: "v1", Kind: "MPIJob"}:      convertMPIJob,
-	{Group: kubeflowGroup, Version: "v2beta1", Kind: "MPIJob"}: convertMPIJob,
+	{Group: kubeflowGroup, Version: "v1", Kind: "PyTorchJob"}:  converterOf(convertPyTorchJob),
+	{Group: kubeflowGroup, Version: "v1", Kind: "TFJob"}:       converterOf(convertTFJob),
+	{Group: kubeflowGroup, Version: "v1", Kind: "MPIJob"}:      converterOf(convertMPIJob),
+	{Group: kubeflowGroup, Version: "v2beta1", Kind: "MPIJob"}: converterOf(convertMPIJob),
 }
 
 // errUnknown returns an error that explains why a kind of Kubeflow is not converted.
@@ -219,7 +235,7 @@ func errUnknown(kind schema.GroupVersionKind) error {
 
 // result is one object that a conversion returns, with the remarks on it.
 type result struct {
-	conversion
+	*conversion
 
 	object runtime.Object
 }

@@ -106,8 +106,8 @@ type mpiJobSpec struct {
 // maxUnknown is the maximum number of unknown fields that the JSON decoder lists.
 const maxUnknown = 100
 
-// decode reads an object of Kubeflow. It also returns the fields of the object that kubeflowJob does not have.
-func decode[S any](content []byte) (job kubeflowJob[S], unknown []unknownField, err error) {
+// decode reads an object of Kubeflow. It also returns the paths of the fields that kubeflowJob does not have.
+func decode[S any](content []byte) (job kubeflowJob[S], unknown []string, err error) {
 	document, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
 		return job, nil, err
@@ -124,7 +124,7 @@ func decode[S any](content []byte) (job kubeflowJob[S], unknown []unknownField, 
 		if !errors.As(problem, &field) {
 			return job, nil, fmt.Errorf("the object cannot be read: %w", problem)
 		}
-		unknown = append(unknown, newUnknownField(job, field.FieldPath()))
+		unknown = append(unknown, field.FieldPath())
 	}
 	return job, unknown, nil
 }

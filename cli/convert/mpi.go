@@ -19,7 +19,7 @@ import (
 
 // mpi is the conversion of an MPIJob.
 type mpi struct {
-	conversion
+	*conversion
 
 	spec mpiJobSpec
 	// isV1 is whether the job is of kubeflow.org/v1, which training-operator runs. mpi-operator runs all others.
@@ -30,11 +30,7 @@ type mpi struct {
 }
 
 // convertMPIJob converts an MPIJob that trains with DeepSpeed into a DeepSpeedJob.
-func convertMPIJob(content []byte, options Options) ([]result, error) {
-	from, unknown, err := decode[mpiJobSpec](content)
-	if err != nil {
-		return nil, err
-	}
+func convertMPIJob(c *conversion, from kubeflowJob[mpiJobSpec], options Options) ([]result, error) {
 	list, err := replicasOf(from.Spec.MPIReplicaSpecs, "spec.mpiReplicaSpecs", from.Spec.MainContainer,
 		[]role{{"Launcher", "launcher"}, {"Worker", "worker"}})
 	if err != nil {
@@ -43,7 +39,7 @@ func convertMPIJob(content []byte, options Options) ([]result, error) {
 	if list[0].role != "launcher" {
 		return nil, errors.New("spec.mpiReplicaSpecs has no Launcher")
 	}
-	m := &mpi{spec: from.Spec, isV1: from.APIVersion == kubeflowGroup+"/v1", launcher: list[0]}
+	m := &mpi{conversion: c, spec: from.Spec, isV1: from.APIVersion == kubeflowGroup+"/v1", launcher: list[0]}
 	m.launcher.main = 0 // spec.mainContainer names a container of the workers
 	m.setWorkers(list)
 	if err := m.setConfig(options.DeepSpeed); err != nil {
@@ -76,10 +72,7 @@ func convertMPIJob(content []byte, options Options) ([]result, error) {
 		Config:    m.config,
 		Worker:    deepspeedv1beta1.Worker{Replicas: &m.workers, Template: m.worker.Template, RestartPolicy: policy},
 	}
-	if err := m.unknown(content, unknown); err != nil {
-		return nil, err
-	}
-	return []result{{m.conversion, job}}, nil
+	return []result{{c, job}}, nil
 }
 
 // setWorkers sets the workers of the result. A launcher that takes part in the training is one more worker.

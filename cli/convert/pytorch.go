@@ -17,7 +17,7 @@ import (
 
 // pyTorch is the conversion of a PyTorchJob.
 type pyTorch struct {
-	conversion
+	*conversion
 
 	name     string
 	spec     pyTorchJobSpec
@@ -27,17 +27,13 @@ type pyTorch struct {
 
 // convertPyTorchJob converts a PyTorchJob into a PyTorchTrainingJob. If the job is elastic and has metrics, the
 // second result is a HorizontalPodAutoscaler.
-func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
-	from, unknown, err := decode[pyTorchJobSpec](content)
-	if err != nil {
-		return nil, err
-	}
+func convertPyTorchJob(c *conversion, from kubeflowJob[pyTorchJobSpec], _ Options) ([]result, error) {
 	list, err := replicasOf(from.Spec.PyTorchReplicaSpecs, "spec.pytorchReplicaSpecs", "pytorch",
 		[]role{{"Master", "master"}, {"Worker", "worker"}})
 	if err != nil {
 		return nil, err
 	}
-	p := &pyTorch{name: from.Metadata.Name, spec: from.Spec, replicas: list}
+	p := &pyTorch{conversion: c, name: from.Metadata.Name, spec: from.Spec, replicas: list}
 	p.job = &pytorchv1beta1.PyTorchTrainingJob{
 		TypeMeta:   typeOf(pytorchv1beta1.Kind),
 		ObjectMeta: p.metadataOf(from.Metadata, from.Status),
@@ -65,11 +61,7 @@ func convertPyTorchJob(content []byte, _ Options) ([]result, error) {
 		}
 		p.job.Spec.ReplicaSpecs = append(p.job.Spec.ReplicaSpecs, replicaSpec)
 	}
-	scalers := p.scaler()
-	if err := p.unknown(content, unknown); err != nil {
-		return nil, err
-	}
-	return append([]result{{p.conversion, p.job}}, scalers...), nil
+	return append([]result{{c, p.job}}, p.scaler()...), nil
 }
 
 // total returns the number of replicas of all types.
@@ -249,7 +241,7 @@ func (p *pyTorch) scaler() []result {
 			"A HorizontalPodAutoscaler needs the name of the job, which the API server generates.")
 		return nil
 	}
-	scaler := result{object: &autoscalingv2.HorizontalPodAutoscaler{
+	scaler := result{conversion: &conversion{}, object: &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.name, Namespace: p.job.Namespace},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{

@@ -15,16 +15,11 @@ var tensorFlowRoles = []role{
 }
 
 // convertTFJob converts a TFJob into a TensorFlowTrainingJob.
-func convertTFJob(content []byte, _ Options) ([]result, error) {
-	from, unknown, err := decode[tfJobSpec](content)
-	if err != nil {
-		return nil, err
-	}
+func convertTFJob(c *conversion, from kubeflowJob[tfJobSpec], _ Options) ([]result, error) {
 	list, err := replicasOf(from.Spec.TFReplicaSpecs, "spec.tfReplicaSpecs", "tensorflow", tensorFlowRoles)
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{}
 	job := &tensorflowv1beta1.TensorFlowTrainingJob{
 		TypeMeta:   typeOf(tensorflowv1beta1.Kind),
 		ObjectMeta: c.metadataOf(from.Metadata, from.Status),
@@ -45,8 +40,5 @@ func convertTFJob(content []byte, _ Options) ([]result, error) {
 		"The job succeeds when its chief does, or worker 0 if there is no chief. Make this replica end last.")
 	c.notMappedIfSet("spec.enableDynamicWorker", from.Spec.EnableDynamicWorker, "spec",
 		"The number of replicas of a TensorFlowTrainingJob is fixed while it runs.")
-	if err := c.unknown(content, unknown); err != nil {
-		return nil, err
-	}
-	return []result{{*c, job}}, nil
+	return []result{{c, job}}, nil
 }

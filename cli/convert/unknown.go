@@ -10,46 +10,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// unknownField is a field of an object that Kubeflow's types do not have.
-type unknownField struct {
-	path string
-	// closest is the closest path at which the types have a field of this name. An empty path means that they have no
-	// such field.
-	closest string
-}
-
-// unknown records the fields of an object that Kubeflow's types do not have.
-func (c *conversion) unknown(content []byte, fields []unknownField) error {
-	if len(fields) == 0 {
-		return nil
-	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		return err
-	}
-	for _, field := range fields {
+// unknown records the fields of an object that Kubeflow's types do not have. The parameter job is the object, manifest
+// is its YAML node, and paths are the paths of the fields.
+func (c *conversion) unknown(job any, manifest *yaml.Node, paths []string) error {
+	for _, path := range paths {
 		var value any
-		if _, node := find(document.Content[0], field.path); node != nil {
+		if _, node := find(manifest, path); node != nil {
 			if err := node.Decode(&value); err != nil {
 				return err
 			}
 		}
 		text := "Neither Kubeflow nor Kubernetes has this field."
-		if field.closest != "" {
-			text = "Neither Kubeflow nor Kubernetes has this field here. The closest field of this name is " +
-				field.closest + "."
+		if closest := closestTo(job, path); closest != "" {
+			text = "Neither Kubeflow nor Kubernetes has this field here. The closest field of this name is " + closest + "."
 		}
-		c.notMapped(field.path, value, c.resultOf(field.path), text)
+		c.notMapped(path, value, c.resultOf(path), text)
 	}
 	return nil
 }
 
-// newUnknownField returns the unknown field at a path of an object.
-func newUnknownField(object any, path string) unknownField {
+// closestTo returns the path closest to the given one at which the types of an object have a field of the same name.
+// An empty path means that they have no such field.
+func closestTo(object any, path string) string {
 	from := steps(path)
 	places := placesOf(path[strings.LastIndexByte(path, '.')+1:], reflect.ValueOf(object), "", true)
 	if len(places) == 0 {
-		return unknownField{path: path}
+		return ""
 	}
 	shared := func(to []string) int {
 		count := 0
@@ -58,10 +44,10 @@ func newUnknownField(object any, path string) unknownField {
 		}
 		return count
 	}
-	return unknownField{path, slices.MinFunc(places, func(a, b string) int {
+	return slices.MinFunc(places, func(a, b string) int {
 		toA, toB := steps(a), steps(b)
 		return cmp.Or(shared(toB)-shared(toA), len(toA)-len(toB), strings.Compare(a, b))
-	})}
+	})
 }
 
 // placesOf returns the paths of all fields of this name within a value. The parameter path is the path of the value.
