@@ -317,20 +317,10 @@ func flow(texts []string, columns, most int) []string {
 
 // replicaSummary returns how many replicas are in each phase, how many nodes they use, and the limits of elastic jobs.
 func (s Snapshot) replicaSummary(types []replicasOf) string {
-	phases, all := count(types)
-	if all == 0 {
+	if _, all := count(types); all == 0 {
 		return fmt.Sprintf("none of %d has been created", s.expected())
 	}
-	texts := []string{fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], all)}
-	if s.status().Finished() {
-		texts = nil
-	}
-	for _, phase := range severity {
-		if n := phases[phase]; n > 0 && (phase != batchv1beta1.ReplicaPhaseRunning || texts == nil) {
-			texts = append(texts, lookOfReplica(phase).style.Render(fmt.Sprintf("%d %s", n, strings.ToLower(string(phase)))))
-		}
-	}
-	text := strings.Join(texts, ", ")
+	text := phaseSummary(types, s.status().Finished())
 	if nodes := nodesOf(types); nodes > 0 {
 		text += quiet.Render(fmt.Sprintf("  on %s", report.Count(nodes, "node")))
 	}

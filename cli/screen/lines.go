@@ -41,7 +41,7 @@ func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []str
 		}
 		c.add("restarts", text)
 	}
-	c.addIfNew("replicas", before.replicaLine(), after.replicaLine())
+	c.addIfNew("replicas", phaseSummary(before.replicas(), false), phaseSummary(after.replicas(), false))
 	if text := progressLine(is.Progress); text != progressLine(was.Progress) && text != "" {
 		if eta := is.Progress.EstimatedCompletionTime; eta != nil {
 			text += " eta=" + eta.UTC().Format(time.RFC3339)
@@ -156,16 +156,17 @@ func (s Snapshot) phaseLine() string {
 	return text
 }
 
-// replicaLine returns how many replicas are in each phase.
-func (s Snapshot) replicaLine() string {
-	phases, all := count(s.replicas())
-	if all == 0 {
-		return ""
+// phaseSummary returns how many replicas are in each phase. It is empty without replicas. Unless the job has finished,
+// it begins with the replicas that run.
+func phaseSummary(types []replicasOf, hasFinished bool) string {
+	phases, all := count(types)
+	var texts []string
+	if all > 0 && !hasFinished {
+		texts = append(texts, fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], all))
 	}
-	texts := []string{fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], all)}
-	for _, phase := range severity {
-		if n := phases[phase]; n > 0 && phase != batchv1beta1.ReplicaPhaseRunning {
-			texts = append(texts, fmt.Sprintf("%d %s", n, strings.ToLower(string(phase))))
+	for _, known := range looks {
+		if n := phases[known.phase]; n > 0 && (hasFinished || known.phase != batchv1beta1.ReplicaPhaseRunning) {
+			texts = append(texts, known.look.style.Render(fmt.Sprintf("%d %s", n, strings.ToLower(string(known.phase)))))
 		}
 	}
 	return strings.Join(texts, ", ")

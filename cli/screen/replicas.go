@@ -23,9 +23,12 @@ const (
 // ordered returns all replicas, the most severe phase first. Replicas of the same phase keep the order of the status.
 func ordered(types []replicasOf) []replica {
 	all := flat(types)
-	slices.SortStableFunc(all, func(a, b replica) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+	slices.SortStableFunc(all, bySeverity)
 	return all
 }
+
+// bySeverity compares two replicas by the severity of their phases.
+func bySeverity(a, b replica) int { return cmp.Compare(rankOf(a.Phase), rankOf(b.Phase)) }
 
 // flat returns the replicas of all types.
 func flat(types []replicasOf) []replica {
@@ -34,15 +37,6 @@ func flat(types []replicasOf) []replica {
 		all = append(all, of.Replicas...)
 	}
 	return all
-}
-
-// rankOf returns the position of the phase of a replica in the list severity. The most severe phase has position 0.
-func rankOf(r replica) int {
-	rank := slices.Index(severity, r.Phase)
-	if rank < 0 {
-		return len(severity)
-	}
-	return rank
 }
 
 // isQuiet reports whether a replica needs no attention.
@@ -179,7 +173,7 @@ func marks(replicas []replica, each int) string {
 	}
 	n := 0
 	for chunk := range slices.Chunk(replicas, each) {
-		worst := slices.MinFunc(chunk, func(a, b replica) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+		worst := slices.MinFunc(chunk, bySeverity)
 		if worst.Phase != phase {
 			flush()
 			phase = worst.Phase

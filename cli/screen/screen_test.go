@@ -79,6 +79,16 @@ func TestTheMessageIsCutOnlyIfThePageNeedsTheRows(t *testing.T) {
 	}
 }
 
+func TestAFinishedJobShowsTheReplicasThatStillRun(t *testing.T) {
+	t.Parallel()
+	s := storyNamed("failed")
+	s.Job.JobStatus().Tasks[0].Replicas[0].Phase = batchv1beta1.ReplicaPhaseRunning
+	text := ansi.Strip(screen.Job(s, sizes[0], stories.Now).Draw(sizes[0]))
+	if want := "Replicas     1 failed, 1 running"; !strings.Contains(text, want) {
+		t.Errorf("the page lacks %q:\n%s", want, text)
+	}
+}
+
 func TestAgesAreNeverNegative(t *testing.T) {
 	t.Parallel()
 	beforeCreation := stories.Now.Add(-24 * time.Hour) // the clock of this machine is behind that of the cluster

@@ -40,29 +40,30 @@ func lookOfJob(phase batchv1beta1.JobPhase) look {
 	}
 }
 
-// lookOfReplica returns how the phase of a replica looks.
-func lookOfReplica(phase batchv1beta1.ReplicaPhase) look {
-	switch phase {
-	case batchv1beta1.ReplicaPhaseRunning:
-		return look{"●", good}
-	case batchv1beta1.ReplicaPhaseSucceeded:
-		return look{"✓", good}
-	case batchv1beta1.ReplicaPhaseFailed:
-		return look{"✗", bad}
-	case batchv1beta1.ReplicaPhasePending:
-		return look{"○", waits}
-	case batchv1beta1.ReplicaPhaseCreating:
-		return look{"·", waits}
-	case batchv1beta1.ReplicaPhaseDeleted:
-		return look{"-", quiet}
-	default:
-		return look{"?", waits}
-	}
+// looks has the look of each phase of replicas, the most severe phase first.
+var looks = []struct {
+	phase batchv1beta1.ReplicaPhase
+	look  look
+}{
+	{batchv1beta1.ReplicaPhaseFailed, look{"✗", bad}},
+	{batchv1beta1.ReplicaPhaseUnknown, look{"?", waits}},
+	{batchv1beta1.ReplicaPhasePending, look{"○", waits}},
+	{batchv1beta1.ReplicaPhaseCreating, look{"·", waits}},
+	{batchv1beta1.ReplicaPhaseDeleted, look{"-", quiet}},
+	{batchv1beta1.ReplicaPhaseRunning, look{"●", good}},
+	{batchv1beta1.ReplicaPhaseSucceeded, look{"✓", good}},
 }
 
-// severity orders the phases of replicas: the most severe first.
-var severity = []batchv1beta1.ReplicaPhase{
-	batchv1beta1.ReplicaPhaseFailed, batchv1beta1.ReplicaPhaseUnknown, batchv1beta1.ReplicaPhasePending,
-	batchv1beta1.ReplicaPhaseCreating, batchv1beta1.ReplicaPhaseDeleted, batchv1beta1.ReplicaPhaseRunning,
-	batchv1beta1.ReplicaPhaseSucceeded,
+// rankOf returns the position of a phase in looks. A phase that is not there, such as one of a newer controller, counts
+// as Unknown.
+func rankOf(phase batchv1beta1.ReplicaPhase) int {
+	for rank, known := range looks {
+		if known.phase == phase {
+			return rank
+		}
+	}
+	return rankOf(batchv1beta1.ReplicaPhaseUnknown)
 }
+
+// lookOfReplica returns how the phase of a replica looks.
+func lookOfReplica(phase batchv1beta1.ReplicaPhase) look { return looks[rankOf(phase)].look }
