@@ -44,16 +44,17 @@ func (d devices) add(template *corev1.PodTemplateSpec, pods int) {
 
 // devices returns the devices that all replicas of the job need, and the devices that its replicas hold on their
 // nodes.
-func (s Snapshot) devices(types []replicasOf) (needed, held devices) {
+func (s Snapshot) devices(replicas []replica) (needed, held devices) {
 	needed, held = devices{}, devices{}
 	for _, role := range s.Job.Spec().Roles {
 		needed.add(role.Template, int(role.Replicas))
-		for _, of := range types {
-			if of.Type == role.Type {
-				held.add(role.Template, len(slices.DeleteFunc(slices.Clone(of.Replicas),
-					func(r replica) bool { return !holds(r) })))
+		pods := 0
+		for _, r := range replicas {
+			if r.Type == role.Type && holds(r) {
+				pods++
 			}
 		}
+		held.add(role.Template, pods)
 	}
 	return needed, held
 }
@@ -81,8 +82,8 @@ func (s Snapshot) idleSince() (time.Time, bool) {
 }
 
 // deviceSummary returns the devices that the job holds, and how long they have been idle or without progress.
-func (s Snapshot) deviceSummary(types []replicasOf, now time.Time) string {
-	needed, held := s.devices(types)
+func (s Snapshot) deviceSummary(replicas []replica, now time.Time) string {
+	needed, held := s.devices(replicas)
 	switch {
 	case len(needed) == 0 || s.Deleted || s.status().Finished() && len(held) == 0:
 		return ""

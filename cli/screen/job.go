@@ -28,7 +28,7 @@ const (
 // Job returns the page of a job for a view. The order of its parts follows the questions of somebody who watches the
 // job: whether the job trains, why not, how far it is, and which replicas have a problem.
 func Job(s Snapshot, v View, now time.Time) Page {
-	types := s.replicas()
+	replicas := s.replicas()
 	p := Page{head: s.head(v.Width, now), foot: foot(s.Trouble, now), next: s.next()}
 	alertRows := min(max(v.Height/6, 2), 8)
 	alerts := s.alerts(v.Width, alertRows, now)
@@ -36,20 +36,20 @@ func Job(s Snapshot, v View, now time.Time) Page {
 	if v.Width >= twoColumns {
 		left = v.Width * 11 / 20
 	}
-	facts := s.facts(types, left, now)
+	facts := s.facts(replicas, left, now)
 	room := v.Height - len(p.head) - len(alerts) - len(facts) - 3
 	if v.Width >= twoColumns {
 		right := v.Width - left - 2
 		p.body = beside(
-			sections(facts, replicaTable(types, left, max(room, 5))), left,
+			sections(facts, replicaTable(replicas, left, max(room, 5))), left,
 			sections(s.lastFailure(right, max(room/2, 2), now), s.recentEvents(right, now)))
 	} else {
-		replicas := replicaTable(types, v.Width, max(room/2, 5))
+		states := replicaTable(replicas, v.Width, max(room/2, 5))
 		failure, events := s.lastFailure(v.Width, max(room/4, 1), now), s.recentEvents(v.Width, now)
 		if s.isRunning() || s.isSucceeding() {
-			p.body = sections(facts, replicas, failure, events)
+			p.body = sections(facts, states, failure, events)
 		} else {
-			p.body = sections(facts, failure, replicas, events)
+			p.body = sections(facts, failure, states, events)
 		}
 	}
 	for { // lengthen the messages while all other lines fit
@@ -61,8 +61,8 @@ func Job(s Snapshot, v View, now time.Time) Page {
 		alerts = longer
 	}
 	p.body = append(alerts, p.body...)
-	if _, all := count(types); all > foldFrom {
-		p.rest = append([]string{"", strong.Render("ALL REPLICAS")}, allReplicas(types, v.Width)...)
+	if len(replicas) > foldFrom {
+		p.rest = append([]string{"", strong.Render("ALL REPLICAS")}, rows(replicas, v.Width)...)
 	}
 	return p
 }
@@ -220,7 +220,7 @@ func (s Snapshot) explains(reason string) bool {
 }
 
 // facts returns the lines with the facts about the job. The first line of each fact begins with a label.
-func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string {
+func (s Snapshot) facts(replicas []replica, columns int, now time.Time) []string {
 	var lines []string
 	fact := func(label string, texts ...string) {
 		for i, text := range texts {
@@ -233,11 +233,11 @@ func (s Snapshot) facts(types []replicasOf, columns int, now time.Time) []string
 	if p := s.status().Progress; p != nil {
 		fact("Progress", s.progress(*p, columns-labelWidth, now)...)
 	}
-	fact("Replicas", s.replicaSummary(types))
-	if _, all := count(types); all > foldFrom {
-		fact("", grid(types, columns-labelWidth)...)
+	fact("Replicas", s.replicaSummary(replicas))
+	if len(replicas) > foldFrom {
+		fact("", grid(replicas, columns-labelWidth)...)
 	}
-	if text := s.deviceSummary(types, now); text != "" {
+	if text := s.deviceSummary(replicas, now); text != "" {
 		fact("Devices", text)
 	}
 	fact("Restarts", s.restarts())
@@ -316,12 +316,12 @@ func flow(texts []string, columns, most int) []string {
 }
 
 // replicaSummary returns how many replicas are in each phase, how many nodes they use, and the limits of elastic jobs.
-func (s Snapshot) replicaSummary(types []replicasOf) string {
-	if _, all := count(types); all == 0 {
+func (s Snapshot) replicaSummary(replicas []replica) string {
+	if len(replicas) == 0 {
 		return fmt.Sprintf("none of %d has been created", s.expected())
 	}
-	text := phaseSummary(types, s.status().Finished())
-	if nodes := nodesOf(types); nodes > 0 {
+	text := phaseSummary(replicas, s.status().Finished())
+	if nodes := nodesOf(replicas); nodes > 0 {
 		text += quiet.Render(fmt.Sprintf("  on %s", report.Count(nodes, "node")))
 	}
 	if e := s.Job.Spec().Elastic; e != nil {

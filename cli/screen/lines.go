@@ -158,11 +158,11 @@ func (s Snapshot) phaseLine() string {
 
 // phaseSummary returns how many replicas are in each phase. It is empty without replicas. Unless the job has finished,
 // it begins with the replicas that run.
-func phaseSummary(types []replicasOf, hasFinished bool) string {
-	phases, all := count(types)
+func phaseSummary(replicas []replica, hasFinished bool) string {
+	phases := count(replicas)
 	var texts []string
-	if all > 0 && !hasFinished {
-		texts = append(texts, fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], all))
+	if len(replicas) > 0 && !hasFinished {
+		texts = append(texts, fmt.Sprintf("%d of %d running", phases[batchv1beta1.ReplicaPhaseRunning], len(replicas)))
 	}
 	for _, known := range looks {
 		if n := phases[known.phase]; n > 0 && (hasFinished || known.phase != batchv1beta1.ReplicaPhaseRunning) {

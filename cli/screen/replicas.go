@@ -20,24 +20,8 @@ const (
 	gridRows = 8
 )
 
-// ordered returns all replicas, the most severe phase first. Replicas of the same phase keep the order of the status.
-func ordered(types []replicasOf) []replica {
-	all := flat(types)
-	slices.SortStableFunc(all, bySeverity)
-	return all
-}
-
 // bySeverity compares two replicas by the severity of their phases.
 func bySeverity(a, b replica) int { return cmp.Compare(rankOf(a.Phase), rankOf(b.Phase)) }
-
-// flat returns the replicas of all types.
-func flat(types []replicasOf) []replica {
-	var all []replica
-	for _, of := range types {
-		all = append(all, of.Replicas...)
-	}
-	return all
-}
 
 // isQuiet reports whether a replica needs no attention.
 func isQuiet(r replica) bool {
@@ -47,15 +31,14 @@ func isQuiet(r replica) bool {
 // replicaTable returns a table of replicas. If there are at most foldFrom replicas, it has all of them. Otherwise, it
 // has those with a problem, the most severe first. If these need more than the given number of rows, the last row has
 // the number of the replicas that are left out.
-func replicaTable(types []replicasOf, columns, most int) []string {
-	shown := flat(types)
-	if len(shown) == 0 {
+func replicaTable(replicas []replica, columns, most int) []string {
+	if len(replicas) == 0 {
 		return nil
 	}
-	if len(shown) <= foldFrom {
-		return rows(shown, columns)
+	if len(replicas) <= foldFrom {
+		return rows(replicas, columns)
 	}
-	shown = slices.DeleteFunc(ordered(types), isQuiet)
+	shown := slices.DeleteFunc(slices.SortedStableFunc(slices.Values(replicas), bySeverity), isQuiet)
 	if len(shown) == 0 {
 		return nil
 	}
@@ -65,9 +48,6 @@ func replicaTable(types []replicasOf, columns, most int) []string {
 	return append(rows(shown[:most-1], columns),
 		quiet.Render(fmt.Sprintf("and %d more, see below", len(shown)-most+1)))
 }
-
-// allReplicas returns the table of all replicas.
-func allReplicas(types []replicasOf, columns int) []string { return rows(flat(types), columns) }
 
 // rows returns the table of some replicas, with a header.
 func rows(shown []replica, columns int) []string {
@@ -125,27 +105,29 @@ func table(cells [][]string, columns int) []string {
 // grid returns lines with a mark for each replica. Each type begins on a new line. A line has the index of its first
 // replica, and marks in groups of ten. If a type would need more than gridRows lines, each mark stands for several
 // replicas and shows the most severe phase among them.
-func grid(types []replicasOf, columns int) []string {
+func grid(replicas []replica, columns int) []string {
 	labels := 0
-	for _, of := range types {
-		labels = max(labels, width(printable.Line(of.Type)))
+	var types [][]replica
+	for i, r := range replicas {
+		if i == 0 || r.Type != replicas[i-1].Type {
+			types = append(types, nil)
+			labels = max(labels, width(printable.Line(r.Type)))
+		}
+		types[len(types)-1] = append(types[len(types)-1], r)
 	}
 	labels = min(labels, columns/3)
 	var lines []string
 	for _, of := range types {
-		if len(of.Replicas) == 0 {
-			continue
-		}
-		digits := len(strconv.Itoa(len(of.Replicas)))
+		digits := len(strconv.Itoa(len(of)))
 		groups := max((columns-labels-digits-2)/11, 1)
 		perLine, each := groups*10, 1
-		for (len(of.Replicas)+each-1)/each > perLine*gridRows {
+		for (len(of)+each-1)/each > perLine*gridRows {
 			each++
 		}
-		label := printable.Line(of.Type)
-		for from := 0; from < len(of.Replicas); from += perLine * each {
+		label := printable.Line(of[0].Type)
+		for from := 0; from < len(of); from += perLine * each {
 			line := pad(fit(label, labels), labels) + quiet.Render(fmt.Sprintf(" %*d ", digits, from))
-			line += marks(of.Replicas[from:min(from+perLine*each, len(of.Replicas))], each)
+			line += marks(of[from:min(from+perLine*each, len(of))], each)
 			lines, label = append(lines, line), ""
 		}
 		if each > 1 {

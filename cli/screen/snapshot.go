@@ -106,6 +106,8 @@ func (s Snapshot) message() string { return jobs.WithoutOutput(s.Job.Message()) 
 
 // replica is a replica of a job as a screen shows it.
 type replica struct {
+	// Type is the type of the replica, such as worker.
+	Type string
 	// Name is the name of the replica without the name of the job, such as worker-0.
 	Name string
 	// Phase is the phase in the status of the job.
@@ -120,22 +122,16 @@ type replica struct {
 	Ending bool
 }
 
-// replicasOf has the replicas of one type.
-type replicasOf struct {
-	Type     string
-	Replicas []replica
-}
-
-// replicas returns the replicas of the job by type, in the order of the status. It returns nil for a paused job if
-// all replicas are Creating, because such a job has not had any pods yet.
-func (s Snapshot) replicas() []replicasOf {
+// replicas returns the replicas of the job, in the order of the status, so replicas of a type are next to each other. It
+// returns nil for a paused job if all replicas are Creating, because such a job has not had any pods yet.
+func (s Snapshot) replicas() []replica {
 	status := s.status()
-	types := make([]replicasOf, 0, len(status.Tasks))
+	var all []replica
 	for _, task := range status.Tasks {
-		of := replicasOf{Type: task.Type, Replicas: make([]replica, 0, len(task.Replicas))}
 		for _, r := range task.Replicas {
 			pod := s.Pods[r.Name]
-			of.Replicas = append(of.Replicas, replica{
+			all = append(all, replica{
+				Type:     task.Type,
 				Name:     s.Job.ShortName(r.Name),
 				Phase:    r.Phase,
 				Node:     cmp.Or(r.Node, pod.Node),
@@ -144,13 +140,11 @@ func (s Snapshot) replicas() []replicasOf {
 				Ending:   pod.Ending,
 			})
 		}
-		types = append(types, of)
 	}
-	if phases, all := count(types); status.Phase == batchv1beta1.JobPhasePaused &&
-		phases[batchv1beta1.ReplicaPhaseCreating] == all {
+	if status.Phase == batchv1beta1.JobPhasePaused && count(all)[batchv1beta1.ReplicaPhaseCreating] == len(all) {
 		return nil
 	}
-	return types
+	return all
 }
 
 // waitsForCode reports whether the job is paused because kubectl train run has not uploaded its code yet.
@@ -193,26 +187,21 @@ func (s Snapshot) mainContainer(r batchv1beta1.ReplicaStatus) batchv1beta1.Conta
 	return batchv1beta1.ContainerStatus{}
 }
 
-// count returns how many replicas have each phase, and the number of all replicas.
-func count(types []replicasOf) (phases map[batchv1beta1.ReplicaPhase]int, all int) {
-	phases = map[batchv1beta1.ReplicaPhase]int{}
-	for _, of := range types {
-		for _, r := range of.Replicas {
-			phases[r.Phase]++
-			all++
-		}
+// count returns how many replicas have each phase.
+func count(replicas []replica) map[batchv1beta1.ReplicaPhase]int {
+	phases := map[batchv1beta1.ReplicaPhase]int{}
+	for _, r := range replicas {
+		phases[r.Phase]++
 	}
-	return phases, all
+	return phases
 }
 
 // nodesOf returns the number of nodes on which replicas hold resources.
-func nodesOf(types []replicasOf) int {
+func nodesOf(replicas []replica) int {
 	nodes := map[string]bool{}
-	for _, of := range types {
-		for _, r := range of.Replicas {
-			if r.Node != "" && holds(r) {
-				nodes[r.Node] = true
-			}
+	for _, r := range replicas {
+		if holds(r) {
+			nodes[r.Node] = true
 		}
 	}
 	return len(nodes)
