@@ -285,7 +285,7 @@ func (s Snapshot) progress(p batchv1beta1.ProgressStatus, columns int, now time.
 		}
 		texts = append(texts, style.Render("reported "+ago(last.Time, now)+" ago"))
 	}
-	return append(lines, flow(texts, columns, 2)...)
+	return append(lines, flow(texts, "  ", columns, 2)...)
 }
 
 // bar returns a progress bar.
@@ -294,25 +294,6 @@ func bar(percent int32, columns int) string {
 		progress.WithColors(lipgloss.Green))
 	b.EmptyColor = lipgloss.BrightBlack
 	return b.ViewAs(float64(min(max(percent, 0), 100)) / 100)
-}
-
-// flow puts texts into lines, with two spaces between two texts. It returns at most the given number of lines, and
-// omits the texts that do not fit.
-func flow(texts []string, columns, most int) []string {
-	var lines []string
-	for _, text := range texts {
-		last := len(lines) - 1
-		switch {
-		case last >= 0 && width(lines[last])+2+width(text) <= columns:
-			lines[last] += "  " + text
-		case len(lines) < most:
-			lines = append(lines, text)
-		default:
-			lines[last] = fit(lines[last]+" …", columns)
-			return lines
-		}
-	}
-	return lines
 }
 
 // replicaSummary returns how many replicas are in each phase, how many nodes they use, and the limits of elastic jobs.

@@ -58,30 +58,34 @@ func spread(left, right string, columns int) string {
 	return fit(left, columns)
 }
 
-// wrap breaks a text without control characters into lines of at most the given columns. It returns at most the given
-// number of lines, and cuts the last one if the text is longer. It breaks only at spaces, unless a word is too long
-// for a line.
+// wrap breaks a text without control characters into lines of at most the given columns, or of one character that is
+// wider. It returns at most the given number of lines, and cuts the last one if the text is longer. It breaks only at
+// spaces, unless a word is too long for a line.
 func wrap(text string, columns, most int) []string {
 	if columns < 1 || most < 1 {
 		return nil
 	}
-	var lines []string
+	var words []string
 	for word := range strings.FieldsSeq(text) {
+		words = append(words, strings.Split(ansi.Hardwrap(word, columns, true), "\n")...)
+	}
+	return flow(words, " ", columns, most)
+}
+
+// flow puts texts into lines, with a separator between two texts of a line. It returns at most the given number of
+// lines, and omits the texts that do not fit.
+func flow(texts []string, separator string, columns, most int) []string {
+	var lines []string
+	for _, text := range texts {
 		last := len(lines) - 1
-		if last >= 0 && width(lines[last])+1+width(word) <= columns {
-			lines[last] += " " + word
-			continue
-		}
-		for word != "" {
-			if len(lines) == most {
-				lines[most-1] = fit(lines[most-1]+" …", columns)
-				return lines
-			}
-			piece := ansi.Truncate(word, columns, "")
-			if piece == "" { // a character is wider than the line
-				return lines
-			}
-			lines, word = append(lines, piece), word[len(piece):]
+		switch {
+		case last >= 0 && width(lines[last])+len(separator)+width(text) <= columns:
+			lines[last] += separator + text
+		case len(lines) < most:
+			lines = append(lines, text)
+		default:
+			lines[last] = fit(lines[last]+" …", columns)
+			return lines
 		}
 	}
 	return lines
