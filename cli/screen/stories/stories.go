@@ -43,24 +43,11 @@ func All() []Story {
 
 // Jobs returns the jobs of some stories, as the jobs of one namespace.
 func Jobs() screen.Jobs {
-	names := []struct {
-		name  string
-		story screen.Snapshot
-	}{
-		{"bert-large", running()},
-		{"digits", imagePull()},
-		{"gpt-13b", large()},
-		{"llama-ft", stalled()},
-		{"resnet50", failed()},
-		{"retry", restarting()},
-		{"sweep-7", queued()},
-		{"vit-b16", succeeded()},
-		{"words", paused()},
-	}
 	all := screen.Jobs{Namespace: "vision"}
-	for _, n := range names {
-		n.story.Job.SetName(n.name)
-		all.Items = append(all.Items, n.story.Job)
+	for _, s := range []screen.Snapshot{
+		running(), imagePull(), large(), stalled(), failed(), restarting(), queued(), succeeded(), paused(),
+	} {
+		all.Items = append(all.Items, s.Job)
 	}
 	return all
 }
