@@ -122,8 +122,8 @@ type replica struct {
 	Ending bool
 }
 
-// replicas returns the replicas of the job, in the order of the status, so replicas of a type are next to each other. It
-// returns nil for a paused job if all replicas are Creating, because such a job has not had any pods yet.
+// replicas returns the replicas of the job, in the order of the status, so replicas of a type are next to each other.
+// It returns nil for a paused job if all replicas are Creating, because such a job has not had any pods yet.
 func (s Snapshot) replicas() []replica {
 	status := s.status()
 	var all []replica

@@ -96,8 +96,8 @@ func (l *listener) add(c *conn) (surplus *conn) {
 	return slices.MinFunc(ofBusiestAddress(slices.Collect(maps.Keys(l.conns))), byActivity)
 }
 
-// Exempt makes a connection from the listener of TCP count no longer, so the listener does not close it for others. Call
-// it when the peer is authenticated.
+// Exempt makes a connection from the listener of TCP count no longer, so the listener does not close it for others.
+// Call it when the peer is authenticated.
 func Exempt(c net.Conn) {
 	if c, ok := c.(*conn); ok {
 		c.listener.remove(c)
