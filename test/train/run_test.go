@@ -214,8 +214,10 @@ var _ = Describe("kubectl train run", func() {
 				_, _, err := n.train(ctx, n.large("--code-claim=home", "--dry-run=server")...)
 				return err
 			}).Should(MatchError(HaveSuffix("Start the job again with a Queue, such as --queue=NAME")))
-			_, _, err := n.train(ctx, n.large("--code-claim=home", "--queue=research", "--dry-run=server")...)
-			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, func() error { // the policy that completes the pods of a group has a delay of its own
+				_, _, err := n.train(ctx, n.large("--code-claim=home", "--queue=research", "--dry-run=server")...)
+				return err
+			}).Should(Succeed())
 			n.start(ctx, n.large("--code-claim=home", "--queue=research")...)
 			group := &schedulerv1beta1.PodGroup{}
 			name := client.ObjectKey{Namespace: string(n), Name: "digits-upload"}
