@@ -103,10 +103,11 @@ func TestMaxDurationOfQueue(t *testing.T) {
 			want:  result{Scheduled: new(ago(50 * time.Minute)), RequeueIn: 10 * time.Minute},
 		},
 		"other conditions of pods do not start the time": {
-			group: newGroup("a", 1, newPod(onNodeFor(10*time.Minute), func(pod *corev1.Pod) {
-				pod.Status.Conditions = append(pod.Status.Conditions,
-					corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)},
-					corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Hour)})
+			group: newGroup("a", 1, newPod(onNodeFor(10*time.Minute)), newPod(onNodeFor(10*time.Minute), func(pod *corev1.Pod) {
+				pod.Status.Conditions = []corev1.PodCondition{
+					{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)},
+					{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Hour)},
+				}
 			})).ofKind(jobs, "DeepSpeedJob"),
 			want: result{Scheduled: new(ago(10 * time.Minute)), RequeueIn: 50 * time.Minute},
 		},

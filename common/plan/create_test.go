@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,7 @@ func TestCreatedPodsFollowTheRunMode(t *testing.T) {
 	var wired []string
 	j.Wire = func(_ framework.Peers, _ framework.Member, template *corev1.PodTemplateSpec) error {
 		wired = template.Spec.Containers[0].Command
+		template.Spec.Containers = slices.Clone(template.Spec.Containers) // a framework may replace the slice
 		return nil
 	}
 	pods := podsToCreate(j.Sees())

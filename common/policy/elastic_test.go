@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 )
 
@@ -149,6 +150,19 @@ func TestGrow(t *testing.T) {
 	}
 }
 
+func TestRecordedIndices(t *testing.T) {
+	t.Parallel()
+	status := &batchv1beta1.JobStatus{Tasks: []batchv1beta1.TaskStatus{
+		{Type: "worker", Replicas: []batchv1beta1.ReplicaStatus{{Name: "job-worker-0"}, {Name: "job-worker-12"}}},
+		{Type: "ps", Replicas: []batchv1beta1.ReplicaStatus{{Name: "job-ps-1"}}},
+	}}
+	for roleType, want := range map[string][]int32{"worker": {0, 12}, "ps": {1}, "chief": {}} {
+		if diff := cmp.Diff(want, RecordedIndices("job", roleType, status)); diff != "" {
+			t.Errorf("unexpected indices of the type %s (-want +got):\n%s", roleType, diff)
+		}
+	}
+}
+
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	leader := Present{Index: 0, Running: true, Leads: true}
@@ -174,6 +188,9 @@ func TestShrink(t *testing.T) {
 		},
 		"the order of the argument does not matter": {
 			present: []Present{running(3), running(1), running(2), leader}, n: 3, want: []int32{0, 1, 2},
+		},
+		"a pending leader stays, whatever its index is": {
+			present: []Present{running(0), {Index: 1, Leads: true}}, n: 1, want: []int32{1},
 		},
 		"a pending leader stays": {
 			present: []Present{{Index: 0, Leads: true}, running(1), running(2)}, n: 1, want: []int32{0},

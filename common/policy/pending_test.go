@@ -66,6 +66,12 @@ func TestWhyPending(t *testing.T) {
 			wantReason:  batchv1beta1.ReasonPending,
 			wantMessage: "pod is starting",
 		},
+		"a container that is being created does not hide one that cannot start": {
+			pod: podIn(corev1.PodPending, waits("sidecar", "ContainerCreating"),
+				waitsFor("main", "ErrImagePull", "gone")),
+			wantReason:  batchv1beta1.ReasonImagePull,
+			wantMessage: "container main of pod cannot start: ErrImagePull: gone",
+		},
 		"a long message is truncated": {
 			pod:         podIn(corev1.PodPending, waitsFor("main", "ErrImagePull", strings.Repeat("x", 5000))),
 			wantReason:  batchv1beta1.ReasonImagePull,

@@ -22,6 +22,8 @@ var _ = Describe("Jobs under a ResourceQuota", Label("queues"), func() {
 			for _, other := range others {
 				n.kubectl(ctx, "run", other, "--image=tensorstack/pytorch-example:2.6.0", "--command", "--", "sleep", "infinity")
 			}
+			// The start of a pod makes Kubernetes count the pods again. If pods are created in this moment, it misses them.
+			n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/other-0", "pod/other-1", "pod/other-2", timeout)
 			n.kubectl(ctx, "create", "quota", "few", "--hard=count/pods=6,count/secrets=0")
 			n.kubectl(ctx, "wait", "--for=jsonpath={.status.used.count/pods}=3", "quota/few", timeout)
 			Eventually(ctx, func() error { // the API server applies a new quota with a delay
