@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/plan/decide"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -329,4 +330,14 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			diff(t, "events of a second reconcile", []report.Event(nil), tc.job.Sees(tc.pods...).Events)
 		})
 	}
+}
+
+func TestAnUnknownLeaderDoesNotChangeThePhaseWhileTheRootCauseIsAwaited(t *testing.T) {
+	t.Parallel()
+	j := job(role("worker", 3)).
+		Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", running), pod("job-worker-2", running)).
+		Window(2 * time.Second)
+	d := j.Sees(pod("job-worker-0", unreachable), pod("job-worker-1", running), pod("job-worker-2", exited(1)))
+	diff(t, "action", decide.AwaitRootCause, d.Action)
+	diff(t, "phase", batchv1beta1.JobPhaseRunning, d.Status.Phase)
 }
