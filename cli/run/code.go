@@ -141,7 +141,7 @@ const (
 // uploadPod returns the pod that receives the code. It runs the image of the training, because this image has Python
 // and must be pulled for the training anyway.
 func (o *Options) uploadPod(source volume) *corev1.Pod {
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: o.objectMeta("-upload"),
 		Spec: corev1.PodSpec{
 			RestartPolicy:                 corev1.RestartPolicyNever,
@@ -149,10 +149,6 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 			TerminationGracePeriodSeconds: new(int64(1)),
 			AutomountServiceAccountToken:  new(false),
 			SecurityContext:               o.restrictedPod(true),
-			// The pod runs where the training can run, so that both reach the volume.
-			NodeSelector:     o.NodeSelector,
-			Tolerations:      o.tolerations(),
-			ImagePullSecrets: o.pullSecrets(),
 			Containers: []corev1.Container{{
 				Name:    UploadContainer,
 				Image:   o.Image,
@@ -175,6 +171,8 @@ func (o *Options) uploadPod(source volume) *corev1.Pod {
 			Volumes: []corev1.Volume{{Name: codeVolume, VolumeSource: source.VolumeSource}},
 		},
 	}
+	o.place(&pod.Spec) // where the training can run, so that both reach the volume
+	return pod
 }
 
 // UploadContainer is the name of the container in the pod of the upload.

@@ -38,10 +38,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 		})
 	}
 	pod := corev1.PodSpec{
-		SecurityContext:  o.restrictedPod(len(o.Claims) > 0),
-		NodeSelector:     o.NodeSelector,
-		Tolerations:      o.tolerations(),
-		ImagePullSecrets: o.pullSecrets(),
+		SecurityContext: o.restrictedPod(len(o.Claims) > 0),
 		Volumes: []corev1.Volume{
 			{Name: codeVolume, VolumeSource: source.VolumeSource},
 			{Name: copyVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -51,6 +48,7 @@ func (o *Options) template(source volume) corev1.PodTemplateSpec {
 			}},
 		},
 	}
+	o.place(&pod)
 	names := map[string]string{}
 	for _, claim := range o.Claims {
 		name, ok := names[claim.Claim]
@@ -113,24 +111,19 @@ func (o *Options) env() []corev1.EnvVar {
 	return env
 }
 
-// tolerations returns the tolerations of the pods. Nodes with GPUs often have a taint whose key is the name of the
-// resource, which keeps other pods away.
-func (o *Options) tolerations() []corev1.Toleration {
-	if o.GPUs == 0 {
-		return o.Tolerations
+// place sets the nodes on which a pod can run, and the credentials of its image. Nodes with GPUs often have a taint
+// whose key is the name of the resource, which keeps other pods away.
+func (o *Options) place(pod *corev1.PodSpec) {
+	pod.NodeSelector = o.NodeSelector
+	pod.Tolerations = slices.Clone(o.Tolerations)
+	if o.GPUs > 0 {
+		pod.Tolerations = append(pod.Tolerations, corev1.Toleration{
+			Key: o.GPUResource, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+		})
 	}
-	ofGPUs := corev1.Toleration{
-		Key: o.GPUResource, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
-	}
-	return append(slices.Clone(o.Tolerations), ofGPUs)
-}
-
-func (o *Options) pullSecrets() []corev1.LocalObjectReference {
-	var secrets []corev1.LocalObjectReference
 	for _, name := range o.PullSecrets {
-		secrets = append(secrets, corev1.LocalObjectReference{Name: name})
+		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	return secrets
 }
 
 // resources returns the resources of each replica, with the given number of GPUs. CPU has no limit, since a limit can
