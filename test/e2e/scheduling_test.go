@@ -11,7 +11,7 @@ var _ = Describe("A job in a queue", Label("queues"), func() {
 	It("is scheduled as a gang, as docs/train/scheduling.md shows", Label("always"), func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
-		DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "-f", "examples/scheduler/queue.yaml") })
+		n.deleteAfterwards("-f", "examples/scheduler/queue.yaml")
 		n.follow(ctx, "docs/train/scheduling.md", "A gang")
 	})
 
@@ -65,7 +65,7 @@ func (n namespace) queue(ctx context.Context, cpu string) string {
 		"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "Queue", "metadata": {"name": "`+queue+`"},
 		"spec": {"quota": {"requests": {"cpu": "`+cpu+`"}}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "`+string(n)+`"}}}
 	}`, "apply", "-f", "-")
-	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "queue.scheduler.tensorstack.dev", queue) })
+	n.deleteAfterwards("queue.scheduler.tensorstack.dev", queue)
 	return queue
 }
 

@@ -27,9 +27,9 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "end to end")
 }
 
-// This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES. For each spec, the file has the start of the
-// failure message and the end of the output. This end has the state of the spec's namespace. hack/e2e.sh prints the
-// file.
+// This hook of Ginkgo writes the failed specs to the file $E2E_FAILURES. For each spec, the file has the end of the
+// output, which has the state of the spec's namespace, and then the start of the failure message. hack/e2e.sh prints
+// the file.
 var _ = ReportAfterSuite("failures", func(report Report) {
 	file := os.Getenv("E2E_FAILURES")
 	if file == "" {
@@ -38,8 +38,8 @@ var _ = ReportAfterSuite("failures", func(report Report) {
 	var text strings.Builder
 	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
 		message, output := spec.FailureMessage(), spec.CapturedGinkgoWriterOutput
-		fmt.Fprintf(&text, "[FAILED] %s\n%s\n[...]\n%s\n", spec.FullText(), message[:min(len(message), 800)],
-			output[max(0, len(output)-2500):])
+		fmt.Fprintf(&text, "[...]\n%s\n[FAILED] %s\n%s\n", output[max(0, len(output)-2500):], spec.FullText(),
+			message[:min(len(message), 800)])
 	}
 	Expect(os.WriteFile(file, []byte(text.String()), 0o600)).To(Succeed())
 })
@@ -91,6 +91,17 @@ func newNamespace(ctx context.Context) namespace {
 		Expect(err).NotTo(HaveOccurred())
 	})
 	return n
+}
+
+// deleteAfterwards deletes objects with kubectl after the spec. It tries again after an error, because an API server
+// that does not answer for a moment is not a failure of the spec.
+func (n namespace) deleteAfterwards(args ...string) {
+	DeferCleanup(func(ctx context.Context) {
+		Eventually(ctx, func() error {
+			_, err := kubectl(ctx, append([]string{"-n", string(n), "delete", "--ignore-not-found"}, args...)...)
+			return err
+		}).Should(Succeed())
+	})
 }
 
 var (

@@ -209,7 +209,7 @@ spec:
   nodeAffinity:
     required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}]}
 `, n, claim, folder), "apply", "-f", "-")
-	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "persistentvolume", string(n), "--wait=false") })
+	n.deleteAfterwards("persistentvolume", string(n), "--wait=false")
 }
 
 // killable writes an example with the given command and restart policy into a file, and returns the path of the file.

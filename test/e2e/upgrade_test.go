@@ -286,7 +286,7 @@ func startWaiting(ctx context.Context) namespace {
 	content, err := os.ReadFile("testdata/waiting.yaml")
 	Expect(err).NotTo(HaveOccurred())
 	n.kubectlWith(ctx, strings.ReplaceAll(string(content), "QUEUE", string(n)), "apply", "-f", "-")
-	DeferCleanup(func(ctx context.Context) { n.kubectl(ctx, "delete", "queue.scheduler.tensorstack.dev", string(n)) })
+	n.deleteAfterwards("queue.scheduler.tensorstack.dev", string(n))
 	return n
 }
 
