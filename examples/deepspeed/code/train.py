@@ -40,27 +40,33 @@ def report(**progress):
             f.write(json.dumps(progress) + "\n")
 
 
-deepspeed.init_distributed(dist_backend="gloo")
+# If there are GPUs, each process uses one of them.
+device, gpu = torch.device("cpu"), ""
+if torch.cuda.is_available():
+    device = torch.device("cuda", args.local_rank)
+    torch.cuda.set_device(device)
+    gpu = f" with {torch.cuda.get_device_name()}"
+deepspeed.init_distributed(dist_backend="nccl" if gpu else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-say(f"rank {rank} of {world} on {os.uname().nodename}")
+say(f"rank {rank} of {world} on {os.uname().nodename}{gpu}")
 if args.show_env:
     value = os.environ.get(args.show_env)
     say(f"rank {rank} has no {args.show_env}" if value is None else f"rank {rank} has {args.show_env}, of {len(value)} characters")
 
 with gzip.open(args.data, "rt") as f:
-    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
+    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32)).to(device)
 pixels, digits = table[:, :-1] / 16, table[:, -1].long()
 # The last fifth of the data is for testing. Each process trains on its own share of the rest.
 border = len(table) * 4 // 5
 mine = slice(rank, border, world)
 
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
 
 # Only rank 0 has the checkpoint. It sends the contents to the other processes, which can be new. The checkpoint contains only the
 # network, since each process has a different part of the optimizer's state. engine.save_checkpoint also saves these parts, but
 # needs a volume that all processes share.
-saved = [torch.load(args.checkpoint) if rank == 0 and os.path.exists(args.checkpoint) else None]
+saved = [torch.load(args.checkpoint, map_location="cpu") if rank == 0 and os.path.exists(args.checkpoint) else None]
 dist.broadcast_object_list(saved)
 done = 0
 if saved[0]:
@@ -69,7 +75,7 @@ if saved[0]:
     if rank == 0:
         say(f"continuing after epoch {done}")
 
-# This is an optimizer of torch, since DeepSpeed's optimizers for CPUs would have to be compiled.
+# This is an optimizer of torch, since DeepSpeed's optimizers would have to be compiled.
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 engine, _, _, _ = deepspeed.initialize(args=args, model=model, optimizer=optimizer)
 loss_of = nn.CrossEntropyLoss()
@@ -77,8 +83,8 @@ loss_of = nn.CrossEntropyLoss()
 size = engine.train_micro_batch_size_per_gpu()
 steps = border // world // size
 for epoch in range(done + 1, args.epochs + 1):
-    total = torch.zeros(1)
-    order = torch.randperm(border // world)
+    total = torch.zeros(1, device=device)
+    order = torch.randperm(border // world, device=device)
     for step in range(steps):
         batch = order[step * size : (step + 1) * size]
         loss = loss_of(engine(pixels[mine][batch]), digits[mine][batch])

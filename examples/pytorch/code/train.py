@@ -1,8 +1,8 @@
 """Trains a small network to read handwritten digits, with all processes of the job.
 
-It needs only the variables that torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. The controller
-sets them for every replica, and torchrun for every process that it starts. With a checkpoint, the training can be stopped at
-any time. It then continues with any number of processes.
+It needs only the variables that torch.distributed's env:// reads: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK, and with GPUs
+also LOCAL_RANK. The controller sets them for every replica, and torchrun for every process that it starts. With a checkpoint, the
+training can be stopped at any time. It then continues with any number of processes.
 """
 import argparse
 import gzip
@@ -32,24 +32,30 @@ def report(**progress):
             f.write(json.dumps(progress) + "\n")
 
 
-dist.init_process_group("gloo")
+# If there are GPUs, each process uses one of them.
+device, gpu = torch.device("cpu"), ""
+if torch.cuda.is_available():
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    gpu = f" with {torch.cuda.get_device_name()}"
+dist.init_process_group("nccl" if gpu else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-print(f"rank {rank} of {world} on {os.uname().nodename}", flush=True)
+print(f"rank {rank} of {world} on {os.uname().nodename}{gpu}", flush=True)
 
 with gzip.open(args.data, "rt") as f:
-    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
+    table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32)).to(device)
 pixels, digits = table[:, :-1] / 16, table[:, -1].long()
 # The last fifth of the data is for testing. Each process trains on its own share of the rest.
 border = len(table) * 4 // 5
 mine = slice(rank, border, world)
 
 torch.manual_seed(0)
-model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
+model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loss_of = nn.CrossEntropyLoss()
 
 # Only rank 0 has the checkpoint. It sends the contents to the other processes, which can be new.
-saved = [torch.load(args.checkpoint) if rank == 0 and os.path.exists(args.checkpoint) else None]
+saved = [torch.load(args.checkpoint, map_location="cpu") if rank == 0 and os.path.exists(args.checkpoint) else None]
 dist.broadcast_object_list(saved)
 done = 0
 if saved[0]:
@@ -66,8 +72,8 @@ if rank == 0 and args.logdir:
 
 steps = border // world // 32
 for epoch in range(done + 1, args.epochs + 1):
-    total = torch.zeros(1)
-    order = torch.randperm(border // world)
+    total = torch.zeros(1, device=device)
+    order = torch.randperm(border // world, device=device)
     for step in range(steps):
         batch = order[step * 32 : (step + 1) * 32]
         optimizer.zero_grad()
