@@ -36,6 +36,23 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 		Entry("with a custom launch command", "custom-command.yaml", "digits-custom-command", 2),
 	)
 
+	It("trains with the example for GPUs on CPUs", Label("gpu"), func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-zero-gpu")
+		n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
+		n.applyOnCPUs(ctx, "examples/deepspeed/gpu.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "dsjob/digits-zero-gpu", timeout)
+
+		log := now(n.output(ctx, "logs", "digits-zero-gpu-worker-0", "-c", "worker"))
+		for rank := range 4 {
+			Expect(log).To(ContainSubstring(fmt.Sprintf("rank %d of 4 on digits-zero-gpu-worker-%d", rank, rank/2)))
+		}
+		Expect(log).To(MatchRegexp(`epoch 40  loss .* processes 4`))
+		Eventually(ctx, n.output(ctx, "get", "pod", "digits-zero-gpu-worker-0", "-o",
+			"jsonpath={.spec.tolerations[*].key} {.spec.containers[*].volumeMounts[*].mountPath}")).
+			Should(And(ContainSubstring("nvidia.com/gpu"), ContainSubstring("/dev/shm")))
+	})
+
 	It("passes a variable from a Secret to every process without exposing its value or the SSH key",
 		func(ctx context.Context) {
 			n := newNamespace(ctx)

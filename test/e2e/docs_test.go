@@ -38,6 +38,20 @@ func followAs(ctx context.Context, kubeconfig, file, section string, replacer *s
 	}
 }
 
+// onCPUs matches the command for CPUs in the comment of an example for GPUs.
+var onCPUs = regexp.MustCompile(`(?m)^# On CPUs:\n((?:#   .*\n)+)`)
+
+// applyOnCPUs applies an example for GPUs with the command that its comment has for CPUs.
+func (n namespace) applyOnCPUs(ctx context.Context, example string) {
+	GinkgoHelper()
+	manifest, err := os.ReadFile(filepath.Join(root, example))
+	Expect(err).NotTo(HaveOccurred())
+	match := onCPUs.FindStringSubmatch(string(manifest))
+	Expect(match).NotTo(BeNil(), "%s has no command for CPUs", example)
+	command := strings.ReplaceAll(match[1], "#   ", "")
+	Expect(try(ctx, document.Step{Command: command}, n.kubeconfig(ctx))).To(Succeed())
+}
+
 // kubeconfig writes a kubeconfig whose current context has the namespace, and returns its path.
 func (n namespace) kubeconfig(ctx context.Context) string {
 	GinkgoHelper()

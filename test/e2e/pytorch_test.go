@@ -44,6 +44,24 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			}, 3),
 	)
 
+	It("trains with the example for GPUs on CPUs", Label("gpu"), func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.volume(ctx, "digits-gpu")
+		n.kubectl(ctx, "apply", "-k", "examples/pytorch/code")
+		n.applyOnCPUs(ctx, "examples/pytorch/gpu.yaml")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/digits-gpu", timeout)
+
+		for _, pod := range []string{"digits-gpu-worker-0", "digits-gpu-worker-1"} {
+			log := now(n.output(ctx, "logs", pod, "-c", "pytorch"))
+			Expect(strings.Count(log, " of 4 on "+pod)).To(Equal(2), "each replica has two processes: %s", log)
+			Eventually(ctx, n.output(ctx, "get", "pod", pod, "-o",
+				"jsonpath={.spec.tolerations[*].key} {.spec.containers[*].volumeMounts[*].mountPath}")).
+				Should(And(ContainSubstring("nvidia.com/gpu"), ContainSubstring("/dev/shm")))
+		}
+		Eventually(ctx, n.output(ctx, "logs", "digits-gpu-worker-0", "-c", "pytorch")).
+			Should(MatchRegexp(`epoch 40  loss .* processes 4`))
+	})
+
 	It("reports the exit code, the replica and the last output of a script that fails", Label("always"),
 		func(ctx context.Context) {
 			n := newNamespace(ctx)
