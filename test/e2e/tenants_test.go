@@ -48,8 +48,10 @@ var _ = Describe("A tenant", Label("tenants"), Serial, func() {
 			isInstalledAgain(controller)
 		}
 		DeferCleanup(func(ctx context.Context) {
-			_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", "examples/install/tenant")
-			Expect(err).NotTo(HaveOccurred())
+			for _, folder := range []string{"examples/install/tenant", "examples/install/tenant-policies"} {
+				_, err := kubectl(ctx, "delete", "--ignore-not-found", "-k", folder)
+				Expect(err).NotTo(HaveOccurred())
+			}
 		})
 		newNamespace(ctx).follow(ctx, "docs/operate/security.md", "Locking down a shared cluster")
 
