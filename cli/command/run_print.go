@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +37,11 @@ func checkObjects(ctx context.Context, c *cluster, objects *run.Objects) error {
 		err := createOrAdapt(objects, object, func() error { return c.Create(ctx, object, client.DryRunAll) })
 		if err != nil {
 			return err
+		}
+		if pod, ok := object.(*corev1.Pod); ok && lacksLocalQueue(pod) {
+			if err := setLocalQueue(pod, objects.Job); err != nil {
+				return err
+			}
 		}
 		object.SetUID("")
 		object.SetGeneration(0)

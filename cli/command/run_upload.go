@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +21,7 @@ import (
 	"tensorstack.dev/jobs/cli/code"
 	"tensorstack.dev/jobs/cli/jobs"
 	"tensorstack.dev/jobs/cli/run"
+	kueuev1beta2 "tensorstack.dev/jobs/common/api/kueue/v1beta2"
 	"tensorstack.dev/jobs/common/report"
 )
 
@@ -58,6 +62,13 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 			return true, nil
 		case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
+		case lacksLocalQueue(pod):
+			switch err := p.addToLocalQueue(ctx, pod); {
+			case errors.Is(err, errNoLocalQueue), isRejected(err):
+				return false, err
+			case err != nil:
+				reason = fmt.Sprintf("the pod cannot be put into a queue of Kueue: %v", err)
+			}
 		case p.objects.Claim != nil && time.Since(start) < bindingDelay: // it is normal that the claim is not bound yet
 		default:
 			reason = cmp.Or(p.problemOfClaim(ctx), waitsFor(pod))
@@ -69,6 +80,41 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return false, nil
 	})
+}
+
+// kueueGate is the scheduling gate of the pods that Kueue has not admitted yet.
+const kueueGate = "kueue.x-k8s.io/admission"
+
+// lacksLocalQueue reports whether Kueue holds a pod that has no LocalQueue, so that the pod never starts. Kueue does so
+// if its configuration has manageJobsWithoutQueueName. By default, the upload is in no queue, because it needs no GPUs.
+func lacksLocalQueue(pod *corev1.Pod) bool {
+	return pod.Labels[kueuev1beta2.LabelQueueName] == "" &&
+		slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: kueueGate})
+}
+
+// errNoLocalQueue means that Kueue holds the pod of the upload, and that the job has no LocalQueue.
+var errNoLocalQueue = errors.New("in this namespace, Kueue starts no pod without a queue, and so not the pod of the " +
+	"upload. Start the job again with a LocalQueue, such as --local-queue=NAME")
+
+// setLocalQueue gives the pod of an upload the label with the LocalQueue of its job.
+func setLocalQueue(pod *corev1.Pod, job jobs.Job) error {
+	queue := job.GetLabels()[kueuev1beta2.LabelQueueName]
+	if queue == "" {
+		return errNoLocalQueue
+	}
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, kueuev1beta2.LabelQueueName, queue)
+	return nil
+}
+
+// addToLocalQueue puts the pod of the upload into the LocalQueue of the job.
+func (p *preparation) addToLocalQueue(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := write(ctx)
+	defer cancel()
+	changed := pod.DeepCopy()
+	if err := setLocalQueue(changed, p.objects.Job); err != nil {
+		return err
+	}
+	return p.Patch(ctx, changed, client.MergeFrom(pod))
 }
 
 // waitsFor returns the reason why a pod does not run yet, and the message that explains this reason. Without a
