@@ -208,9 +208,14 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch", "faults"), Serial, fun
 func startSteady(ctx context.Context) namespace {
 	GinkgoHelper()
 	n := newNamespace(ctx)
+	n.startSteady(ctx)
+	return n
+}
+
+func (n namespace) startSteady(ctx context.Context) {
+	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "steady", "--from-file=test/e2e/testdata/steady.py")
 	n.kubectl(ctx, "apply", "-f", "test/e2e/testdata/steady.yaml")
-	return n
 }
 
 // trainsSteadily waits until the job trains, and returns its pods.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 )
 
@@ -48,6 +49,7 @@ var projects = map[string]struct {
 }{
 	"kubernetes": {module: "k8s.io/kubernetes"},
 	"etcd":       {module: "go.etcd.io/etcd/server/v3", binary: "etcd"},
+	"etcdtools":  {module: "go.etcd.io/etcd/etcdutl/v3"},
 	"coredns":    {module: "github.com/coredns/coredns"},
 	"kwok":       {module: "sigs.k8s.io/kwok"},
 	"versitygw":  {module: "github.com/versity/versitygw"},
@@ -142,7 +144,8 @@ func (b *Builder) component(folder string) (component, error) {
 		out:      b.Paths.cache("bin", fmt.Sprintf("%s-%s-%s", kind, version, sum)),
 	}
 	for _, tool := range mod.Tool {
-		c.packages[cmp.Or(project.binary, path.Base(tool.Path))] = tool.Path
+		withoutMajor, _, _ := module.SplitPathVersion(tool.Path)
+		c.packages[cmp.Or(project.binary, path.Base(withoutMajor))] = tool.Path
 	}
 	return c, nil
 }

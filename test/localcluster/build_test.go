@@ -16,6 +16,7 @@ func TestComponents(t *testing.T) {
 	for folder, wants := range map[string][]string{
 		"kubernetes": {"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
 		"etcd":       {"etcd"},
+		"etcdtools":  {"etcdctl", "etcdutl"},
 		"coredns":    {"coredns"},
 		"kwok":       {"kwok"},
 		"versitygw":  {"versitygw"},
