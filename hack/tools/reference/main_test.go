@@ -59,8 +59,8 @@ Flags:
 func TestTrainPage(t *testing.T) {
 	t.Parallel()
 	commands := commandsIn("Train\n\nAvailable Commands:\n  run         Train with a folder\n  help        Help\n" +
-		"  logs        Print the output\n\nFlags:\n  -h, --help   help for kubectl train\n")
-	if diff := cmp.Diff([]string{"run", "logs"}, commands); diff != "" {
+		"  logs        Print the output\n  docs        Print a page\n\nFlags:\n  -h, --help   help for kubectl train\n")
+	if diff := cmp.Diff([]string{"run", "logs", "docs"}, commands); diff != "" {
 		t.Fatalf("unexpected commands (-want +got):\n%s", diff)
 	}
 	help := map[string]string{
@@ -70,12 +70,22 @@ func TestTrainPage(t *testing.T) {
 			"Global Flags:\n      --as string   Username to impersonate\n",
 		"logs": "Print the output.\n\nUsage:\n  kubectl train logs JOB [flags]\n\nFlags:\n" +
 			"      --rank int32   rank of the replica\n",
+		"docs": "Print a page.\n\nUsage:\n  kubectl train docs [flags]\n\nFlags:\n  -h, --help   help for docs\n",
 	}
 	got, err := trainPage(commands, help)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `
+## kubectl train docs
+
+` + "```text" + `
+Print a page.
+
+Usage:
+  kubectl train docs [flags]
+` + "```" + `
+
 ## kubectl train logs
 
 ` + "```text" + `

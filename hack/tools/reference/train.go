@@ -39,9 +39,11 @@ func trainPage(commands []string, help map[string]string) (string, error) {
 			return "", fmt.Errorf("the help of kubectl train %s has no flags: %q", command, help[command])
 		}
 		flags, _, _ = strings.Cut(flags, "\nGlobal Flags:\n")
-		fmt.Fprintf(&page, "\n## kubectl train %s\n\n```text\n%s\n```\n\n| Flag | Default | Meaning |\n| --- | --- | --- |\n",
-			command, strings.TrimSpace(text))
-		for _, o := range optionsOf(flags) {
+		fmt.Fprintf(&page, "\n## kubectl train %s\n\n```text\n%s\n```\n", command, strings.TrimSpace(text))
+		for i, o := range optionsOf(flags) {
+			if i == 0 {
+				page.WriteString("\n| Flag | Default | Meaning |\n| --- | --- | --- |\n")
+			}
 			name := "`--" + o.name + "`"
 			if o.short != "" {
 				name = "`-" + o.short + "`, " + name
