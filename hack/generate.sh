@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates deep copies, CRDs, manifests and the references of the controllers given, and the lists of modules.
+# Generates deep copies, CRDs, manifests and the references of the controllers given, the lists of modules, and the pages in the plugin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -74,5 +74,11 @@ for controller in "$@"; do
 	rm -r "$dir"
 done
 "$bin/reference" -output docs/reference "$@"
+# kubectl train docs prints these pages. A module embeds only its own files, so cli has copies.
+rm -rf cli/docs/pages
+for page in docs/train/*.md docs/operate/*.md docs/reference/jobs.md "${@/%//README.md}"; do
+	mkdir -p "cli/docs/pages/${page%/*}"
+	cp "$page" "cli/docs/pages/$page"
+done
 (cd common && "$bin/surface" -output exported.txt api/{batch,scheduler,tensorboard}/v1beta1 framework controller manager \
 	plan/view:Settings network:Policies progress:Pod,Reading,State,Target)

@@ -39,7 +39,7 @@ Every object that kubectl train creates is a plain object, which kubectl shows, 
 	root.AddCommand(
 		newRun(e), newList(e), newWatch(e), newLogs(e), newWhy(e),
 		newPause(e), newResume(e), newScale(e), newDebug(e), newBoard(e), newDelete(e),
-		newPlan(e), newConvert(e), newVersion(e),
+		newPlan(e), newConvert(e), newDocs(e), newVersion(e),
 	)
 	addVerbosity(root)
 	e.addCompletions(root)

@@ -124,8 +124,12 @@ func commentsOf(content []byte) []Object {
 	return []Object{{texts: [][]byte{content}}}
 }
 
-// guide refers the user to the page about conversions. It is a part of messages.
-const guide = "see docs/train/migrating-from-kubeflow.md"
+// References to the page about conversions, and to sections of it. They are parts of messages.
+const (
+	guide      = "see kubectl train docs migrating-from-kubeflow"
+	mpiGuide   = guide + " mpijob"
+	trainGuide = guide + " trainjob"
+)
 
 // convertObject converts one object.
 func convertObject(content []byte, document *yaml.Node, options Options) Object {
@@ -228,7 +232,7 @@ func errUnknown(kind schema.GroupVersionKind) error {
 	}
 	if kind.Kind == "TrainJob" {
 		return fmt.Errorf("most of a TrainJob is in its runtime: copy the settings of the runtime into a job by hand; "+
-			"%s, section TrainJob", guide)
+			"%s", trainGuide)
 	}
 	return fmt.Errorf("%s has no counterpart: only PyTorchJob, TFJob and MPIJob are converted; %s", name, guide)
 }

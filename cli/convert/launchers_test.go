@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"tensorstack.dev/jobs/cli/docs"
 	deepspeedv1beta1 "tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
@@ -234,5 +235,15 @@ func TestParseDeepSpeed(t *testing.T) {
 				t.Errorf("unexpected flags that the controller sets (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheGuideExists(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{guide, mpiGuide, trainGuide} {
+		page, ok := strings.CutPrefix(text, "see kubectl train docs ")
+		if _, err := docs.Find(strings.ReplaceAll(page, " ", "#")); err != nil || !ok {
+			t.Errorf("%q leads to no section: %v", text, err)
+		}
 	}
 }

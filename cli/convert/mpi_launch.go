@@ -65,9 +65,6 @@ func (m *mpi) setConfig(isDeepSpeed bool) error {
 	return nil
 }
 
-// mpiGuide refers the user to the section that explains how to convert an MPIJob. It is a part of messages.
-const mpiGuide = guide + ", section MPIJob"
-
 // mpiLaunchers matches the names of the programs that launch MPI programs.
 var mpiLaunchers = regexp.MustCompile(`^(mpirun|mpiexec(\.hydra)?|orterun)$`)
 

@@ -22,7 +22,7 @@ type entry struct {
 	// fix is the change that the user must make in the template, such as "correct the image". The command for this
 	// change follows the other commands.
 	fix string
-	// see is a section of the documentation.
+	// see is a page or section that kubectl train docs prints.
 	see string
 	// needsHelp reports whether somebody must act before a TensorBoard with the reason works. Only the tables tensorBoard
 	// and tensorBoardUse set it.
@@ -51,7 +51,7 @@ type step struct {
 func (v view) finding(c condition, weight weight, tables ...map[string]entry) Finding {
 	e := entry{
 		cause: "The reason of the condition " + c.name + " is " + c.reason + ": {message}.",
-		next:  []step{describeJob}, see: "docs/train/troubleshooting.md",
+		next:  []step{describeJob}, see: seeProblems,
 	}
 	for _, table := range tables {
 		if found, ok := table[c.reason]; ok {

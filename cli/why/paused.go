@@ -16,6 +16,6 @@ func isPaused(v view, _ condition) entry {
 		next: []step{
 			{purpose: "See whether the code is being uploaded", line: "kubectl get pod {name}-upload"},
 			{purpose: "Delete the job with what was uploaded", line: "kubectl train delete {job}"},
-		}, see: "docs/train/kubectl-train-details.md#if-the-command-is-interrupted-before-the-job-runs",
+		}, see: seeUpload,
 	}
 }

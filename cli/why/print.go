@@ -25,8 +25,11 @@ func (e Explanation) String() string {
 	for _, command := range e.Next {
 		fmt.Fprintf(&text, "  # %s\n  %s\n", command.Purpose, command.Line)
 	}
-	if len(e.See) > 0 {
-		fmt.Fprintf(&text, "\nRead more: %s\n", strings.Join(e.See, ", "))
+	for i, page := range e.See {
+		if i == 0 {
+			text.WriteString("\n")
+		}
+		fmt.Fprintf(&text, "Read more: kubectl train docs %s\n", strings.ReplaceAll(page, "#", " "))
 	}
 	return text.String()
 }

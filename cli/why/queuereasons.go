@@ -38,7 +38,7 @@ var podGroups = map[string]entry{
 		words: "the scheduler is not configured for gangs",
 		cause: "The scheduler of the cluster lacks something that queues need: {message}.",
 		do:    "Only an administrator can fix this, for all jobs in queues.",
-		next:  []step{describeGroup}, see: "scheduler/README.md",
+		next:  []step{describeGroup}, see: seeEngines,
 	},
 	schedulerv1beta1.ReasonEarlierGroup: {
 		words: "some pods of an earlier gang have not ended",

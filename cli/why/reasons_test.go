@@ -1,8 +1,12 @@
 package why
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
+	"tensorstack.dev/jobs/cli/docs"
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/gang"
 )
@@ -40,5 +44,30 @@ func TestAnUnknownReasonHasNoWords(t *testing.T) {
 	t.Parallel()
 	if words := Words("Unheard"); words != "" {
 		t.Errorf("an unknown reason has the words %q", words)
+	}
+}
+
+func TestEveryPageToReadExists(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := regexp.MustCompile(`\bsee\w*(?: +=|:) +"([^"]*)"`)
+	count := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages.FindAllSubmatch(content, -1) {
+			count++
+			if _, err := docs.Find(string(page[1])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+	if count < 25 {
+		t.Errorf("found %d pages, want at least 25", count)
 	}
 }

@@ -46,7 +46,7 @@ func notInstalled(v view, _ condition) entry {
 					ofCluster: true,
 				},
 				{purpose: "Delete the job, to create it again without a queue", line: "kubectl train delete {job}"},
-			}, see: "docs/operate/kueue.md#without-kueue",
+			}, see: seeNoKueue,
 		}
 	}
 	return entry{

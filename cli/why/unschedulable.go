@@ -43,7 +43,7 @@ func unschedulable(v view, c condition) entry {
 		return *missingObject(message)
 	case strings.Contains(message, "free ports"):
 		e.do = "With hostNetwork, two pods with the same port cannot share a node."
-		e.next, e.see = []step{listPods, describePod}, "docs/train/host-network.md#ports"
+		e.next, e.see = []step{listPods, describePod}, seePorts
 	}
 	if elastic := v.spec.Elastic; tooMuch == "" && elastic != nil && elastic.Expected() > elastic.Least() && e.fix != "" {
 		e.fix = ""

@@ -78,7 +78,7 @@ type Explanation struct {
 	Output []string `json:"output,omitempty"`
 	// Next are the commands to type next. There is at least one.
 	Next []Command `json:"next"`
-	// See are sections of the documentation.
+	// See are pages and sections that kubectl train docs prints, such as troubleshooting#failed.
 	See []string `json:"see,omitempty"`
 	// Findings explain each reason that the objects of the job have, the most important first.
 	Findings []Finding `json:"findings"`
@@ -101,7 +101,7 @@ type Finding struct {
 	Reason    string `json:"reason"`
 	// Text are sentences that name the cause and what to do.
 	Text string `json:"text"`
-	// Next are the commands to type next, and See is a section of the documentation.
+	// Next are the commands to type next, and See is a page or section that kubectl train docs prints.
 	Next []Command `json:"next"`
 	See  string    `json:"see,omitempty"`
 

@@ -55,7 +55,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#stalled
+Read more: kubectl train docs troubleshooting stalled
 `,
 		},
 		"a stalled job names the replicas that might hang, those with unhealthy devices first": {
@@ -87,7 +87,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#stalled
+Read more: kubectl train docs troubleshooting stalled
 `,
 		},
 		"a stalled job of one replica waits for no other": {
@@ -108,7 +108,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#stalled
+Read more: kubectl train docs troubleshooting stalled
 `,
 		},
 		"a new job waits for its controller": {
@@ -125,7 +125,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job without a status for a minute has no controller": {
@@ -146,7 +146,7 @@ Next:
   # For an administrator: read the errors of the controller
   kubectl logs -n t9k-pytorch deployment/pytorch-controller --tail=50
 
-Read more: docs/operate/troubleshooting.md#the-controllers
+Read more: kubectl train docs operate/troubleshooting the-controllers
 `,
 		},
 		"a controller that is not ready is named": {
@@ -166,7 +166,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/operate/troubleshooting.md#the-controllers
+Read more: kubectl train docs operate/troubleshooting the-controllers
 `,
 		},
 		"a controller that is ready, but does not handle the job, is named": {
@@ -187,7 +187,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/operate/troubleshooting.md#the-controllers
+Read more: kubectl train docs operate/troubleshooting the-controllers
 `,
 		},
 		"a private image needs a login": {
@@ -210,7 +210,7 @@ Next:
   # Pause the job, correct the image, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"the answer of the registry comes from an event if the container waits for the next attempt": {
@@ -231,7 +231,7 @@ Next:
   # Pause the job, correct the image, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a program that is not in the image cannot start": {
@@ -251,7 +251,7 @@ Next:
   # Pause the job, correct the container, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a pod that cannot mount a volume is not merely starting": {
@@ -274,7 +274,7 @@ Next:
   # Pause the job, correct the name of the ConfigMap, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a pod whose volumes are not ready is not merely starting": {
@@ -292,7 +292,7 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a pod that pulls its image is starting": {
@@ -311,7 +311,7 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a pod waits for the host names of its peers": {
@@ -336,7 +336,7 @@ Next:
   # See which host name does not resolve
   kubectl logs digits-worker-1 -c wait-for-peers
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that fits on no node can be elastic": {
@@ -358,7 +358,7 @@ Next:
   # Or let the job run with fewer replicas
   kubectl train scale ptjob/digits 1
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that requests more than any node has is not told to wait": {
@@ -383,7 +383,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that requests a resource that no node has is not told to wait": {
@@ -404,7 +404,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that waits for resources that other jobs hold is told to wait": {
@@ -427,7 +427,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"an elastic job trains while some replicas wait": {
@@ -452,7 +452,7 @@ Next:
   # Or let the job run with fewer replicas
   kubectl train scale ptjob/digits 1
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that is created again waits for the pods of the deleted job": {
@@ -468,7 +468,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `,
 		},
 		"a job in a queue without quota shows who holds it and who is before it": {
@@ -502,7 +502,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `,
 		},
 		"a user who may not read queues still gets the cause": {
@@ -528,7 +528,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `,
 		},
 		"a job that needs more than the whole quota of its queue can never run": {
@@ -552,7 +552,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `,
 		},
 		"Kueue waits for quota": {
@@ -574,7 +574,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/train/kueue.md#what-happens-to-a-job
+Read more: kubectl train docs kueue what-happens-to-a-job
 `,
 		},
 		"a job whose code is not uploaded cannot be resumed": {
@@ -593,7 +593,7 @@ Next:
   # Delete the job with what was uploaded
   kubectl train delete ptjob/digits
 
-Read more: docs/train/kubectl-train-details.md#if-the-command-is-interrupted-before-the-job-runs
+Read more: kubectl train docs kubectl-train-details if-the-command-is-interrupted-before-the-job-runs
 `,
 		},
 		"a job that ran before waits since it was resumed": {
@@ -610,7 +610,7 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that nobody has paused after it ran only waits": {
@@ -625,7 +625,7 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"the only replica of a job runs": {
@@ -642,7 +642,7 @@ Next:
   # Watch the job
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#running
+Read more: kubectl train docs troubleshooting running
 `,
 		},
 		"Kueue does not know the queue": {
@@ -662,7 +662,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/train/kueue.md#what-happens-to-a-job
+Read more: kubectl train docs kueue what-happens-to-a-job
 `,
 		},
 		"Kueue has evicted the job, and the queue is stopped": {
@@ -687,7 +687,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/train/kueue.md#what-happens-to-a-job
+Read more: kubectl train docs kueue what-happens-to-a-job
 `,
 		},
 		"the Workload of the job is not active": {
@@ -711,7 +711,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/train/kueue.md#what-happens-to-a-job
+Read more: kubectl train docs kueue what-happens-to-a-job
 `,
 		},
 		"an admission check of Kueue is not ready": {
@@ -731,7 +731,7 @@ Next:
   # See the queues of the namespace, and how many jobs wait in them
   kubectl get localqueues.kueue.x-k8s.io
 
-Read more: docs/train/kueue.md#what-happens-to-a-job
+Read more: kubectl train docs kueue what-happens-to-a-job
 `,
 		},
 		"MultiKueue runs the job in another cluster": {
@@ -753,7 +753,8 @@ Next:
   # Read what Kueue reports about the job
   kubectl describe workloads.kueue.x-k8s.io digits
 
-Read more: docs/train/troubleshooting.md#running, docs/train/kueue.md#jobs-in-other-clusters
+Read more: kubectl train docs troubleshooting running
+Read more: kubectl train docs kueue jobs-in-other-clusters
 `,
 		},
 		"a replica that was killed without a limit was killed from outside": {
@@ -772,7 +773,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"an init container that failed is named": {
@@ -794,7 +795,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a data loader with too little shared memory, though its last lines do not tell": {
@@ -827,7 +828,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a bus error of a rank whose shared memory has a volume": {
@@ -854,7 +855,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a rank of a launcher ended by a signal": {
@@ -872,7 +873,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a failure that the restart policy does not restart": {
@@ -896,7 +897,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a finished job that ran out of memory must be created again": {
@@ -914,7 +915,7 @@ Next:
   # Delete the job. Then raise resources.limits.memory, and create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a replica was evicted because it wrote more to its local disk than its limit": {
@@ -938,7 +939,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a job of one replica restarts": {
@@ -962,7 +963,8 @@ Next:
   # Watch the job until it runs
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed, docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting failed
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a replica was evicted because its node is short of memory": {
@@ -985,7 +987,8 @@ Next:
   # Watch the job until it runs
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed, docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting failed
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a program that cannot start has failed": {
@@ -1006,7 +1009,7 @@ Next:
   # Read the whole output of the replica that failed
   kubectl train logs ptjob/digits --failed
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a supervisor that does not find torchrun has failed": {
@@ -1030,7 +1033,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a reason that only the kubelet has": {
@@ -1049,7 +1052,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a device that is unhealthy, and a node that is avoided": {
@@ -1072,7 +1075,8 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#running, docs/operate/bad-nodes.md#when-a-node-is-avoided
+Read more: kubectl train docs troubleshooting running
+Read more: kubectl train docs operate/bad-nodes when-a-node-is-avoided
 `,
 		},
 		"a running job whose node does not answer": {
@@ -1092,7 +1096,7 @@ Next:
   # Watch the job
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#running
+Read more: kubectl train docs troubleshooting running
 `,
 		},
 		"a running job with a problem of its TensorBoard, an ignored field and a near deadline": {
@@ -1124,7 +1128,8 @@ Next:
   # List the claims of the namespace
   kubectl get persistentvolumeclaims
 
-Read more: docs/train/troubleshooting.md#running, docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting running
+Read more: kubectl train docs troubleshooting failed
 `,
 		},
 		"a job whose last change was not handled, and whose status is not complete": {
@@ -1148,7 +1153,8 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#running, docs/operate/troubleshooting.md#the-controllers
+Read more: kubectl train docs troubleshooting running
+Read more: kubectl train docs operate/troubleshooting the-controllers
 `,
 		},
 		"a job in debug mode idles": {
@@ -1166,7 +1172,8 @@ Next:
   # Open a shell in the leader
   kubectl train debug ptjob/digits
 
-Read more: docs/train/troubleshooting.md#running, docs/train/run-modes.md#debug
+Read more: kubectl train docs troubleshooting running
+Read more: kubectl train docs run-modes debug
 `,
 		},
 		"the progress and the time that is left": {
@@ -1181,7 +1188,7 @@ Next:
   # Watch the job
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#running
+Read more: kubectl train docs troubleshooting running
 `,
 		},
 		"a job ends when its last pod has ended": {
@@ -1198,7 +1205,8 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#succeeded, docs/train/troubleshooting.md#ending
+Read more: kubectl train docs troubleshooting succeeded
+Read more: kubectl train docs troubleshooting ending
 `,
 		},
 		"a pod that does not end keeps the job from finishing": {
@@ -1220,7 +1228,8 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#failed, docs/train/troubleshooting.md#ending
+Read more: kubectl train docs troubleshooting failed
+Read more: kubectl train docs troubleshooting ending
 `,
 		},
 		"a pod that does not end keeps the job from restarting": {
@@ -1236,7 +1245,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#ending
+Read more: kubectl train docs troubleshooting ending
 `,
 		},
 		"a pod with finalizers keeps the job from restarting": {
@@ -1258,7 +1267,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#ending
+Read more: kubectl train docs troubleshooting ending
 `,
 		},
 		"a job names the only one of its replicas that restarts": {
@@ -1273,7 +1282,7 @@ Next:
   # Watch the job until it runs
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"a job that was deleted": {
@@ -1294,7 +1303,7 @@ Next:
   # Read all conditions and events of the job
   kubectl describe ptjob/digits
 
-Read more: docs/train/troubleshooting.md#ending
+Read more: kubectl train docs troubleshooting ending
 `,
 		},
 		"commands have the flags that reach the namespace": {
@@ -1314,7 +1323,7 @@ Next:
   # Pause the job, correct the template as the message describes, and resume it
   kubectl train pause ptjob/digits --context prod -n vision && kubectl edit ptjob/digits --context prod -n vision && kubectl train resume ptjob/digits --context prod -n vision
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 		"the controller creates pods": {
@@ -1330,7 +1339,7 @@ Next:
   # See whether the controller runs
   kubectl get pods -A -l app.kubernetes.io/name=pytorch-controller
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `,
 		},
 	} {

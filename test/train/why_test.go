@@ -41,7 +41,7 @@ Next:
   # Pause the job, correct the image, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -62,7 +62,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -84,7 +84,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -109,7 +109,7 @@ Next:
   # Pause the job, request less, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/scheduling.md#resourcequotas
+Read more: kubectl train docs scheduling resourcequotas
 `)
 	})
 
@@ -125,7 +125,7 @@ Next:
   # Pause the job, correct the template as the message describes, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -151,7 +151,7 @@ Next:
   # Delete the job, to create it again
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#failed
+Read more: kubectl train docs troubleshooting failed
 `)
 	})
 
@@ -180,7 +180,8 @@ Next:
   # Read the whole message, and the events of the pod
   kubectl describe pod digits-worker-0
 
-Read more: docs/train/troubleshooting.md#failed, docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting failed
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -194,7 +195,7 @@ Next:
   # Let the job run again
   kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#paused
+Read more: kubectl train docs troubleshooting paused
 `)
 	})
 
@@ -220,7 +221,7 @@ Next:
   # List the pods of the job, with their nodes
   kubectl get pods -o wide -l batch.tensorstack.dev/job-name=digits
 
-Read more: docs/train/troubleshooting.md#stalled
+Read more: kubectl train docs troubleshooting stalled
 `)
 	})
 
@@ -240,7 +241,7 @@ Next:
   # Watch the job
   kubectl train watch ptjob/digits
 
-Read more: docs/train/troubleshooting.md#running
+Read more: kubectl train docs troubleshooting running
 `)
 	})
 
@@ -259,7 +260,7 @@ Next:
   # Keep the job longer: change ttlSecondsAfterFinished
   kubectl edit ptjob/digits
 
-Read more: docs/train/troubleshooting.md#succeeded
+Read more: kubectl train docs troubleshooting succeeded
 `)
 	})
 
@@ -275,7 +276,7 @@ Next:
   # Read the events of the job
   kubectl events --for ptjob/digits
 
-Read more: docs/train/kueue.md#jobs-in-other-clusters
+Read more: kubectl train docs kueue jobs-in-other-clusters
 `)
 	})
 
@@ -298,7 +299,7 @@ Next:
   # Pause the job, correct the name of the Secret, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `, "--as", "jane")
 		n.explains(ctx, "digits", `
 ptjob/digits waits: 0 of 2 replicas run. The pods of the job need the Secret wandb, which does not exist in the namespace NAMESPACE. Create it, and the job continues automatically. Or correct its name in the template.
@@ -311,7 +312,7 @@ Next:
   # Pause the job, correct the name of the Secret, and resume it
   kubectl train pause ptjob/digits && kubectl edit ptjob/digits && kubectl train resume ptjob/digits
 
-Read more: docs/train/troubleshooting.md#pending
+Read more: kubectl train docs troubleshooting pending
 `)
 	})
 
@@ -378,7 +379,7 @@ Next:
   # Delete the job, to create it again for another queue
   kubectl train delete ptjob/digits
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `)
 	})
 
@@ -397,7 +398,7 @@ Next:
   # List the queues of the cluster
   kubectl get queues.scheduler.tensorstack.dev
 
-Read more: docs/train/troubleshooting.md#a-job-in-a-queue
+Read more: kubectl train docs troubleshooting a-job-in-a-queue
 `, "QUEUE", queue.Name))
 	})
 })
