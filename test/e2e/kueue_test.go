@@ -99,6 +99,19 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		}
 		n.kubectl(ctx, "delete", "ptjob", "--all")
 	}, SpecTimeout(30*time.Minute))
+
+	It("admits the upload of a large folder if it also manages pods without a queue", func(ctx context.Context) {
+		GinkgoT().Setenv("KUBE_EDITOR", "sed -i 's/#\\(manageJobsWithoutQueueName: true\\)/\\1/'")
+		kueueNamespace.kubectl(ctx, "edit", "configmap", "kueue-manager-config")
+		kueueNamespace.kubectl(ctx, "rollout", "restart", "deployment/kueue-controller-manager")
+		isKueueReady(ctx)
+		n.volume(ctx, "digits-code")
+		out, errOut, err := n.train(ctx, "run", largeFolder(2<<20), "--name=digits", pytorchImage, small, "--nodes=2",
+			"--local-queue=queue", "--", "train.py", "--epochs=2")
+		Expect(err).NotTo(HaveOccurred(), "%s%s", out, errOut)
+		Expect(out).To(ContainSubstring("epoch  2  loss"))
+		n.kubectl(ctx, "delete", "ptjob", "--all")
+	}, SpecTimeout(30*time.Minute))
 })
 
 const (
