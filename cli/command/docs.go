@@ -16,7 +16,8 @@ func newDocs(e *environment) *cobra.Command {
 		Long: `Print a page of the documentation, or a section of it, in Markdown. Without a page, list all pages.
 
 The pages are a part of kubectl train and describe its version. They need no cluster and no network. A link such as
-[Stalls](progress#stalls) leads to the section that kubectl train docs progress stalls prints.`,
+[Stalls](progress#stalls) leads to the section that kubectl train docs progress stalls prints.
+Other links are paths in the repository of the project.`,
 		Example: `  # List all pages
   kubectl train docs
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/remotecommand"
@@ -64,10 +65,12 @@ func (p *preparation) waitForPod(ctx context.Context, pod *corev1.Pod) error {
 			return false, fmt.Errorf("the pod %s of the upload has ended: %s", pod.Name, endOf(pod))
 		case lacksLocalQueue(pod):
 			switch err := p.addToLocalQueue(ctx, pod); {
-			case errors.Is(err, errNoLocalQueue), isRejected(err):
+			case errors.Is(err, errNoLocalQueue):
 				return false, err
+			case isRejected(err) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err):
+				return false, fmt.Errorf("the pod %s of the upload cannot enter a queue of Kueue: %w", pod.Name, err)
 			case err != nil:
-				reason = fmt.Sprintf("the pod cannot be put into a queue of Kueue: %v", err)
+				reason = fmt.Sprintf("the pod cannot enter a queue of Kueue: %v", err)
 			}
 		case p.objects.Claim != nil && time.Since(start) < bindingDelay: // it is normal that the claim is not bound yet
 		default:

@@ -55,22 +55,25 @@ func nameOf(file string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, ".md"), "/README")
 }
 
-// link matches the target of a link to a file in Markdown, or to a section of the same page.
-var link = regexp.MustCompile(`\]\(([\w./-]+\.md)?(#[\w-]+)?\)`)
+// link matches the target of a link to a file of the repository, or to a section of the same page.
+var link = regexp.MustCompile(`\]\(([\w./-]+)?(#[\w-]+)?\)`)
 
-// withNames replaces the targets of links by the names of pages, as Find expects them. Links to other files are not
-// changed.
+// withNames replaces the targets of links by the names of pages, as Find expects them. A link to another file gets its
+// path in the repository.
 func withNames(text, file string) string {
 	return link.ReplaceAllStringFunc(text, func(found string) string {
 		parts := link.FindStringSubmatch(found)
+		if parts[1]+parts[2] == "" { // text such as list[0]()
+			return found
+		}
 		target := file
 		if parts[1] != "" {
 			target = path.Join(path.Dir(file), parts[1])
 		}
-		if _, err := fs.Stat(embedded, folder+target); err != nil || parts[1]+parts[2] == "" {
-			return found
+		if info, err := fs.Stat(embedded, folder+target); err == nil && !info.IsDir() {
+			target = nameOf(target)
 		}
-		return "](" + nameOf(target) + parts[2] + ")"
+		return "](" + target + parts[2] + ")"
 	})
 }
 
