@@ -13,19 +13,19 @@ func admissionExplorations() []exploration {
 			name: "a job of one replica survives admission that adds containers", added: true, inMesh: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted", "loses its sidecars"}, edits: []edit{pauses},
-			budget: allFaults, briefly: 2, most: 4,
+			budget: allFaults, briefly: 2,
 		},
 		{
 			name: "a job that restarts as a whole survives admission that adds containers", inMesh: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "loses its sidecars"}, edits: []edit{pauses},
-			budget: allFaults, inTurn: true, most: 2,
+			budget: allFaults, inTurn: true,
 		},
 		{
 			name: "a job that keeps all pods survives admission that adds containers", inMesh: true,
 			shape:    model.Two(model.Never, model.ScopeReplica, model.CleanUp(batchv1beta1.CleanUpPolicyNone)),
 			failures: []string{"fails", "loses its sidecars"}, edits: []edit{deletes},
-			budget: allFaults, most: 2,
+			budget: allFaults,
 		},
 		{
 			name:     "a job of one replica survives admission that sometimes removes a label",

@@ -19,19 +19,19 @@ func gangExplorations() []exploration {
 			name:     "a gang whose replicas restart alone survives every kind of fault",
 			shape:    model.InQueue(model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1))),
 			failures: []string{"fails", "is deleted"}, edits: userEdits, queueEdits: queueEdits,
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 		{
 			name:     "a gang that restarts as a whole is paused and resumed",
 			shape:    model.InQueue(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1))),
 			failures: []string{"fails"}, edits: resumingEdits, queueEdits: queueEdits,
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 		{
 			name:     "a gang that is elastic is scaled",
 			shape:    model.InQueue(model.Elastic(1, 2, model.ScopeReplica, model.Limit(1))),
 			failures: []string{"fails"}, edits: []edit{scales(1), scales(2)}, queueEdits: queueEdits,
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 	}
 }

@@ -13,25 +13,25 @@ func elasticExplorations() []exploration {
 			name: "an elastic job whose replicas restart alone is paused and scaled", added: true,
 			shape:    model.Elastic(1, 2, model.ScopeReplica, model.Limit(1)),
 			failures: losses, edits: []edit{pauses, scales(1), scales(2)},
-			budget: allFaults, most: 2,
+			budget: allFaults,
 		},
 		{
 			name: "an elastic job with a rendezvous is paused and scaled", added: true,
 			shape:    model.Elastic(1, 1, "", model.Limit(1)),
 			failures: []string{"fails", "is killed", "is deleted"}, edits: []edit{pauses, scales(2), scales(1)},
-			budget: allFaults, most: 3,
+			budget: allFaults,
 		},
 		{
 			name:     "an elastic job is scaled down and up again",
 			shape:    model.Elastic(1, 2, model.ScopeReplica, model.Limit(1)),
 			failures: []string{"fails", "is deleted by force"}, edits: []edit{scales(1), scales(2), pauses, resumes},
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 		{
 			name:     "an elastic job has too few replicas left",
 			shape:    model.Elastic(2, 2, model.ScopeReplica, model.Limit(0)),
 			failures: []string{"fails", "is deleted by force"}, edits: userEdits,
-			budget: allFaults, most: 2,
+			budget: allFaults,
 		},
 	}
 }

@@ -3,7 +3,6 @@
 package explore
 
 import (
-	"cmp"
 	"flag"
 	"testing"
 	"time"
@@ -43,10 +42,10 @@ type exploration struct {
 	// kueueEdits are the changes to the Workload of the job and to its queue.
 	kueueEdits []edit
 	// budget is how often each fault can happen in one execution. The total number of faults also has a limit: with
-	// -explore.everything the field most, with full coverage the field briefly, and otherwise 1. If the field most is 0,
-	// this limit is the whole budget. If the field briefly is 0, it is 1.
-	budget        spent
-	briefly, most int
+	// -explore.everything see deepen, with full coverage the field briefly, and otherwise 1. If the field briefly is 0,
+	// it is 1.
+	budget  spent
+	briefly int
 	// inTurn is set if thorough coverage skips the job because its exploration takes long. Full coverage explores it.
 	inTurn bool
 	// added marks an exploration that also runs for each framework.
@@ -57,11 +56,11 @@ type exploration struct {
 }
 
 var everything = flag.Bool("explore.everything", false,
-	"explore small jobs with their whole budget of faults, instead of only as many faults as time allows")
+	"explore small jobs with as many faults in an execution as memory and an hour or two allow")
 
 // Test explores small jobs of a kind. The coverage selects the jobs and the number of faults in an execution. With
-// -explore.everything, an execution can have as many faults as the exploration allows. With -conformance.part, only a
-// part of the jobs is explored.
+// -explore.everything, executions have more and more faults. With -conformance.part, only a part of the jobs is
+// explored.
 func Test(t *testing.T, k model.Kind, c model.Coverage) {
 	t.Helper()
 	for i, x := range explorations() {
@@ -76,13 +75,6 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 				c == model.Thorough && x.inTurn && !*everything {
 				t.Skip("the exploration takes long: the test of the plain kind runs it, maybe only with full coverage")
 			}
-			most := 1
-			switch {
-			case *everything:
-				most = cmp.Or(x.most, x.budget.total())
-			case c == model.Full:
-				most = max(1, x.briefly)
-			}
 			kind := k
 			if x.inMesh {
 				kind = kind.InMesh()
@@ -91,16 +83,42 @@ func Test(t *testing.T, k model.Kind, c model.Coverage) {
 				kind = kind.HoldingLeaders()
 			}
 			started := time.Now()
-			got, err := x.explore(kind, most)
+			most, explore := 1, x.explore
+			switch {
+			case *everything:
+				most, explore = x.budget.total(), x.deepen
+			case c == model.Full:
+				most = max(1, x.briefly)
+			}
+			got, err := explore(kind, most)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%d states, %d steps, %d states at rest, at most %d faults in one execution, %s",
-				got.states, got.steps, got.rests, most, time.Since(started).Round(time.Millisecond))
+				got.states, got.steps, got.rests, got.most, time.Since(started).Round(time.Millisecond))
 			if got.wrong != "" {
 				t.Fatal(got.wrong)
 			}
 		})
+	}
+}
+
+// enoughStates is the number of states above which deepen stops.
+const enoughStates = 3_000_000
+
+// deepen explores the executions without a fault, then those with one, and so on, up to the given number of faults. It
+// stops before an exploration that will have more than enoughStates, if the number of states grows as it did last. The
+// result is that of the last exploration.
+func (x *exploration) deepen(k model.Kind, most int) (found, error) {
+	for before, faults := 0, 0; ; faults++ {
+		got, err := x.explore(k, faults)
+		if err != nil || got.wrong != "" || faults >= most {
+			return got, err
+		}
+		if before > 0 && got.states*got.states/before > enoughStates {
+			return got, nil
+		}
+		before = got.states
 	}
 }
 

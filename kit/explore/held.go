@@ -19,19 +19,19 @@ func heldExplorations() []exploration {
 			name: "a job of one replica survives faults while its pod is held", added: true, holds: true,
 			shape:    model.One(model.OnFailure, model.Limit(1)),
 			failures: []string{"fails", "is deleted", "is deleted by force"}, edits: []edit{pauses, deletes},
-			budget: slow, briefly: 2, most: 3,
+			budget: slow, briefly: 2,
 		},
 		{
 			name: "a job that restarts as a whole survives faults while its leader is held", holds: true,
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "is deleted by force", "loses its node"}, edits: userEdits,
-			budget: allFaults, most: 2,
+			budget: allFaults,
 		},
 		{
 			name: "a job whose replicas restart alone expires while its leader is held", holds: true,
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1), model.TimeToLive(10)),
 			failures: []string{"is deleted", "is deleted by force"}, edits: []edit{pauses, deletesInForeground},
-			budget: allFaults, most: 2,
+			budget: allFaults,
 		},
 	}
 }

@@ -12,19 +12,19 @@ func pauseExplorations() []exploration {
 			name:     "a job that restarts as a whole is paused and resumed",
 			shape:    model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: resumingEdits,
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 		{
 			name:     "a job whose replicas restart alone is paused and resumed",
 			shape:    model.Two(model.OnFailure, model.ScopeReplica, model.Limit(1)),
 			failures: []string{"fails", "is deleted"}, edits: resumingEdits,
-			budget: twoEdits, most: 2,
+			budget: twoEdits,
 		},
 		{
 			name:     "a job is created paused and resumed later",
 			shape:    model.Pausing(model.Two(model.OnFailure, model.ScopeJob)),
 			failures: []string{"fails", "is deleted"}, edits: resumingEdits,
-			budget: twoEdits, most: 3,
+			budget: twoEdits,
 		},
 	}
 }

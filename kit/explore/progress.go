@@ -77,7 +77,7 @@ func progressExplorations() []exploration {
 			shape: reporting(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1),
 				stalls(batchv1beta1.ProgressPolicyRestart))),
 			failures: []string{"hangs", "fails", "is deleted"}, edits: []edit{pauses},
-			budget: allFaults, briefly: 1, most: 2,
+			budget: allFaults, briefly: 1,
 		},
 		{
 			name: "a training of two replicas that restart alone hangs while a peer fails", inTurn: true,

@@ -22,13 +22,13 @@ func quotaExplorations() []exploration {
 			name:     "a job that restarts as a whole gives back what a ResourceQuota keeps it from using",
 			shape:    model.UnderQuota(model.Two(model.OnFailure, model.ScopeJob, model.Limit(1)), 2),
 			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
-			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true, most: 3,
+			budget: spent{failures: 1, edits: 2, crashes: 1}, briefly: 2, inTurn: true,
 		},
 		{
 			name:     "an elastic job gives back what it cannot use of a ResourceQuota, and trains with less",
 			shape:    model.UnderQuota(model.Elastic(2, 3, "", model.Limit(1)), 3),
 			failures: []string{"fails"}, edits: []edit{takesQuota, freesQuota},
-			budget: spent{failures: 1, edits: 2, crashes: 1}, inTurn: true, most: 2,
+			budget: spent{failures: 1, edits: 2, crashes: 1}, inTurn: true,
 		},
 	}
 }

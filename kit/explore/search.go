@@ -14,7 +14,10 @@ import (
 
 // found is the result of an exploration.
 type found struct {
+	// states, steps and rests are the numbers of states, of steps, and of states at rest.
 	states, steps, rests int
+	// most is the maximum number of faults in one execution.
+	most int
 	// wrong is the counterexample: the steps of the execution and the violation. Empty means that there is none.
 	wrong string
 }
@@ -97,7 +100,7 @@ func (x *exploration) explore(k model.Kind, most int) (found, error) {
 		})
 	}
 	wg.Wait()
-	s.found.states = len(s.nodes)
+	s.found.states, s.found.most = len(s.nodes), most
 	if s.found.wrong == "" {
 		s.checkQuiet()
 	}
