@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 bin=$root/bin
 mkdir -p docs/api docs/reference
+fields=$(mktemp -d)
+trap 'rm -r "$fields"' EXIT
 "$bin/registry" -root .
 (cd common && "$bin/controller-gen" object paths=./api/...)
 for controller in "$@"; do
@@ -69,11 +71,11 @@ for controller in "$@"; do
 		required=$(sed -n 's|^\ttensorstack.dev/jobs/common ||p' "$controller/go.mod")
 		go work edit -replace "tensorstack.dev/jobs/common@$required=./common"
 		"$bin/crd-ref-docs" --config "$root/hack/crd-ref-docs.yaml" --renderer markdown --log-level ERROR \
-			--source-path . --output-path "$root/docs/api/$controller.md"
+			--source-path . --output-path "$fields/$controller.md"
 	)
 	rm -r "$dir"
 done
-"$bin/reference" -output docs/reference "$@"
+"$bin/reference" -api "$fields" -output docs "$@"
 # kubectl train docs prints these pages. A module embeds only its own files, so cli has copies.
 rm -rf cli/docs/pages
 for page in docs/train/*.md docs/operate/*.md docs/reference/jobs.md "${@/%//README.md}"; do

@@ -1,8 +1,9 @@
-// Reference writes the reference pages that are not about API fields. One page lists the flags of the controllers, and
-// another one the commands of kubectl train with their flags, as their --help prints them. The other pages list the
-// phases, conditions, reasons and events of the objects, with the comments of the constants.
+// Reference writes the reference pages. One page lists the flags of the controllers, and another one the commands of
+// kubectl train with their flags, as their --help prints them. Other pages list the phases, conditions, reasons and
+// events of the objects, with the comments of the constants. The pages about API fields are those that crd-ref-docs has
+// written for each controller. The types that all job kinds have get a page of their own.
 //
-//	reference -output docs/reference CONTROLLER...
+//	reference -api FOLDER -output docs CONTROLLER...
 package main
 
 import (
@@ -29,12 +30,36 @@ var apis = []api{
 }
 
 func main() {
-	output := flag.String("output", "docs/reference", "folder of the pages")
+	output := flag.String("output", "docs", "folder with the folders of the pages: api and reference")
+	fields := flag.String("api", "", "folder with the pages that crd-ref-docs has written")
 	flag.Parse()
-	if err := write(*output, flag.Args()); err != nil {
+	err := write(filepath.Join(*output, "reference"), flag.Args())
+	if err == nil {
+		err = writeAPI(*fields, filepath.Join(*output, "api"), flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
+}
+
+// writeAPI reads the page of each controller from a folder, and writes the pages about API fields to another one.
+func writeAPI(from, to string, controllers []string) error {
+	pages := map[string]string{}
+	for _, controller := range controllers {
+		content, err := os.ReadFile(filepath.Join(from, controller+".md"))
+		if err != nil {
+			return err
+		}
+		pages[controller+".md"] = string(content)
+	}
+	shareTypes(pages)
+	for name, page := range pages {
+		if err := os.WriteFile(filepath.Join(to, name), []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func write(output string, controllers []string) error {

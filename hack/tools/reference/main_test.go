@@ -175,3 +175,39 @@ const (
 		})
 	}
 }
+
+func TestTypesOfAllKindsAreOnOnePage(t *testing.T) {
+	t.Parallel()
+	page := func(kind string, types ...string) string {
+		self := "[" + kind + "](#" + strings.ToLower(kind) + ")"
+		return "# API Reference\n\n## Packages\n- [batch](#batch)\n\n" +
+			jobGroup + "\n\n### Resource Types\n- " + self + "\n\n" +
+			"#### " + kind + "\n\n| `policy` _[Policy](#policy)_ |\n| `board` _[Board](#board)_ |\n\n" +
+			"#### Policy\n\n_Appears in:_\n- " + self + "\n\n| `limit` _[Limit](#limit)_ |\n\n" +
+			"#### Limit\n\n_Appears in:_\n- [Policy](#policy)\n" + strings.Join(types, "")
+	}
+	const board = "# API Reference\n\n" + jobGroup + "\n\n#### Limit\n\nA copy.\n\n" +
+		boardGroup + "\n\n#### Board\n\nThe board.\n"
+	pages := map[string]string{
+		"a.md":           page("A", "\n#### Own\n\nOwn.\n", "\n"+boardGroup+"\n\n#### Board\n\nA copy.\n"),
+		"b.md":           page("B"),
+		"tensorboard.md": board,
+	}
+	shareTypes(pages)
+	own := func(kind, types string) string {
+		lower := strings.ToLower(kind)
+		return "# API Reference\n\nThe types that all job kinds have are on [another page](jobs.md).\n\n" + jobGroup +
+			"\n\n### Resource Types\n- [" + kind + "](#" + lower + ")\n\n#### " + kind +
+			"\n\n| `policy` _[Policy](jobs.md#policy)_ |\n| `board` _[Board](tensorboard.md#board)_ |\n\n" + types
+	}
+	want := map[string]string{
+		"a.md": own("A", "#### Own\n\nOwn.\n\n"),
+		"b.md": own("B", ""),
+		"jobs.md": "# API Reference of All Job Kinds\n\n#### Policy\n\n_Appears in:_\n- [A](a.md#a)\n- [B](b.md#b)\n\n" +
+			"| `limit` _[Limit](#limit)_ |\n\n#### Limit\n\n_Appears in:_\n- [Policy](#policy)\n\n",
+		"tensorboard.md": board,
+	}
+	if diff := cmp.Diff(want, pages); diff != "" {
+		t.Errorf("unexpected pages (-want +got):\n%s", diff)
+	}
+}
