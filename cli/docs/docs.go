@@ -29,8 +29,8 @@ type Page struct {
 	Name string
 	// Title is the heading of the page.
 	Title string
-	// text is the page in Markdown.
-	text string
+	// text is the page in Markdown, and file is its path in the repository.
+	text, file string
 }
 
 // Pages returns all pages.
@@ -43,7 +43,7 @@ func Pages() []Page {
 			_, text, _ := strings.Cut(string(content), "# ") // generated pages have a comment before the heading
 			title, _, _ := strings.Cut(text, "\n")
 			file = strings.TrimPrefix(file, folder)
-			pages = append(pages, Page{Name: nameOf(file), Title: title, text: withNames("# "+text, file)})
+			pages = append(pages, Page{Name: nameOf(file), Title: title, text: "# " + text, file: file})
 		}
 	}
 	return pages
@@ -83,17 +83,19 @@ func Find(name string) (string, error) {
 	name, anchor, isSection := strings.Cut(name, "#")
 	pages := Pages()
 	i := slices.IndexFunc(pages, func(p Page) bool { return p.Name == name })
-	switch {
-	case i < 0:
+	if i < 0 {
 		var names []string
 		for _, p := range pages {
 			names = append(names, p.Name)
 		}
 		return "", fmt.Errorf("there is no page %q. The pages are: %s", name, strings.Join(names, ", "))
-	case isSection:
-		return pages[i].section(anchor)
 	}
-	return pages[i].text, nil
+	page := pages[i]
+	page.text = withNames(page.text, page.file)
+	if isSection {
+		return page.section(anchor)
+	}
+	return page.text, nil
 }
 
 // section returns the section with an anchor: its heading, and all lines before the next heading of the same or of a
@@ -108,9 +110,9 @@ func (p Page) section(anchor string) (string, error) {
 		}
 		heading := strings.TrimLeft(line, "#")
 		if depth := len(line) - len(heading); depth > 0 && !inBlock {
-			anchors = append(anchors, anchorOf(heading))
+			anchors = append(anchors, Anchor(heading))
 			switch {
-			case anchorOf(heading) == anchor:
+			case Anchor(heading) == anchor:
 				level = depth
 			case depth <= level:
 				level = 0
@@ -130,9 +132,9 @@ func (p Page) section(anchor string) (string, error) {
 // notInAnchors matches the characters of headings that anchors do not have.
 var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
-// anchorOf returns the anchor of a heading. As on GitHub, it is the text in lower case, with hyphens instead of spaces
+// Anchor returns the anchor of a heading. As on GitHub, it is the text in lower case, with hyphens instead of spaces
 // and without other special characters.
-func anchorOf(heading string) string {
+func Anchor(heading string) string {
 	text := notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
 	return strings.ReplaceAll(text, " ", "-")
 }

@@ -90,7 +90,11 @@ func TestLinksCanBeFollowed(t *testing.T) {
 	links := regexp.MustCompile(`\]\(((?:(?:operate|reference)/)?[a-z-]+(?:#[\w-]+)?)\)`)
 	count := 0
 	for _, page := range Pages() {
-		for _, found := range links.FindAllStringSubmatch(page.text, -1) {
+		text, err := Find(page.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range links.FindAllStringSubmatch(text, -1) {
 			count++
 			if _, err := Find(found[1]); err != nil {
 				t.Errorf("page %s: %v", page.Name, err)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tensorstack.dev/jobs/cli/docs"
 )
 
 // link matches a link, [text](target), or the definition of a target. A target can have an anchor.
@@ -49,8 +51,7 @@ func linksOf(t *testing.T, document string) []string {
 	return targets
 }
 
-// hasHeading reports whether a document has a heading with the anchor. As on GitHub, the anchor of a heading is its
-// text in lower case, with hyphens instead of spaces and without other special characters.
+// hasHeading reports whether a document has a heading with the anchor.
 func hasHeading(t *testing.T, file, anchor string) bool {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -59,11 +60,7 @@ func hasHeading(t *testing.T, file, anchor string) bool {
 	}
 	for line := range strings.Lines(string(content)) {
 		heading := strings.TrimLeft(line, "#")
-		if heading == line {
-			continue
-		}
-		made := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
-		if strings.ReplaceAll(made, " ", "-") == anchor {
+		if heading != line && docs.Anchor(heading) == anchor {
 			return true
 		}
 	}
