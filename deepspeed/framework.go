@@ -37,6 +37,7 @@ func Controller() framework.Controller[*v1beta1.DeepSpeedJob] {
 		Name:        "deepspeed-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   deepspeed{},
+		Install:     agent.Install,
 	}
 }
 
@@ -86,8 +87,7 @@ func (d deepspeed) Wire(
 	if member.HasHostNetwork() {
 		declareHostPorts(peers, member, &template.Spec, main)
 	}
-	install := []string{"agent", "install", agent.Folder}
-	return peers.AddHelper(member, &template.Spec, *main, installContainer, install, shared)
+	return peers.AddInstaller(member, &template.Spec, *main, installContainer, shared)
 }
 
 // command returns the command of the main container of a member. The command runs the agent. On the leader, the agent

@@ -1,7 +1,10 @@
 package deepspeed
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,7 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/deepspeed/api/v1beta1"
 )
 
@@ -310,7 +315,7 @@ func TestCommand(t *testing.T) {
 func TestWire(t *testing.T) {
 	t.Parallel()
 	install := corev1.Container{
-		Name: "install-agent", Image: "controller:test", Args: []string{"agent", "install", "/t9k/agent"},
+		Name: "install-agent", Image: "controller:test", Args: []string{"wait-dns", "--install=/t9k/agent"},
 		VolumeMounts: []corev1.VolumeMount{{Name: "t9k-agent", MountPath: "/t9k/agent"}},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
@@ -387,6 +392,39 @@ func TestWire(t *testing.T) {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAWorkerHasOneInitContainerThatInstallsAndWaits(t *testing.T) {
+	t.Parallel()
+	template, err := wire(jobOf(running(), training()), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, peers := &template.Spec, framework.Peers{Image: "controller:test"}
+	if err := peers.AddWait(framework.Member{}, spec, spec.Containers[0], []string{"leader"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range spec.InitContainers {
+		got = append(got, c.Name+": "+strings.Join(c.Args, " "))
+	}
+	want := []string{"wait-for-peers: wait-dns --install=/t9k/agent --timeout 10m0s leader"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected init containers (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheControllerInstallsTheAgent(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cmd := manager.Command(manager.JobProgram(Controller(), controller.DefaultOptions()))
+	cmd.SetArgs([]string{"wait-dns", "--install=" + folder})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "agent")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
+	"tensorstack.dev/jobs/pytorch/supervisor"
 )
 
 // Environment variables of the main container. torch.distributed's env:// initialization reads the first four.
@@ -47,6 +48,7 @@ func Controller() framework.Controller[*v1beta1.PyTorchTrainingJob] {
 		Name:        "pytorch-controller",
 		AddToScheme: v1beta1.AddToScheme,
 		Framework:   pytorch{},
+		Install:     supervisor.Install,
 	}
 }
 

@@ -7,7 +7,6 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/onsi/ginkgo/v2 v2.27.4
 	github.com/onsi/gomega v1.39.0
-	github.com/spf13/cobra v1.10.2
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	k8s.io/api v0.37.1
@@ -18,7 +17,10 @@ require (
 	tensorstack.dev/jobs/common v0.1.0
 )
 
-require k8s.io/component-helpers v0.37.1 // indirect
+require (
+	github.com/spf13/cobra v1.10.2 // indirect
+	k8s.io/component-helpers v0.37.1 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

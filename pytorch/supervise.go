@@ -52,6 +52,5 @@ func supervise(
 		return err
 	}
 	main.Command = slices.Concat(with, main.Command)
-	args := []string{supervisor.InstallName, supervisor.Folder}
-	return peers.AddHelper(member, spec, *main, supervisorContainer, args, shared)
+	return peers.AddInstaller(member, spec, *main, supervisorContainer, shared)
 }

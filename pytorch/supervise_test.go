@@ -1,6 +1,8 @@
 package pytorch
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/controller"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/manager"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
@@ -27,7 +31,7 @@ func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTem
 		[]corev1.VolumeMount{mount},
 		[]corev1.Volume{{Name: mount.Name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		"install-supervisor",
-		[]string{"install-supervisor", "/t9k/supervisor"},
+		[]string{"wait-dns", "--install=/t9k/supervisor"},
 		[]corev1.VolumeMount{mount},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -89,6 +93,58 @@ func TestTorchrunIsSupervisedIfItsReplicaCanLeaveOrReports(t *testing.T) {
 				t.Errorf("the supervisor is installed: %t, want %t", got, want)
 			}
 		})
+	}
+}
+
+func TestAReplicaHasOneInitContainerThatInstallsAndWaits(t *testing.T) {
+	t.Parallel()
+	reporting := elasticJob(2, training())
+	reporting.Spec.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
+	for name, tc := range map[string]struct {
+		job  *v1beta1.PyTorchTrainingJob
+		rank int
+		want []string
+	}{
+		"a supervised replica installs its supervisor and waits for the leader": {
+			elasticJob(2, training()), 1, []string{"wait-for-peers: wait-dns --install=/t9k/supervisor --timeout 10m0s leader"},
+		},
+		"a supervised leader only installs its supervisor": {
+			reporting, 0, []string{"install-supervisor: wait-dns --install=/t9k/supervisor"},
+		},
+		"a replica without torchrun only waits for the leader": {
+			jobOf(nil, replicas("worker", 2, training())), 1, []string{"wait-for-peers: wait-dns --timeout 10m0s leader"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			member, template := wire(t, tc.job, tc.rank, 0)
+			spec := &template.Spec
+			if tc.rank > 0 {
+				if err := (framework.Peers{}).AddWait(member, spec, spec.Containers[0], []string{"leader"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for _, c := range spec.InitContainers {
+				got = append(got, c.Name+": "+strings.Join(c.Args, " "))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected init containers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheControllerInstallsTheSupervisor(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cmd := manager.Command(manager.JobProgram(Controller(), controller.DefaultOptions()))
+	cmd.SetArgs([]string{"wait-dns", "--install=" + folder})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "supervise")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -194,12 +194,10 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
   +              /t9k/progress from emptyDir
   +              /t9k/progress-token from downwardAPI
   + Init:        wait-for-peers, image controller
-  +                wait-dns --timeout 10m0s digits-worker-0.digits.default.svc.cluster.local
+  +                wait-dns --install=/t9k/supervisor --timeout 10m0s digits-worker-0.digits.default.svc.cluster.local
   + Sidecar:     progress, image controller
   +                receive-progress --port=22182 --token-file=/t9k/progress-token/token --reports=/t9k/progress/reports
-  + Init:        install-supervisor, image controller
-  +                install-supervisor /t9k/supervisor
-                 fetch, image fetch
+    Init:        fetch, image fetch
                    --all
     Container:   logs, image logs
     Nodes:       gpu=a100

@@ -10,4 +10,7 @@ type Controller[J Job] struct {
 	AddToScheme func(*runtime.Scheme) error
 	// Framework is the framework of the jobs.
 	Framework Framework[J]
+	// Install copies the program that the main containers of jobs need into a folder. An init container of the pods
+	// calls it: see Peers.AddInstaller. Nil means that the main containers need no program.
+	Install func(folder string) error
 }

@@ -4,16 +4,60 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 )
 
+const (
+	// waitContainer is the init container that waits until the host names of peers resolve.
+	waitContainer = "wait-for-peers"
+	// waitTimeout is how long the init container waits. Then the replica starts anyway.
+	waitTimeout = 10 * time.Minute
+	// waitCommand is the subcommand of a job controller that installs a program and waits for host names.
+	waitCommand = "wait-dns"
+	// installFlag is the flag of waitCommand with the folder of the program. The flag only exists if the controller has
+	// a program to install: see Controller.Install.
+	installFlag = "--install="
+)
+
 // imageUser is the ID of the user that the controllers' images run as.
 const imageUser = 65532
 
-// AddHelper adds a helper to the template of a member: an init container that runs the controller's image. The helper
+// AddInstaller adds a helper to the template of a member. The helper installs the program of Controller.Install into
+// the mount, which must be of a volume that the helper can write to.
+func (p Peers) AddInstaller(
+	member Member, spec *corev1.PodSpec, main corev1.Container, name string, mount corev1.VolumeMount,
+) error {
+	return p.addHelper(member, spec, main, name, []string{waitCommand, installFlag + mount.MountPath}, mount)
+}
+
+// AddWait adds a helper to the template of a member. The helper waits until the hosts resolve. If the template has an
+// installer, the helper replaces it: the helper first installs the program, and then waits. With two containers, the
+// main container would start later.
+func (p Peers) AddWait(member Member, spec *corev1.PodSpec, main corev1.Container, hosts []string) error {
+	installer := corev1.Container{Args: []string{waitCommand}} // without a program to install
+	if i := slices.IndexFunc(spec.InitContainers, p.isInstaller); i >= 0 {
+		installer = spec.InitContainers[i]
+		spec.InitContainers = slices.Delete(slices.Clone(spec.InitContainers), i, i+1)
+	}
+	args := slices.Concat(installer.Args, []string{"--timeout", waitTimeout.String()}, hosts)
+	if err := p.addHelper(member, spec, main, waitContainer, args, installer.VolumeMounts...); err != nil {
+		return err
+	}
+	spec.InitContainers[0].TerminationMessagePolicy = installer.TerminationMessagePolicy
+	return nil
+}
+
+// isInstaller reports whether AddInstaller has added the container.
+func (p Peers) isInstaller(c corev1.Container) bool {
+	return c.Image == p.Image && len(c.Args) == 2 && c.Args[0] == waitCommand && strings.HasPrefix(c.Args[1], installFlag)
+}
+
+// addHelper adds a helper to the template of a member: an init container that runs the controller's image. The helper
 // is the first init container, and must end before the other containers of the pod start. If a namespace accepts the
 // main container, it accepts the helper:
 //
@@ -28,8 +72,8 @@ const imageUser = 65532
 // has HelperResources, so that the pod is no longer BestEffort. Otherwise, Volcano would count the pod as placed
 // while it is still pending (JobInfo.IsReady).
 //
-// AddHelper returns an error if the template is for Windows or has a container with the name of the helper.
-func (p Peers) AddHelper(
+// addHelper returns an error if the template is for Windows or has a container with the name of the helper.
+func (p Peers) addHelper(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
 ) error {
 	roleType := member.Role.Type
@@ -68,7 +112,7 @@ func (p Peers) AddHelper(
 
 // addSidecar adds a helper that runs as long as the main container. Its requests and limits are HelperResources, so
 // that a Guaranteed pod stays Guaranteed. In a BestEffort pod that is not in a gang, the helper has no resources, so
-// that the pod stays BestEffort (see AddHelper). In a pod with pod-level resources, the helper has no resources
+// that the pod stays BestEffort (see addHelper). In a pod with pod-level resources, the helper has no resources
 // either, because the pod-level resources might be smaller than HelperResources.
 func (p Peers) addSidecar(
 	member Member, spec *corev1.PodSpec, main corev1.Container, name string, args []string, mounts ...corev1.VolumeMount,
@@ -77,7 +121,7 @@ func (p Peers) addSidecar(
 	if !hasPodLevelResources(spec) && (p.IsGang || !isBestEffort(spec)) {
 		resources = equally(p.HelperResources)
 	}
-	if err := p.AddHelper(member, spec, main, name, args, mounts...); err != nil {
+	if err := p.addHelper(member, spec, main, name, args, mounts...); err != nil {
 		return err
 	}
 	sidecar := &spec.InitContainers[0]

@@ -1,10 +1,12 @@
 package framework
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -12,7 +14,7 @@ import (
 
 func TestAddHelper(t *testing.T) {
 	t.Parallel()
-	// helper returns the container that AddHelper adds in this test, with the given resources.
+	// helper returns the container that addHelper adds in this test, with the given resources.
 	helper := func(resources corev1.ResourceList) corev1.Container {
 		return corev1.Container{
 			Name: "help", Image: "controller:test", Args: []string{"help", "me"},
@@ -161,7 +163,7 @@ func TestAddHelper(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			peers := Peers{Image: "controller:test", IsGang: tc.isGang, HelperResources: small}
-			err := peers.AddHelper(worker, &tc.spec, tc.spec.Containers[0], "help", []string{"help", "me"},
+			err := peers.addHelper(worker, &tc.spec, tc.spec.Containers[0], "help", []string{"help", "me"},
 				corev1.VolumeMount{Name: "shared", MountPath: "/shared"})
 			got := ""
 			if err != nil {
@@ -177,12 +179,102 @@ func TestAddHelper(t *testing.T) {
 	}
 }
 
-// AddHelper must not write into the array of the init containers, because copies of a template share this array.
+func TestAddInstallerAndAddWait(t *testing.T) {
+	t.Parallel()
+	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	shared := corev1.VolumeMount{Name: "shared", MountPath: "/shared"}
+	// c returns the parts of an init container that differ between the cases.
+	c := func(name, args string, mounts ...corev1.VolumeMount) corev1.Container {
+		return corev1.Container{
+			Name: name, Image: "controller:test", Args: strings.Fields(args), VolumeMounts: mounts,
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}},
+		}
+	}
+	limited := func(c corev1.Container) corev1.Container {
+		c.Resources = corev1.ResourceRequirements{Requests: small, Limits: small}
+		return c
+	}
+	installs := c("install", "wait-dns --install=/shared", shared)
+	waits := c("wait-for-peers", "wait-dns --timeout 10m0s a.ns b.ns")
+	both := c("wait-for-peers", "wait-dns --install=/shared --timeout 10m0s a.ns b.ns", shared)
+	own := corev1.Container{Name: "fetch", Image: "fetch", Args: []string{"wait-dns", "--install=/shared"}}
+	alsoOwn := corev1.Container{Name: "await", Image: "controller:test", Args: []string{"wait-dns", "database"}}
+	sidecar := corev1.Container{Name: "sidecar", Image: "controller:test", Args: []string{"receive-progress"}}
+	for name, tc := range map[string]struct {
+		isGang bool
+		inits  []corev1.Container
+		// before are init containers that are added before the others between the installer and the wait.
+		before   []corev1.Container
+		installs bool
+		hosts    []string
+		want     []corev1.Container
+		wantErr  string
+	}{
+		"a pod that only needs a program installs it": {
+			installs: true, inits: []corev1.Container{own}, want: []corev1.Container{installs, own},
+		},
+		"a pod that only has peers waits for them": {
+			hosts: []string{"a.ns", "b.ns"}, inits: []corev1.Container{own}, want: []corev1.Container{waits, own},
+		},
+		"one container installs and waits": {
+			installs: true, hosts: []string{"a.ns", "b.ns"},
+			inits: []corev1.Container{own}, want: []corev1.Container{both, own},
+		},
+		"the container that installs and waits comes before a sidecar": {
+			installs: true, hosts: []string{"a.ns", "b.ns"}, before: []corev1.Container{sidecar},
+			inits: []corev1.Container{own}, want: []corev1.Container{both, sidecar, own},
+		},
+		"a container of the template that waits is kept": {
+			hosts: []string{"a.ns", "b.ns"}, inits: []corev1.Container{alsoOwn}, want: []corev1.Container{waits, alsoOwn},
+		},
+		"the container that installs and waits has small requests in a pod of a gang without requests": {
+			isGang: true, installs: true, hosts: []string{"a.ns", "b.ns"}, want: []corev1.Container{limited(both)},
+		},
+		"a container with the name of the installer is an error, even if no installer remains": {
+			installs: true, hosts: []string{"a.ns"}, inits: []corev1.Container{{Name: "install"}},
+			wantErr: `the template of type "worker" has a container named "install", which is reserved`,
+		},
+		"a container with the name of the container that waits is an error": {
+			installs: true, hosts: []string{"a.ns"}, inits: []corev1.Container{{Name: "wait-for-peers"}},
+			wantErr: `the template of type "worker" has a container named "wait-for-peers", which is reserved`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peers := Peers{Image: "controller:test", IsGang: tc.isGang, HelperResources: small}
+			worker, main := Member{Role: Role{Type: "worker"}}, corev1.Container{Name: "main"}
+			spec := corev1.PodSpec{InitContainers: tc.inits, Containers: []corev1.Container{main}}
+			var err error
+			if tc.installs {
+				err = peers.AddInstaller(worker, &spec, main, "install", shared)
+			}
+			spec.InitContainers = slices.Concat(tc.before, spec.InitContainers)
+			if err == nil && len(tc.hosts) > 0 {
+				err = peers.AddWait(worker, &spec, main, tc.hosts)
+			}
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.wantErr, got); diff != "" {
+				t.Errorf("unexpected error (-want +got):\n%s", diff)
+			}
+			for i := range spec.InitContainers {
+				spec.InitContainers[i].SecurityContext = nil // the same for each helper
+			}
+			if diff := cmp.Diff(tc.want, spec.InitContainers, cmpopts.EquateEmpty()); tc.wantErr == "" && diff != "" {
+				t.Errorf("unexpected init containers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// addHelper must not write into the array of the init containers, because copies of a template share this array.
 func TestAddHelperDoesNotChangeASharedArray(t *testing.T) {
 	t.Parallel()
 	shared := append(make([]corev1.Container, 0, 4), corev1.Container{Name: "a"})
 	spec := corev1.PodSpec{InitContainers: shared}
-	if err := (Peers{}).AddHelper(Member{}, &spec, corev1.Container{}, "help", nil); err != nil {
+	if err := (Peers{}).addHelper(Member{}, &spec, corev1.Container{}, "help", nil); err != nil {
 		t.Fatalf("unexpected error: %v", err)
 	}
 	if shared[0].Name != "a" {
@@ -249,7 +341,7 @@ func TestHelpersShareNoResources(t *testing.T) {
 	peers := Peers{IsGang: true, HelperResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
 	for range 2 {
 		spec := corev1.PodSpec{Containers: []corev1.Container{{}}}
-		if err := peers.AddHelper(Member{}, &spec, spec.Containers[0], "help", nil); err != nil {
+		if err := peers.addHelper(Member{}, &spec, spec.Containers[0], "help", nil); err != nil {
 			t.Fatalf("unexpected error: %v", err)
 		}
 		helper := spec.InitContainers[0].Resources

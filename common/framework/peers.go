@@ -22,7 +22,7 @@ type Peers struct {
 	// Image is the image of the controller. Helper containers run it.
 	Image string
 	// HelperResources are the requests and limits of helper containers that cannot have the resources of the main
-	// container: see AddHelper. Empty means none.
+	// container: see addHelper. Empty means none.
 	HelperResources corev1.ResourceList
 	// IsGang reports whether the members are a gang: either all that the job needs are scheduled, or none.
 	IsGang bool

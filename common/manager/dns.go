@@ -42,15 +42,21 @@ func clusterDomain(resolvConf string) string {
 	return strings.TrimSuffix(found, ".")
 }
 
-// waitDNSCommand returns the command that the init container of a replica runs. The command also succeeds after a
+// waitDNSCommand returns the command that the init container of a replica runs. The command first installs the program
+// of the main container, if install is not nil and the flag --install is set. The command also succeeds after a
 // timeout, because the framework decides whether a missing peer is an error.
-func waitDNSCommand(logger logr.Logger) *cobra.Command {
+func waitDNSCommand(logger logr.Logger, install func(folder string) error) *cobra.Command {
+	var folder string
 	var timeout, interval time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait-dns HOST...",
+		Use:   "wait-dns [HOST...]",
 		Short: "Wait until all host names resolve (run by the init container of a replica)",
-		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if folder != "" {
+				if err := install(folder); err != nil {
+					return err
+				}
+			}
 			waitForHosts(cmd.Context(), logger, net.DefaultResolver.LookupHost, args, interval, timeout)
 			return nil
 		},
@@ -58,6 +64,10 @@ func waitDNSCommand(logger logr.Logger) *cobra.Command {
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute,
 		"total time to wait for all names before the command succeeds without them")
 	cmd.Flags().DurationVar(&interval, "interval", 500*time.Millisecond, "interval between lookups of a name")
+	if install != nil {
+		cmd.Flags().StringVar(&folder, "install", "", "folder to install the program of the main container into, before "+
+			"the wait (default: the program is not installed)")
+	}
 	return cmd
 }
 

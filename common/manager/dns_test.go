@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -55,6 +56,56 @@ func TestClusterDomain(t *testing.T) {
 		t.Parallel()
 		if got := clusterDomain(filepath.Join(t.TempDir(), "resolv.conf")); got != "cluster.local" {
 			t.Errorf("the domain is %q, want cluster.local", got)
+		}
+	})
+}
+
+func TestWaitDNSInstallsBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	errFull := errors.New("no space left on device")
+	for name, tc := range map[string]struct {
+		args    []string
+		fails   error
+		want    []string
+		wantErr error
+	}{
+		"nothing is installed without the flag": {
+			args: []string{"--timeout=1ns", "leader.invalid"}, want: []string{"waits"},
+		},
+		"nothing is awaited without hosts": {
+			args: []string{"--install=/t9k/folder"}, want: []string{"installs into /t9k/folder"},
+		},
+		"the wait begins after the installation": {
+			args: []string{"--install=/t9k/folder", "--timeout=1ns", "leader.invalid"},
+			want: []string{"installs into /t9k/folder", "waits"},
+		},
+		"nothing is awaited if the installation fails": {
+			args: []string{"--install=/t9k/folder", "--timeout=1ns", "leader.invalid"}, fails: errFull,
+			want: []string{"installs into /t9k/folder"}, wantErr: errFull,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			logger := funcr.New(func(string, string) { got = append(got, "waits") }, funcr.Options{})
+			cmd := waitDNSCommand(logger, func(folder string) error {
+				got = append(got, "installs into "+folder)
+				return tc.fails
+			})
+			cmd.SetArgs(tc.args)
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, tc.wantErr) {
+				t.Errorf("got error %v, want %v", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("the flag does not exist if there is nothing to install", func(t *testing.T) {
+		t.Parallel()
+		if flag := waitDNSCommand(logr.Discard(), nil).Flags().Lookup("install"); flag != nil {
+			t.Errorf("got the flag %s, want none", flag.Name)
 		}
 	})
 }

@@ -107,7 +107,7 @@ func JobProgram[J framework.Job](c framework.Controller[J], options controller.O
 			poller.Changed = reconciler.ProgressChanged
 			return reconciler.SetupWithManager(ctx, mgr)
 		},
-		Commands: []*cobra.Command{waitDNSCommand(zap.New()), receiver.Command()},
+		Commands: []*cobra.Command{waitDNSCommand(zap.New(), c.Install), receiver.Command()},
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 
 // Default paths and the default port in a worker. Flags override all of them except Folder.
 const (
-	// Folder is the folder to which install copies the agent. It also contains ssh, a link to the agent.
+	// Folder is the folder to which Install copies the agent. It also contains ssh, a link to the agent.
 	Folder = "/t9k/agent"
 	// Hostfile is the file that the launcher reads. Each line has a host and its number of slots.
 	Hostfile = "/t9k/hostfile"
@@ -237,13 +237,7 @@ func Command() *cobra.Command {
 	for _, c := range []*cobra.Command{serve, launch, run} {
 		o.addFlags(c.Flags())
 	}
-	install := &cobra.Command{
-		Use:   "install FOLDER",
-		Short: "Copy the agent into a folder that the containers of the pod share",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return install(args[0]) },
-	}
-	cmd.AddCommand(install, serve, launch, run)
+	cmd.AddCommand(serve, launch, run)
 	return cmd
 }
 

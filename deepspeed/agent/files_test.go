@@ -36,7 +36,7 @@ func TestHostfileIsWrittenInPlace(t *testing.T) {
 func TestInstall(t *testing.T) {
 	folder := t.TempDir()
 	for range 2 { // the init container can run again
-		if err := install(folder); err != nil {
+		if err := Install(folder); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"tensorstack.dev/jobs/common/helper"
 )
 
-// install copies the agent into the folder, and creates the link ssh and the hostfile there. It can be repeated.
-func install(folder string) error {
+// Install copies the agent into the folder, and creates the link ssh and the hostfile there. It can be repeated.
+func Install(folder string) error {
 	err := errors.Join(helper.Install(filepath.Join(folder, "agent")), link("agent", filepath.Join(folder, "ssh")),
 		makeHostfile(filepath.Join(folder, "hostfile")))
 	if err != nil {

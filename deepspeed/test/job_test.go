@@ -79,12 +79,13 @@ var _ = Describe("A job", func() {
 			"--need=deepspeed", "--need=pdsh", "--", "deepspeed", "--hostfile=/t9k/hostfile", "--master_addr=job-worker-0"+
 				domain, "--force_multi", "train.py")))
 		Expect(worker.Spec.Containers[0].Command).To(Equal(append([]string{"/t9k/agent/agent", "serve"}, flags...)))
-		for _, pod := range []*corev1.Pod{leader, worker} {
-			installs := pod.Spec.InitContainers[len(pod.Spec.InitContainers)-1]
-			Expect(installs.Name).To(Equal("install-agent"))
+		for pod, name := range map[*corev1.Pod]string{leader: "install-agent", worker: "wait-for-peers"} {
+			Expect(pod.Spec.InitContainers).To(HaveLen(1))
+			installs := pod.Spec.InitContainers[0]
+			Expect(installs.Name).To(Equal(name))
 			Expect(installs.Image).To(Equal("controller:test"))
+			Expect(installs.Args).To(ContainElement("--install=/t9k/agent"))
 		}
-		Expect(leader.Spec.InitContainers).To(HaveLen(1), "the agent of worker 0 waits, so no init container does")
 	})
 
 	It("restarts all workers when one fails, which counts once", func(ctx context.Context) {

@@ -27,8 +27,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/progress"
 )
@@ -36,8 +34,6 @@ import (
 const (
 	// Folder is the folder of the supervisor in the pods of replicas.
 	Folder = "/t9k/supervisor"
-	// InstallName is the name of the subcommand that copies the supervisor into a folder.
-	InstallName = "install-supervisor"
 	// PassSignals is the first argument of a supervisor that passes signals to torchrun.
 	PassSignals = "--pass-signals"
 	// name is the file name of the program when it runs as the supervisor.
@@ -55,20 +51,13 @@ func Main() {
 	}
 }
 
-// InstallCommand returns the command that the init container of a replica runs.
-func InstallCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   InstallName + " FOLDER",
-		Short: "Copy the supervisor of torchrun into a folder (run by the init container of a replica)",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := helper.Install(filepath.Join(args[0], name)); err != nil {
-				return fmt.Errorf("installing the supervisor of torchrun: %w: the folder must be a volume that the user of the "+
-					"init container can write to", err)
-			}
-			return nil
-		},
+// Install copies the supervisor into the folder.
+func Install(folder string) error {
+	if err := helper.Install(filepath.Join(folder, name)); err != nil {
+		return fmt.Errorf("installing the supervisor of torchrun: %w: the folder must be a volume that the user of the "+
+			"init container can write to", err)
 	}
+	return nil
 }
 
 // pollInterval is the interval between two checks of the processes of torchrun.

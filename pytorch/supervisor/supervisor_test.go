@@ -26,9 +26,7 @@ func supervised(t *testing.T, script string) *exec.Cmd {
 	t.Helper()
 	folder := t.TempDir()
 	for range 2 { // the init container can run again
-		install := InstallCommand()
-		install.SetArgs([]string{folder})
-		if err := install.Execute(); err != nil {
+		if err := Install(folder); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,8 +65,8 @@ func createFloor(ctx context.Context, c *cluster, w work, i int) error {
 			return err
 		}
 		if member.Rank > 0 {
-			waits, spec := []string{"wait-dns", peers.FQDN(peers.Leader())}, &template.Spec
-			if err := peers.AddHelper(member, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
+			leader, spec := []string{peers.FQDN(peers.Leader())}, &template.Spec
+			if err := peers.AddWait(member, spec, spec.Containers[0], leader); err != nil {
 				return err
 			}
 		}

@@ -80,8 +80,7 @@ var (
 			job := w.batchJob(i)
 			peers := framework.Peers{Image: image}
 			spec := &job.Spec.Template.Spec
-			waits := []string{"wait-dns", w.leader(i)}
-			if err := peers.AddHelper(framework.Member{}, spec, spec.Containers[0], "wait-for-peers", waits); err != nil {
+			if err := peers.AddWait(framework.Member{}, spec, spec.Containers[0], []string{w.leader(i)}); err != nil {
 				return err
 			}
 			return c.createBatchJob(ctx, w, i, job)

@@ -2,10 +2,8 @@ package decide
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,13 +12,6 @@ import (
 	schedulerv1beta1 "tensorstack.dev/jobs/common/api/scheduler/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/common/plan/view"
-)
-
-const (
-	// waitContainer is the init container that waits until the host names of peers resolve.
-	waitContainer = "wait-for-peers"
-	// waitTimeout is how long the init container waits. Then the replica starts anyway.
-	waitTimeout = 10 * time.Minute
 )
 
 // buildPod returns the pod of a member, built from its wired template, whose main container is main. Fields that the
@@ -76,8 +67,7 @@ func (s *steps) buildPod(
 	}
 	if len(awaited) > 0 {
 		// Frameworks wait for a peer that does not listen yet, but give up if its name does not resolve.
-		args := slices.Concat([]string{"wait-dns", "--timeout", waitTimeout.String()}, awaited)
-		if err := s.Peers.AddHelper(member, &pod.Spec, *main, waitContainer, args); err != nil {
+		if err := s.Peers.AddWait(member, &pod.Spec, *main, awaited); err != nil {
 			return nil, err
 		}
 	}

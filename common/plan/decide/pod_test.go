@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,16 @@ func TestBuildPod(t *testing.T) {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
+	shared := corev1.VolumeMount{Name: "shared", MountPath: "/shared"}
+	installing := corev1.PodSpec{Containers: []corev1.Container{{Name: jobtest.MainContainer}}}
+	if err := (framework.Peers{Image: "controller:test"}).AddInstaller(
+		framework.Member{}, &installing, installing.Containers[0], "install", shared); err != nil {
+		t.Fatal(err)
+	}
+	installAndWait := wait
+	installAndWait.Args = slices.Insert(slices.Clone(wait.Args), 1, "--install=/shared")
+	installAndWait.VolumeMounts = []corev1.VolumeMount{shared}
+	installAndWait.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	waitLimited := wait
 	waitLimited.Resources.Limits = small
 	for name, tc := range map[string]struct {
@@ -157,6 +168,21 @@ func TestBuildPod(t *testing.T) {
 					},
 					Containers: []corev1.Container{
 						{Name: "sidecar"},
+						{Name: jobtest.MainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
+					},
+				},
+			},
+		},
+		"one init container of a peer installs a program and waits, and its last output shows why it failed": {
+			rank: 1, template: corev1.PodTemplateSpec{Spec: installing},
+			want: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "job-worker-0", Namespace: "ns", Labels: labels("worker"), OwnerReferences: []metav1.OwnerReference{owner},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Hostname: "job-worker-0", Subdomain: "job",
+					InitContainers: []corev1.Container{installAndWait},
+					Containers: []corev1.Container{
 						{Name: jobtest.MainContainer, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError},
 					},
 				},

@@ -11,7 +11,5 @@ import (
 
 func main() {
 	supervisor.Main()
-	program := manager.JobProgram(pytorch.Controller(), controller.DefaultOptions())
-	program.Commands = append(program.Commands, supervisor.InstallCommand())
-	manager.Main(program)
+	manager.Main(manager.JobProgram(pytorch.Controller(), controller.DefaultOptions()))
 }
