@@ -9,7 +9,6 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	golang.org/x/crypto v0.58.0
-	golang.org/x/sys v0.49.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
@@ -17,7 +16,10 @@ require (
 	tensorstack.dev/jobs/common v0.1.0
 )
 
-require k8s.io/component-helpers v0.37.1 // indirect
+require (
+	golang.org/x/sys v0.49.0 // indirect
+	k8s.io/component-helpers v0.37.1 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

@@ -46,3 +46,17 @@ func TestReportsArriveWhateverTheOutputIs(t *testing.T) {
 		t.Errorf("unexpected output (-want +got):\n%s", diff)
 	}
 }
+
+// A worker whose ranks only lost their peers is not the root cause, even if it reports its failure first.
+func TestRootCauseIsNotAWorkerThatLostItsPeers(t *testing.T) {
+	t.Parallel()
+	const lost = "RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.1]:1"
+	n := nodes{failures: []nodeReport{
+		{Host: "worker-0", Ended: true, Code: 1, Tail: lost},
+		{Host: "worker-1", Ended: true, Code: 1, Tail: "the data has no labels"},
+		{Host: "worker-2", Ended: true, Code: 1, Tail: lost},
+	}}
+	if got := n.cause().Host; got != "worker-1" {
+		t.Errorf("the root cause is on %q, want worker-1", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/listen"
+	"tensorstack.dev/jobs/common/ranks"
 )
 
 // server is an ssh server that runs commands for clients with the key of the job.
@@ -183,10 +184,11 @@ func (c *session) carry(channel ssh.Channel) {
 	var output sync.WaitGroup
 	output.Go(func() { _, _ = io.Copy(channel, c.stdout) })
 	output.Go(func() { _, _ = io.Copy(channel.Stderr(), c.stderr) })
-	ranks := &ranks{group: c.cmd.Process.Pid, slots: c.server.slots, found: map[int]int{}}
+	training := ranks.Watcher{Among: ranks.InGroup(c.cmd.Process.Pid), Size: c.server.slots}
 	ended := make(chan struct{})
 	var watch sync.WaitGroup
-	watch.Go(func() { ranks.watch(ended) })
+	var failure string
+	watch.Go(func() { failure = firstFailure(training.Events(ended), training.Size) })
 	code := c.wait()
 	close(ended)
 	watch.Wait()
@@ -196,8 +198,8 @@ func (c *session) carry(channel ssh.Channel) {
 	output.Wait()
 	late.Stop()
 	_, _ = c.stdout.Close(), c.stderr.Close()
-	if code != 0 && ranks.first != "" {
-		newLogger(channel.Stderr()).Print(ranks.first)
+	if code != 0 && failure != "" {
+		newLogger(channel.Stderr()).Print(failure)
 	}
 	status := struct{ Code uint32 }{uint32(code)} //nolint:gosec // from 0 to 255
 	_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(status))
@@ -236,10 +238,10 @@ func (c *session) wait() int {
 // limits the time. It first kills DeepSpeed's launcher on the host, which would send another SIGTERM to each rank, and
 // SIGKILL 30 s later.
 func (c *session) terminate() {
-	for pid := range processesOf(c.cmd.Process.Pid) {
-		if isNodeLauncher(pid) {
+	for _, p := range ranks.Processes(ranks.InGroup(c.cmd.Process.Pid)) {
+		if isNodeLauncher(p.ID) {
 			c.killedLauncher.Store(true)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(p.ID, syscall.SIGKILL)
 		}
 	}
 	group := -c.cmd.Process.Pid

@@ -1,4 +1,4 @@
-package agent
+package ranks
 
 import "golang.org/x/sys/unix"
 
