@@ -14,7 +14,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -22,13 +21,11 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/common/ranks"
 )
 
 const (
@@ -59,9 +56,6 @@ func Install(folder string) error {
 	}
 	return nil
 }
-
-// pollInterval is the interval between two checks of the processes of torchrun.
-const pollInterval = time.Second
 
 // supervise runs the command and returns its exit code. If the first argument is PassSignals, the supervisor passes
 // the signals that end torchrun to the command. Otherwise, after the first such signal, it kills the command, passes
@@ -128,11 +122,13 @@ func supervise(command []string) int {
 
 // reportRounds reports each round of the training except the first. It does not return.
 func reportRounds(torchrun int) {
-	var training rounds
-	for range time.Tick(pollInterval) {
-		if !training.startAgain(children(torchrun)) {
+	last := 0
+	training := ranks.Watcher{Among: ranks.ChildOf(torchrun)}
+	for e := range training.Events(nil) {
+		if e.Round == last {
 			continue
 		}
+		last = e.Round
 		if err := progress.ReportStart(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		}
@@ -168,26 +164,10 @@ func reap(ended chan<- exit) {
 // pass sends the signal to each child that has not got it. Once torchrun has ended, its processes are children of the
 // supervisor.
 func pass(sig syscall.Signal, passed map[int]bool) {
-	for _, pid := range children(os.Getpid()) {
-		if !passed[pid] {
-			passed[pid] = true
-			_ = syscall.Kill(pid, sig)
+	for _, p := range ranks.Processes(ranks.ChildOf(os.Getpid())) {
+		if !passed[p.ID] {
+			passed[p.ID] = true
+			_ = syscall.Kill(p.ID, sig)
 		}
 	}
-}
-
-// children returns the process IDs of the children of a process.
-func children(parent int) []int {
-	var pids []int
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range files {
-		stat, _ := os.ReadFile(file) //nolint:gosec // the path is the kernel's
-		// The name of the program, in parentheses, can contain any character. The state and the parent follow.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }

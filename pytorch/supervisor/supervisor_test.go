@@ -62,15 +62,15 @@ func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
 }
 
 // The command starts a process whenever it reads a line, and each process is a round. A process runs for longer than
-// the poll interval, so the supervisor notices each round. If the supervisor also reported the first round, there
-// would be two reports before the third round.
+// the time between two searches for ranks, so the supervisor notices each round. If the supervisor also reported the
+// first round, there would be two reports before the third round.
 func TestTheSupervisorReportsThatTheTrainingStartsAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "reports")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := supervised(t, "while echo ready; read line; do sleep 1.5; done")
+	cmd := supervised(t, "while echo ready; read line; do RANK=0 LOCAL_WORLD_SIZE=1 sleep 1; done")
 	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
 	cmd.Env = append(os.Environ(), progress.EnvFile+"="+file)
 	stdin, err := cmd.StdinPipe()
