@@ -97,7 +97,7 @@ func (p pytorch) Wire(
 			framework.DeclareHostPort(&template.Spec, main, port)
 		}
 	}
-	if with := supervision(job, peers, member); len(with) > 0 {
+	if with := supervision(job); len(with) > 0 {
 		return supervise(with, peers, member, &template.Spec, main)
 	}
 	return nil
@@ -161,8 +161,11 @@ func torchrun(
 	return slices.Concat(command, options)
 }
 
-// c10d is the default rendezvous backend.
-const c10d = "c10d"
+// Rendezvous backends of torchrun.
+const (
+	c10d   = "c10d" // the default: the torchrun of the leader has the store
+	static = "static"
+)
 
 // rendezvousBackend returns the rendezvous backend of torchrun.
 func rendezvousBackend(config v1beta1.TorchrunConfig) string { return cmp.Or(config.RdzvBackend, c10d) }

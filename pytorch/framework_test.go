@@ -279,7 +279,7 @@ func TestWireWithTorchrun(t *testing.T) {
 			want := training(env("MASTER_ADDR", "job-master-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 				"PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")...)
 			want.Spec.Containers[0].Command = tc.want
-			if diff := cmp.Diff(&want, got); diff != "" {
+			if diff := cmp.Diff(&want, unsupervised(t, got)); diff != "" {
 				t.Errorf("unexpected template (-want +got):\n%s", diff)
 			}
 		})
@@ -322,7 +322,7 @@ func TestWireWithTorchrunUsesTheAddressThatTheUserSets(t *testing.T) {
 		"torchrun", "--nnodes=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=1",
 	}
-	if diff := cmp.Diff(&want, got); diff != "" {
+	if diff := cmp.Diff(&want, unsupervised(t, got)); diff != "" {
 		t.Errorf("unexpected template (-want +got):\n%s", diff)
 	}
 }

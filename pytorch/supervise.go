@@ -5,9 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
-	"tensorstack.dev/jobs/common/policy"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/pytorch/supervisor"
 )
@@ -19,23 +17,15 @@ const (
 )
 
 // supervision returns the command of the supervisor for the torchrun of the member. The command line of torchrun
-// follows this command. The result is empty if no supervisor is needed.
-//
-// There are two reasons for a supervisor. First, if the other members can continue after this member is stopped, the
-// supervisor ends torchrun in a way that keeps the rendezvous open. The leader needs no supervisor for this reason,
-// because the other members never continue without the leader. Second, if this member can report the progress of the
-// training, the supervisor reports each time that torchrun starts the training again.
-func supervision(job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member) []string {
+// follows this command. The result is empty if the member runs no torchrun.
+func supervision(job *v1beta1.PyTorchTrainingJob) []string {
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
 	}
-	switch spec := policy.WithDefaults((pytorch{}).JobSpec(job), job.Status.Defaults); {
-	case member.Rank != 0 && policy.Scope(spec) == batchv1beta1.RestartScopeReplica:
-		return []string{supervisor.Program}
-	case spec.MayReport(peers, member):
+	if rendezvousBackend(*job.Spec.TorchrunConfig) == static {
 		return []string{supervisor.Program, supervisor.PassSignals}
 	}
-	return nil
+	return []string{supervisor.Program}
 }
 
 // supervise puts the command of a supervisor before the command of the main container, and adds an init container

@@ -3,6 +3,7 @@ package pytorch
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +17,8 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// unsupervised returns the template without the supervisor. It fails the test if the template lacks a part of the
-// supervisor.
+// unsupervised returns the template of a replica with torchrun without the supervisor. It fails the test if the
+// template lacks a part of the supervisor.
 func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t.Helper()
 	template = template.DeepCopy()
@@ -37,50 +38,37 @@ func unsupervised(t *testing.T, template *corev1.PodTemplateSpec) *corev1.PodTem
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("unexpected parts of the supervisor (-want +got):\n%s", diff)
 	}
-	main.Command, main.VolumeMounts, template.Spec.Volumes, template.Spec.InitContainers = main.Command[1:], nil, nil, nil
+	main.Command = main.Command[slices.Index(main.Command, "torchrun"):]
+	main.VolumeMounts, template.Spec.Volumes, template.Spec.InitContainers = nil, nil, nil
 	return template
 }
 
-func TestTorchrunIsSupervisedIfItsReplicaCanLeaveOrReports(t *testing.T) {
+func TestTorchrunIsSupervised(t *testing.T) {
 	t.Parallel()
-	with := func(job *v1beta1.PyTorchTrainingJob, scope batchv1beta1.RestartScope) *v1beta1.PyTorchTrainingJob {
-		job.Spec.RunPolicy.RestartScope = scope
-		return job
-	}
 	reporting := func(job *v1beta1.PyTorchTrainingJob) *v1beta1.PyTorchTrainingJob {
 		job.Spec.Progress = &batchv1beta1.ProgressSpec{Enabled: true}
 		return job
 	}
-	recorded := func(job *v1beta1.PyTorchTrainingJob, scope batchv1beta1.PolicyDefault) *v1beta1.PyTorchTrainingJob {
-		job.Status.Defaults = &batchv1beta1.PolicyDefaults{RestartScope: scope}
-		return job
-	}
 	debugged := reporting(elasticJob(2, training()))
 	debugged.Spec.RunMode = &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}}
-	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
-	fixed := func() *v1beta1.PyTorchTrainingJob {
-		return jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("worker", 2, training()))
+	fixed := func(backend string) *v1beta1.PyTorchTrainingJob {
+		return jobOf(&v1beta1.TorchrunConfig{Enabled: true, RdzvBackend: backend}, replicas("worker", 2, training()))
 	}
-	const leaves, passesSignals = "/t9k/supervisor/supervise", "/t9k/supervisor/supervise --pass-signals"
+	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
+	const supervised, passesSignals = "/t9k/supervisor/supervise", "/t9k/supervisor/supervise --pass-signals"
 	for name, tc := range map[string]struct {
 		job  *v1beta1.PyTorchTrainingJob
 		rank int
 		want string
 	}{
-		"a replica of an elastic job":                               {elasticJob(2, training()), 1, leaves},
-		"not the leader, which all replicas need":                   {elasticJob(2, training()), 0, ""},
-		"not if all replicas restart":                               {with(elasticJob(2, training()), "Job"), 1, ""},
-		"not if the status records that all replicas restart":       {recorded(elasticJob(2, training()), "Job"), 1, ""},
-		"a replica that restarts alone, as the status has recorded": {recorded(fixed(), "Replica"), 1, leaves},
-		"not in debug mode, which runs no torchrun":                 {debugged, 1, ""},
-		"not if the job is not elastic":                             {fixed(), 1, ""},
-		"a replica that restarts alone":                             {with(fixed(), "Replica"), 1, leaves},
-		"not without torchrun":                                      {with(plain, "Replica"), 1, ""},
-		"the leader of a job that reports":                          {reporting(fixed()), 0, passesSignals},
-		"not a replica that does not report":                        {reporting(fixed()), 1, ""},
-		"the leader of an elastic job that reports":                 {reporting(elasticJob(2, training())), 0, passesSignals},
-		"not a leader without torchrun":                             {plain, 0, ""},
-		"not the leader in debug mode":                              {debugged, 0, ""},
+		"the leader":                                         {fixed(""), 0, supervised},
+		"another replica":                                    {fixed("c10d"), 1, supervised},
+		"a replica of an elastic job":                        {elasticJob(2, training()), 1, supervised},
+		"the leader of a job that reports":                   {reporting(fixed("")), 0, supervised},
+		"a rendezvous elsewhere":                             {fixed("etcd-v2"), 0, supervised},
+		"processes that need their torchrun":                 {fixed("static"), 1, passesSignals},
+		"not without torchrun":                               {plain, 0, ""},
+		"not in debug mode, in which the user runs torchrun": {debugged, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

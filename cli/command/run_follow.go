@@ -208,11 +208,7 @@ func stateOf(job jobs.Job) string {
 	case status.Phase == batchv1beta1.JobPhaseRunning:
 		return fmt.Sprintf("%s runs", job.Ref())
 	case status.Phase == batchv1beta1.JobPhasePaused:
-		note := ""
-		if job.RunsTorchrun() {
-			note = "The traceback of a SignalException in its log is how torchrun ends at a pause, and no error. "
-		}
-		return fmt.Sprintf("%s is paused. %sTo continue it: kubectl train resume %s", job.Ref(), note, job.Typed())
+		return fmt.Sprintf("%s is paused. To continue it: kubectl train resume %s", job.Ref(), job.Typed())
 	case status.Decided():
 		return fmt.Sprintf("%s ends", job.Ref())
 	}

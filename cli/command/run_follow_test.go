@@ -120,28 +120,3 @@ func TestRunShowsTheOutputOfAFailedReplicaOnce(t *testing.T) {
 		})
 	}
 }
-
-func TestAPauseOfTorchrunExplainsItsTraceback(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		torchrun *pytorchv1beta1.TorchrunConfig
-		want     string
-	}{
-		"with torchrun": {
-			torchrun: &pytorchv1beta1.TorchrunConfig{Enabled: true},
-			want: "ptjob/digits is paused. The traceback of a SignalException in its log is how torchrun ends at a pause, " +
-				"and no error. To continue it: kubectl train resume ptjob/digits",
-		},
-		"without torchrun": {want: "ptjob/digits is paused. To continue it: kubectl train resume ptjob/digits"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := &pytorchv1beta1.PyTorchTrainingJob{}
-			object.Name, object.Spec.TorchrunConfig = "digits", tc.torchrun
-			object.Status.Phase = batchv1beta1.JobPhasePaused
-			if diff := cmp.Diff(tc.want, stateOf(jobs.Job{Kind: jobs.Kinds[0], Job: object})); diff != "" {
-				t.Errorf("unexpected state (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

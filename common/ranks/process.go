@@ -73,8 +73,8 @@ func parseStat(pid int, stat string) (Process, bool) {
 	return Process{ID: pid, Parent: parent, Group: group, state: fields[0], exit: syscall.WaitStatus(exit)}, true
 }
 
-// isZombie reports whether the process has ended, and its parent has not reaped it. Only then has it an exit status.
-func (p Process) isZombie() bool { return p.state == "Z" }
+// IsZombie reports whether the process has ended, and its parent has not reaped it. Only then has it an exit status.
+func (p Process) IsZombie() bool { return p.state == "Z" }
 
 // code returns the exit code, or the negative number of the signal that ended the process.
 func (p Process) code() int {

@@ -178,7 +178,7 @@ func (s *watch) takeEnded() (ends []Event) {
 		r.close()
 		end := Event{Rank: r.number, Round: s.round, Ended: true}
 		// If the parent has reaped the rank, another process can have its ID.
-		if p, exists := readProcess(r.pid); exists && p.isZombie() {
+		if p, exists := readProcess(r.pid); exists && p.IsZombie() {
 			end.Code = new(p.code())
 		}
 		ends = append(ends, end)
@@ -214,7 +214,7 @@ func (r rank) polled() unix.PollFd { return unix.PollFd{Fd: r.pidfd, Events: uni
 func (r rank) hasEnded() bool {
 	if r.pidfd < 0 {
 		p, exists := readProcess(r.pid)
-		return !exists || p.isZombie()
+		return !exists || p.IsZombie()
 	}
 	n, _ := unix.Poll([]unix.PollFd{r.polled()}, 0)
 	return n > 0

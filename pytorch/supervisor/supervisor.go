@@ -1,12 +1,17 @@
-// Package supervisor runs torchrun in the pods of replicas. It ends torchrun in such a way that the other replicas
-// train on, and reports when torchrun starts the training again.
+// Package supervisor is the first process in the pods of replicas that run torchrun. It ends torchrun in such a way
+// that the training processes have the whole grace period of the pod, and that the other replicas can train on. It also
+// reports when torchrun starts the training again.
 //
-// The versions 2.3 to 2.7 of torch close the rendezvous when torchrun gets SIGTERM, for example because the job is
-// scaled down or the node is drained. Then the other replicas cannot continue without the one that leaves. Earlier
-// versions leave the rendezvous open, and the replicas that stay notice the end of a connection. The supervisor
-// leaves the rendezvous open with every version: it kills torchrun, and passes the signal to the training processes,
-// which can use the rest of the grace period. Where no replica can train on, the supervisor passes signals to
-// torchrun instead.
+// Alone, torchrun passes SIGTERM to its processes, and kills them 30 s later. In the versions 2.3 to 2.7 of torch, it
+// also closes the rendezvous, so that the other replicas cannot continue without the one that leaves. The supervisor
+// freezes torchrun with SIGSTOP instead, passes the signal to the processes, and kills torchrun after their end. So
+// only the end of the grace period ends a process that saves its work. A frozen torchrun does not see that its
+// processes end, so it does not start them again. The torchrun of the leader has the store of the rendezvous. While it
+// is frozen, the others wait for the store. If it ended, they would soon end their processes. This was tried with torch
+// 1.13 and 2.6, for 5 minutes.
+//
+// With the rendezvous backend static, the processes themselves need the store of the leader's torchrun. Then the
+// supervisor passes signals to torchrun.
 //
 // torchrun starts all training processes again when one of them fails or when the replicas change. If the pod has a
 // receiver of progress, the supervisor reports each such start, so that the time in which the program loads its data
@@ -14,6 +19,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +28,7 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/progress"
@@ -57,10 +64,13 @@ func Install(folder string) error {
 	return nil
 }
 
+// lookInterval is the interval between two checks whether processes of a frozen torchrun run.
+const lookInterval = 100 * time.Millisecond
+
 // supervise runs the command and returns its exit code. If the first argument is PassSignals, the supervisor passes
-// the signals that end torchrun to the command. Otherwise, after the first such signal, it kills the command, passes
-// the signal to the training processes, and waits for their end. The result is then 128 plus the number of the
-// signal.
+// the signals that end torchrun to the command. Otherwise, the first such signal freezes the command and goes to its
+// processes. Once these have ended, the supervisor kills the command. It passes the signal to processes that are left,
+// and waits for their end. The result is then 128 plus the number of the signal.
 func supervise(command []string) int {
 	passesSignals := len(command) > 0 && command[0] == PassSignals
 	if passesSignals {
@@ -89,8 +99,9 @@ func supervise(command []string) int {
 
 	ended := make(chan exit)
 	go reap(ended)
-	var received syscall.Signal // 0 until the supervisor gets a signal
-	passed := map[int]bool{}    // the processes that have got the signal
+	var received syscall.Signal   // 0 until the supervisor gets a signal
+	var isFrozen <-chan time.Time // ticks while torchrun is frozen
+	passed := map[int]bool{}      // the processes that have got the signal
 	if os.Getenv(progress.EnvFile) != "" {
 		go reportRounds(torchrun.Pid)
 	}
@@ -102,6 +113,12 @@ func supervise(command []string) int {
 				_ = torchrun.Signal(sig)
 			case received == 0:
 				received, _ = sig.(syscall.Signal)
+				_ = torchrun.Signal(syscall.SIGSTOP)
+				isFrozen = time.Tick(lookInterval)
+			}
+		case <-isFrozen:
+			if !pass(received, torchrun.Pid, passed) {
+				isFrozen = nil
 				_ = torchrun.Kill()
 			}
 		case e, more := <-ended:
@@ -114,7 +131,7 @@ func supervise(command []string) int {
 			}
 			delete(passed, e.pid)
 			if received != 0 {
-				pass(received, passed)
+				pass(received, os.Getpid(), passed)
 			}
 		}
 	}
@@ -161,13 +178,22 @@ func reap(ended chan<- exit) {
 	}
 }
 
-// pass sends the signal to each child that has not got it. Once torchrun has ended, its processes are children of the
-// supervisor.
-func pass(sig syscall.Signal, passed map[int]bool) {
-	for _, p := range ranks.Processes(ranks.ChildOf(os.Getpid())) {
+// pass sends the signal to each child of a process that has not got it. It reports whether children run that end by
+// themselves.
+func pass(sig syscall.Signal, parent int, passed map[int]bool) (areRunning bool) {
+	for _, p := range ranks.Processes(ranks.ChildOf(parent)) {
 		if !passed[p.ID] {
 			passed[p.ID] = true
 			_ = syscall.Kill(p.ID, sig)
 		}
+		areRunning = areRunning || !p.IsZombie() && !isResourceTracker(p.ID)
 	}
+	return areRunning
+}
+
+// isResourceTracker reports whether a process is the resource tracker of Python's multiprocessing, which ends only
+// after its parent. torchrun has one if it runs the program with --run_path.
+func isResourceTracker(pid int) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return bytes.Contains(line, []byte("multiprocessing.resource_tracker"))
 }

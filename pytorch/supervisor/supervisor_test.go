@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tensorstack.dev/jobs/common/progress"
 )
 
@@ -179,5 +181,70 @@ func TestASignalEndsTheProcessesOfTheCommandButTheCommandCannotReactToIt(t *test
 				t.Errorf("got exit code %d, want %d", got, want)
 			}
 		})
+	}
+}
+
+// The command has a process that saves its work. If the command reacted to the signal or to the end of the process, it
+// would print a line. The process sees the state of the command: T means stopped.
+func TestTheSupervisorFreezesTheCommandUntilItsProcessesHaveEnded(t *testing.T) {
+	t.Parallel()
+	cmd := supervised(t, `
+		trap 'echo torchrun reacted' TERM CHLD
+		sh -c '
+			state() { cut -d" " -f3 /proc/$PPID/stat; }
+			save() { for i in 1 2 3; do echo "the command is $(state)"; done; echo saved; exit 143; }
+			trap save TERM
+			echo ready
+			while :; do sleep 0.1; done' &
+		while :; do wait; done`)
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+		lines = append(lines, scanner.Text())
+		if scanner.Text() == "ready" {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	frozen := "the command is T"
+	if diff := cmp.Diff([]string{"ready", frozen, frozen, frozen, "saved"}, lines); diff != "" {
+		t.Errorf("unexpected output (-want +got):\n%s", diff)
+	}
+	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
+		t.Errorf("got exit code %d, want %d", got, want)
+	}
+}
+
+// Python's resource tracker ignores signals, and ends once its parent has ended.
+func TestTheSupervisorDoesNotWaitForAResourceTracker(t *testing.T) {
+	t.Parallel()
+	cmd := supervised(t, `
+		sh -c 'trap "" TERM; parent=$PPID; echo ready; while kill -0 $parent 2>/dev/null; do sleep 0.1; done' \
+			multiprocessing.resource_tracker &
+		while :; do wait; done`)
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := bufio.NewScanner(output); !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("got the line %q, want ready", lines.Text())
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
+		t.Errorf("got exit code %d, want %d", got, want)
 	}
 }
