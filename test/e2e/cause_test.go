@@ -23,19 +23,11 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 		static    = "static torchrun"
 		deepspeed = "DeepSpeed"
 	)
-	times := 1
-	if s := os.Getenv("CAUSE_TIMES"); s != "" {
-		var err error
-		times, err = strconv.Atoi(s)
-		if err != nil {
-			panic(err)
-		}
-	}
 	for _, launcher := range []string{plain, torchrun, deepspeed} {
 		ranks := map[string]int{plain: 2, torchrun: 4, deepspeed: 4}[launcher]
 		for rank := range ranks {
 			for _, way := range []string{"SIGKILL", "exception", "3"} {
-				for range times {
+				for range times("CAUSE_TIMES") {
 					name := fmt.Sprintf("is reported with its replica when rank %d of a %s job fails (%s)", rank, launcher, way)
 					It(name, Label("cause-"+strings.ToLower(launcher)), func(ctx context.Context) {
 						n := newNamespace(ctx)
@@ -90,6 +82,19 @@ var _ = Describe("The rank that failed first", Label("cause"), func() {
 		})
 	}
 })
+
+// times returns the number in an environment variable, or 1 if the variable is not set.
+func times(variable string) int {
+	value := os.Getenv(variable)
+	if value == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		panic(fmt.Sprintf("%s must be a number: %v", variable, err))
+	}
+	return n
+}
 
 // failureAtRank is the failure as the status of the job reports it, with the logs of all pods. The field end is the
 // signal or the exit code of the rank's process.
