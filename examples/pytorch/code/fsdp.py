@@ -1,13 +1,15 @@
 """Trains a small network with FSDP2: each process keeps a shard of the parameters and of the optimizer's state.
 
-The processes save a distributed checkpoint after each epoch, each its own shard, in a folder that all of them can write. The
-training can be stopped at any time. It then continues from the last complete checkpoint, with any number of processes.
+The processes save a distributed checkpoint after each epoch, each its own shard, in a folder that all of them can write. When a
+pod of the job is about to end, they save one after the current step: orderly.py explains how they agree on it. The training can
+be stopped at any time. It then continues from the last complete checkpoint, with any number of processes.
 """
 import argparse
 import gzip
-import os
 import pathlib
 import shutil
+import signal
+import sys
 import time
 
 import numpy
@@ -25,13 +27,23 @@ parser.add_argument("--checkpoints", type=pathlib.Path, required=True, help="fol
 parser.add_argument("--data", default="/data/digits.csv.gz", help="file with 1797 images of 8x8 pixels and the digit in the last column")
 args = parser.parse_args()
 
+# The handler only sets a flag, since the signal can come at any time, also in the middle of a step.
+is_ending = False
+
+
+def end(*_):
+    global is_ending
+    is_ending = True
+
+
+signal.signal(signal.SIGTERM, end)
+
 # FSDP2 records events in the streams of the accelerator. On CPUs, torch 2.6 has no such events, and needs none.
 if not hasattr(torch.cpu.Stream, "record_event"):
     torch.cpu.Stream.record_event = torch.cpu.Stream.wait_event = lambda *_: None
 
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-print(f"rank {rank} of {world} on {os.uname().nodename}", flush=True)
 
 with gzip.open(args.data, "rt") as f:
     table = torch.from_numpy(numpy.loadtxt(f, delimiter=",", dtype=numpy.float32))
@@ -52,7 +64,11 @@ sums = torch.empty(1)
 dist.reduce_scatter_tensor(sums, torch.ones(world), op=dist.ReduceOp.AVG)
 gradient_scale = 1 / sums.item()
 
-# The name of a checkpoint is its epoch. Its metadata is written last.
+# A step trains on the same images with any number of processes, and each process on its share of them.
+size = 48
+steps = border // size  # of an epoch
+
+# The name of a checkpoint is its step. Its metadata is written last.
 done = max((int(path.parent.name) for path in args.checkpoints.glob("*/.metadata")), default=0)
 latest = [done]
 dist.broadcast_object_list(latest)
@@ -63,32 +79,45 @@ if done:
     checkpoints.load(state, checkpoint_id=args.checkpoints / str(done))
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     if rank == 0:
-        print(f"continuing after epoch {done}", flush=True)
+        print(f"continuing after epoch {done // steps}", flush=True)
+print(f"rank {rank} of {world} starts after step {done}", flush=True)
 
-# A step trains on the same images with any number of processes, and each process on its share of them.
-size = 48
-for epoch in range(done + 1, args.epochs + 1):
-    total = torch.zeros(1)
+total, count = torch.zeros(1), 0
+for step in range(done + 1, args.epochs * steps + 1):
+    epoch, index = (step - 1) // steps + 1, (step - 1) % steps
     order = torch.randperm(border, generator=torch.Generator().manual_seed(epoch))
-    steps = border // size
-    for step in range(steps):
-        mine = order[step * size : (step + 1) * size][rank::world]
-        optimizer.zero_grad()
-        loss = loss_of(model(pixels[mine]), digits[mine])
-        (loss * gradient_scale).backward()
-        optimizer.step()
-        total += loss.detach()
-    dist.all_reduce(total)
-    with torch.no_grad():
-        right = (model(pixels[border:]).argmax(1) == digits[border:]).float().mean()
-    if rank == 0:
-        print(f"epoch {epoch:2d}  loss {total.item() / steps / world:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
-    model_state, optimizer_state = get_state_dict(model, optimizer)
-    checkpoints.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=args.checkpoints / str(epoch))
-    if rank == 0:
-        for old in args.checkpoints.iterdir():
-            if old.name.isdigit() and int(old.name) < epoch:
-                shutil.rmtree(old)
-    time.sleep(args.pause)
+    mine = order[index * size : (index + 1) * size][rank::world]
+    optimizer.zero_grad()
+    loss = loss_of(model(pixels[mine]), digits[mine])
+    (loss * gradient_scale).backward()
+    optimizer.step()
+    total, count = total + loss.detach(), count + 1
+    ending = torch.tensor(float(is_ending))
+    dist.all_reduce(ending, op=dist.ReduceOp.MAX)
+    ends_epoch = step == epoch * steps
+    if ends_epoch:
+        dist.all_reduce(total)
+        with torch.no_grad():
+            right = (model(pixels[border:]).argmax(1) == digits[border:]).float().mean()
+        if rank == 0:
+            mean = total.item() / count / world
+            print(f"epoch {epoch:2d}  loss {mean:.4f}  accuracy {right:.3f}  processes {world}", flush=True)
+        total, count = torch.zeros(1), 0
+    if ending or ends_epoch:
+        model_state, optimizer_state = get_state_dict(model, optimizer)
+        checkpoints.save({"model": model_state, "optimizer": optimizer_state}, checkpoint_id=args.checkpoints / str(step))
+        if rank == 0:
+            for old in args.checkpoints.iterdir():
+                if old.name.isdigit() and int(old.name) < step:
+                    shutil.rmtree(old)
+    if ending:
+        if rank == 0:
+            print(f"saved step {step}", flush=True)
+        dist.barrier()  # the end of a process would end the others before rank 0 is done
+        print(f"rank {rank} ends after step {step}", flush=True)
+        # With 0, the job would succeed if only some of its pods were about to end.
+        sys.exit(128 + signal.SIGTERM)
+    if ends_epoch:
+        time.sleep(args.pause)
 
 dist.destroy_process_group()

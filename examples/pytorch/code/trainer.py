@@ -1,12 +1,14 @@
 """Trains a small transformer to read handwritten digits with the Trainer of Hugging Face.
 
 The model begins with random parameters, so nothing is downloaded. All options of TrainingArguments can be given, for example
---deepspeed with a configuration file. The training can be stopped at any time. It then continues from its last checkpoint.
+--deepspeed with a configuration file. When a pod of the job is about to end, the processes save a checkpoint after the current
+step. The training can be stopped at any time. It then continues from its last checkpoint.
 """
 import dataclasses
 import gzip
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -20,6 +22,41 @@ class Pause(TrainerCallback):
 
     def on_epoch_end(self, *_, **__):
         time.sleep(self.pause)
+
+
+class End(TrainerCallback):
+    """Saves a checkpoint when a pod of the job is about to end, all processes after the same step: see orderly.py.
+
+    With the option enable_jit_checkpoint, each process would save 3 s after it has got SIGTERM, and so after another step than the
+    others. This callback does not need the option.
+    """
+
+    def __init__(self, accelerator):
+        self.accelerator, self.is_ending, self.all_end = accelerator, False, False
+        signal.signal(signal.SIGTERM, self.end)
+
+    def end(self, *_):
+        self.is_ending = True
+
+    def on_train_begin(self, args, state, *_, **__):
+        sys.stdout.write(f"rank {args.process_index} of {args.world_size} starts after step {state.global_step}\n")
+
+    def on_step_end(self, args, state, control, **_):
+        if self.is_ending:
+            self.accelerator.set_trigger()
+        self.all_end = self.accelerator.check_trigger()  # whether one of the processes has set it
+        if self.all_end:
+            control.should_save, control.should_evaluate = True, False
+
+    def on_save(self, args, state, *_, **__):
+        if not self.all_end:
+            return
+        if args.process_index == 0:
+            print(f"saved step {state.global_step}", flush=True)
+        self.accelerator.wait_for_everyone()  # the end of a process would end the others before they have saved
+        sys.stdout.write(f"rank {args.process_index} ends after step {state.global_step}\n")
+        # With 0, the job would succeed if only some of its pods were about to end.
+        sys.exit(128 + signal.SIGTERM)
 
 
 parser = HfArgumentParser((TrainingArguments, Pause))
@@ -52,6 +89,7 @@ trainer = Trainer(
     compute_metrics=accuracy,
     callbacks=[pause],
 )
+trainer.add_callback(End(trainer.accelerator))
 # The state is the last file of a checkpoint. A checkpoint without it was interrupted.
 states = pathlib.Path(args.output_dir).glob("checkpoint-*/trainer_state.json")
 last = max((state.parent for state in states), key=lambda folder: int(folder.name.split("-")[1]), default=None)
