@@ -168,7 +168,7 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
 	}
 	const want = `digits-worker-0: type worker, rank 0 (the leader), container pytorch
     Image:       training
-  + Command:     /t9k/supervisor/supervise --pass-signals torchrun --nnodes=2 --rdzv_backend=c10d \
+  + Command:     /t9k/supervisor/supervise torchrun --nnodes=2 --rdzv_backend=c10d \
   +                --rdzv_id=00000000-0000-0000-0000-000000000000-0 '--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)' \
   +                --rdzv_conf=is_host=1
     Args:        train.py
