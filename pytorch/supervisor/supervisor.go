@@ -99,9 +99,9 @@ func supervise(command []string) int {
 
 	ended := make(chan exit)
 	go reap(ended)
-	var received syscall.Signal   // 0 until the supervisor gets a signal
-	var isFrozen <-chan time.Time // ticks while torchrun is frozen
-	passed := map[int]bool{}      // the processes that have got the signal
+	var received syscall.Signal // 0 until the supervisor gets a signal
+	var frozen <-chan time.Time // ticks while torchrun is frozen
+	passed := map[int]bool{}    // the processes that have got the signal
 	if os.Getenv(progress.EnvFile) != "" {
 		go reportRounds(torchrun.Pid)
 	}
@@ -114,11 +114,11 @@ func supervise(command []string) int {
 			case received == 0:
 				received, _ = sig.(syscall.Signal)
 				_ = torchrun.Signal(syscall.SIGSTOP)
-				isFrozen = time.Tick(lookInterval)
+				frozen = time.Tick(lookInterval)
 			}
-		case <-isFrozen:
+		case <-frozen:
 			if !pass(received, torchrun.Pid, passed) {
-				isFrozen = nil
+				frozen = nil
 				_ = torchrun.Kill()
 			}
 		case e, more := <-ended:

@@ -35,10 +35,9 @@ func supervised(t *testing.T, script string) *exec.Cmd {
 	return exec.Command(filepath.Join(folder, name), "sh", "-c", script)
 }
 
-func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
-	t.Parallel()
-	cmd := supervised(t, `trap 'echo torchrun reacted; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
-	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
+// start starts the command, and returns the lines that it prints.
+func start(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +45,14 @@ func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(output)
+	return bufio.NewScanner(output)
+}
+
+func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
+	t.Parallel()
+	cmd := supervised(t, `trap 'echo torchrun reacted; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
+	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
+	lines := start(t, cmd)
 	for _, want := range []string{"ready", "torchrun reacted"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Fatalf("got the line %q, want %q", lines.Text(), want)
@@ -79,15 +85,8 @@ func TestTheSupervisorReportsThatTheTrainingStartsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	rounds := 0
-	for output := bufio.NewScanner(stdout); output.Scan(); rounds++ {
+	for output := start(t, cmd); output.Scan(); rounds++ {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -197,15 +196,8 @@ func TestTheSupervisorFreezesTheCommandUntilItsProcessesHaveEnded(t *testing.T) 
 			echo ready
 			while :; do sleep 0.1; done' &
 		while :; do wait; done`)
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	var lines []string
-	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+	for scanner := start(t, cmd); scanner.Scan(); {
 		lines = append(lines, scanner.Text())
 		if scanner.Text() == "ready" {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -230,14 +222,7 @@ func TestTheSupervisorDoesNotWaitForAResourceTracker(t *testing.T) {
 		sh -c 'trap "" TERM; parent=$PPID; echo ready; while kill -0 $parent 2>/dev/null; do sleep 0.1; done' \
 			multiprocessing.resource_tracker &
 		while :; do wait; done`)
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if lines := bufio.NewScanner(output); !lines.Scan() || lines.Text() != "ready" {
+	if lines := start(t, cmd); !lines.Scan() || lines.Text() != "ready" {
 		t.Fatalf("got the line %q, want ready", lines.Text())
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
