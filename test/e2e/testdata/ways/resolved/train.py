@@ -10,4 +10,5 @@ parser.add_argument("--project", type=Path, default=ROOT / "runs/train")
 options = parser.parse_args()
 (options.project / "exp").mkdir(parents=True, exist_ok=True)
 local_rank = int(os.getenv("LOCAL_RANK", -1))
-print("results in", os.path.relpath(options.project / "exp", ROOT), "of", options.data.read_text().strip(), "rank", local_rank)
+# One string, so that the ranks' lines are not mixed.
+print(f"results in {os.path.relpath(options.project / 'exp', ROOT)} of {options.data.read_text().strip()} rank {local_rank}")
