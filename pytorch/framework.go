@@ -97,8 +97,8 @@ func (p pytorch) Wire(
 			framework.DeclareHostPort(&template.Spec, main, port)
 		}
 	}
-	if with := supervision(job); len(with) > 0 {
-		return supervise(with, peers, member, &template.Spec, main)
+	if with := supervisionOf(job, peers, member); with != nil {
+		return supervise(*with, peers, member, &template.Spec, main)
 	}
 	return nil
 }
@@ -122,12 +122,17 @@ func leaderPort(peers framework.Peers) int32 {
 	return defaultPort
 }
 
+// rendezvousID returns the ID of the rendezvous. It contains the attempt, so that members of an earlier attempt cannot
+// join.
+func rendezvousID(peers framework.Peers) string {
+	return fmt.Sprintf("%s-%d", peers.UID, peers.Attempt)
+}
+
 // torchrun returns the command line that launches the processes of one member.
 //
 // The endpoint of the rendezvous refers to MASTER_ADDR and MASTER_PORT, so values that the user sets for these
 // variables also apply to the endpoint. The c10d backend must know which member hosts its store. By default, torch
-// compares names to find out, but this does not work with every name service. So the command line sets is_host. The
-// id of the rendezvous contains the attempt, so that members of an earlier attempt cannot join.
+// compares names to find out, but this does not work with every name service. So the command line sets is_host.
 func torchrun(
 	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, peers framework.Peers, member framework.Member,
 ) []string {
@@ -139,13 +144,16 @@ func torchrun(
 	if config.ProcPerNode != "" {
 		command = append(command, "--nproc_per_node="+config.ProcPerNode)
 	}
-	if config.MaxRestarts != nil {
+	switch {
+	case hasBudget(config):
+		command = append(command, "--max_restarts="+strconv.Itoa(unlimited))
+	case config.MaxRestarts != nil:
 		command = append(command, "--max_restarts="+strconv.Itoa(int(*config.MaxRestarts)))
 	}
 	backend := rendezvousBackend(config)
 	command = append(command,
 		"--rdzv_backend="+backend,
-		fmt.Sprintf("--rdzv_id=%s-%d", peers.UID, peers.Attempt))
+		"--rdzv_id="+rendezvousID(peers))
 	options := config.ExtraOptions
 	if backend == c10d {
 		isHost := 0

@@ -208,11 +208,27 @@ func TestWireWithTorchrun(t *testing.T) {
 				"--rdzv_conf=is_host=1",
 			},
 		},
-		"maxRestarts sets how often torchrun restarts its processes": {
+		"with maxRestarts, torchrun has no limit, because its supervisor has one": {
 			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](5)},
 			want: []string{
-				"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"torchrun", "--nnodes=3", "--max_restarts=1000000", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
+			},
+		},
+		"with the backend static, maxRestarts limits the restarts by torchrun": {
+			torchrun: v1beta1.TorchrunConfig{
+				MaxRestarts: ptr.To[int32](5), RdzvBackend: "static", ExtraOptions: []string{"--rdzv_endpoint=leader:1234"},
+			},
+			want: []string{
+				"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=static", "--rdzv_id=job-uid-0",
+				"--rdzv_endpoint=leader:1234",
+			},
+		},
+		"a limit in the extra options limits the restarts by torchrun": {
+			torchrun: v1beta1.TorchrunConfig{MaxRestarts: ptr.To[int32](5), ExtraOptions: []string{"--max-restarts", "7"}},
+			want: []string{
+				"torchrun", "--nnodes=3", "--max_restarts=5", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1", "--max-restarts", "7",
 			},
 		},
 		"maxRestarts 0 turns restarts by torchrun off": {
@@ -239,8 +255,8 @@ func TestWireWithTorchrun(t *testing.T) {
 				ProcPerNode: "auto", MaxRestarts: ptr.To[int32](1), ExtraOptions: []string{"--nnodes=1", "--monitor_interval=1"},
 			},
 			want: []string{
-				"torchrun", "--nnodes=3", "--nproc_per_node=auto", "--max_restarts=1", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
-				endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--monitor_interval=1",
+				"torchrun", "--nnodes=3", "--nproc_per_node=auto", "--max_restarts=1000000", "--rdzv_backend=c10d",
+				"--rdzv_id=job-uid-0", endpoint, "--rdzv_conf=is_host=1", "--nnodes=1", "--monitor_interval=1",
 			},
 		},
 		"the user's rendezvous settings are appended to our flag": {
@@ -301,7 +317,7 @@ func TestWireWithElasticTorchrun(t *testing.T) {
 	want := training(env("MASTER_ADDR", "job-worker-0.job.ns.svc.cluster.local", "MASTER_PORT", "29500",
 		"PYTHONUNBUFFERED", "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")...)
 	want.Spec.Containers[0].Command = []string{
-		"torchrun", "--nnodes=2:8", "--max_restarts=9", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
+		"torchrun", "--nnodes=2:8", "--max_restarts=1000000", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0",
 		"--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv_conf=is_host=0",
 	}
 	for _, expected := range []int32{2, 5} {

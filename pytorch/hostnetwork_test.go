@@ -27,6 +27,7 @@ func TestWireWithHostNetwork(t *testing.T) {
 	}
 	elsewhere := corev1.EnvVar{Name: "MASTER_PORT", ValueFrom: &corev1.EnvVarSource{}}
 	torchrun := &v1beta1.TorchrunConfig{Enabled: true}
+	restarts := &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: new(int32(1))}
 	for name, tc := range map[string]struct {
 		torchrun *v1beta1.TorchrunConfig
 		// master and worker are the templates of one replica each.
@@ -85,6 +86,17 @@ func TestWireWithHostNetwork(t *testing.T) {
 			master: onHost(training(elsewhere)), worker: onHost(training()),
 			wantEnv: append(env("MASTER_ADDR", master, "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
 				"WORLD_SIZE", "2", "RANK", "0", "LOCAL_RANK", "0", "NODE_RANK", "0"), elsewhere),
+		},
+		"a leader with restarts in place declares a second port for them": {
+			torchrun: restarts, master: onHost(training()), worker: onHost(training()),
+			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", master,
+				"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
+			wantPorts: append(declared(21413), declared(21414)...),
+		},
+		"a worker with restarts in place declares no port": {
+			torchrun: restarts, master: onHost(training()), worker: onHost(training()), rank: 1,
+			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1", "PET_LOCAL_ADDR", worker,
+				"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
 		},
 		"torchrun uses the port of the job and the name of its replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()),

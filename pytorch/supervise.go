@@ -1,9 +1,13 @@
 package pytorch
 
 import (
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
@@ -16,23 +20,55 @@ const (
 	supervisorVolume    = "t9k-supervisor"
 )
 
-// supervision returns the command of the supervisor for the torchrun of the member. The command line of torchrun
-// follows this command. The result is empty if the member runs no torchrun.
-func supervision(job *v1beta1.PyTorchTrainingJob) []string {
+// budgetPort is the port of the supervisor of a leader without hostNetwork.
+const budgetPort = 29498
+
+// unlimited is the limit of restarts of a torchrun whose supervisor has the limit.
+const unlimited = 1_000_000
+
+// supervisionOf returns the options of the supervisor for the torchrun of the member, or nil if the member runs no
+// torchrun.
+func supervisionOf(
+	job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member,
+) *supervisor.Options {
 	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
 		return nil
 	}
-	if rendezvousBackend(*job.Spec.TorchrunConfig) == static {
-		return []string{supervisor.Program, supervisor.PassSignals}
+	config := *job.Spec.TorchrunConfig
+	options := &supervisor.Options{PassesSignals: rendezvousBackend(config) == static}
+	if hasBudget(config) {
+		options.Budget = &supervisor.Budget{
+			Restarts: int(*config.MaxRestarts), ID: rendezvousID(peers), Replica: member.Name,
+			Leader:   net.JoinHostPort(peers.FQDN(peers.Leader()), strconv.Itoa(int(supervisorPort(peers)))),
+			IsLeader: member.Rank == 0,
+		}
 	}
-	return []string{supervisor.Program}
+	return options
+}
+
+// hasBudget reports whether the supervisors limit the restarts in place. Otherwise, torchrun does: without restarts,
+// with a limit in extraOptions, or with the backend static, with which the replicas have no rounds in common.
+func hasBudget(config v1beta1.TorchrunConfig) bool {
+	return ptr.Deref(config.MaxRestarts, 0) > 0 && rendezvousBackend(config) != static &&
+		!slices.ContainsFunc(config.ExtraOptions, func(option string) bool {
+			name, _, _ := strings.Cut(option, "=")
+			return name == "--max_restarts" || name == "--max-restarts"
+		})
+}
+
+// supervisorPort returns the port of the leader's supervisor.
+func supervisorPort(peers framework.Peers) int32 {
+	if peers.Leader().HasHostNetwork() {
+		return peers.HostPort(1)
+	}
+	return budgetPort
 }
 
 // supervise puts the command of a supervisor before the command of the main container, and adds an init container
 // that installs the supervisor. It returns an error if the template uses a path or a name that is reserved for the
 // controller.
 func supervise(
-	with []string, peers framework.Peers, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
+	with supervisor.Options, peers framework.Peers, member framework.Member, spec *corev1.PodSpec, main *corev1.Container,
 ) error {
 	shared := corev1.VolumeMount{Name: supervisorVolume, MountPath: supervisor.Folder}
 	volume := corev1.Volume{
@@ -41,6 +77,9 @@ func supervise(
 	if err := framework.Mount(member, spec, main, []corev1.Volume{volume}, shared); err != nil {
 		return err
 	}
-	main.Command = slices.Concat(with, main.Command)
+	main.Command = slices.Concat(with.Command(), main.Command)
+	if with.Budget != nil && with.Budget.IsLeader && member.HasHostNetwork() {
+		framework.DeclareHostPort(spec, main, supervisorPort(peers))
+	}
 	return peers.AddInstaller(member, spec, *main, supervisorContainer, shared)
 }

@@ -54,8 +54,18 @@ func TestTorchrunIsSupervised(t *testing.T) {
 	fixed := func(backend string) *v1beta1.PyTorchTrainingJob {
 		return jobOf(&v1beta1.TorchrunConfig{Enabled: true, RdzvBackend: backend}, replicas("worker", 2, training()))
 	}
+	restarted := func(backend string, options ...string) *v1beta1.PyTorchTrainingJob {
+		job := fixed(backend)
+		job.Spec.TorchrunConfig.MaxRestarts, job.Spec.TorchrunConfig.ExtraOptions = new(int32(9)), options
+		return job
+	}
 	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
-	const supervised, passesSignals = "/t9k/supervisor/supervise", "/t9k/supervisor/supervise --pass-signals"
+	const (
+		supervised    = "/t9k/supervisor/supervise"
+		passesSignals = supervised + " --pass-signals"
+		budget        = supervised + " --restarts=9 --id=job-uid-0 --replica=job-worker-"
+		at            = " --leader=job-worker-0.job.ns.svc.cluster.local:29498"
+	)
 	for name, tc := range map[string]struct {
 		job  *v1beta1.PyTorchTrainingJob
 		rank int
@@ -63,7 +73,12 @@ func TestTorchrunIsSupervised(t *testing.T) {
 	}{
 		"the leader":                                         {fixed(""), 0, supervised},
 		"another replica":                                    {fixed("c10d"), 1, supervised},
-		"a replica of an elastic job":                        {elasticJob(2, training()), 1, supervised},
+		"a replica of an elastic job":                        {elasticJob(2, training()), 1, budget + "1" + at},
+		"the leader of a job with restarts in place":         {restarted(""), 0, budget + "0" + at + " --is-leader"},
+		"another replica of a job with restarts in place":    {restarted("c10d"), 1, budget + "1" + at},
+		"a rendezvous elsewhere, with restarts in place":     {restarted("etcd-v2"), 1, budget + "1" + at},
+		"restarts of processes that need their torchrun":     {restarted("static"), 1, passesSignals},
+		"a limit in the options of torchrun":                 {restarted("", "--max_restarts=3"), 1, supervised},
 		"the leader of a job that reports":                   {reporting(fixed("")), 0, supervised},
 		"a rendezvous elsewhere":                             {fixed("etcd-v2"), 0, supervised},
 		"processes that need their torchrun":                 {fixed("static"), 1, passesSignals},

@@ -8,7 +8,7 @@ import (
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 )
 
-// elasticRestarts is the limit of restarts by torchrun in an elastic job, as in examples/pytorch/elastic.yaml.
+// elasticRestarts is the limit of restarts in place in an elastic job, as in examples/pytorch/elastic.yaml.
 const elasticRestarts = 20
 
 // maxProcesses is the maximum number of processes of a replica. No node has so many GPUs.
@@ -40,7 +40,6 @@ func (pytorch) NewTraining(t framework.Training) *v1beta1.PyTorchTrainingJob {
 		Type: "worker", RestartPolicy: batchv1beta1.RestartPolicyOnFailure, Template: t.Template,
 	}
 	if t.Elastic != nil {
-		// Whenever another replica joins or leaves, torchrun uses up one of its restarts.
 		job.Spec.TorchrunConfig.MaxRestarts = new(int32(elasticRestarts))
 	} else {
 		replicas.Replicas = &t.Nodes

@@ -70,13 +70,6 @@ const (
 	ProgressPort = 29499
 )
 
-// The main container of a member that can report progress has these environment variables and progress.EnvFile. If
-// the variables are set, the KubeflowCallback of Hugging Face Transformers reports the progress by itself.
-const (
-	envProgressURL   = "KUBEFLOW_TRAINER_SERVER_URL"
-	envProgressToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
-)
-
 // noProxy is the variable with the addresses that programs reach without a proxy. Programs accept its name in lower
 // case too.
 const noProxy = "NO_PROXY"
@@ -116,8 +109,8 @@ func (p Peers) AddProgress(member Member, template *corev1.PodTemplateSpec, main
 	port := p.progressPort(member)
 	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	main.Env = exemptFromProxy(main.EnvFrom, WithDefaults(main.Env, []corev1.EnvVar{
-		{Name: envProgressURL, Value: address},
-		{Name: envProgressToken, Value: progressToken},
+		{Name: progress.EnvURL, Value: address},
+		{Name: progress.EnvToken, Value: progressToken},
 		{Name: progress.EnvFile, Value: progressReports},
 	}))
 	if member.HasHostNetwork() {

@@ -1,12 +1,11 @@
 package progress
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"tensorstack.dev/jobs/common/signed"
 )
 
 // The controller and the receiver authenticate each other with a token that both know and that neither sends. A
@@ -25,17 +24,10 @@ const (
 	maxNonce = 128
 )
 
-// sign returns the signature of a text.
-func sign(token, text string) string {
-	mac := hmac.New(sha256.New, []byte(token))
-	_, _ = mac.Write([]byte(text)) // it never fails
-	return hex.EncodeToString(mac.Sum(nil))
-}
-
 // signRequest adds a nonce and its signature to the header of a request.
 func signRequest(header http.Header, token, nonce string) {
 	header.Set(nonceHeader, nonce)
-	header.Set("Authorization", scheme+sign(token, "request\n"+nonce))
+	header.Set("Authorization", scheme+signed.Text(token, "request\n"+nonce))
 }
 
 // isSignedRequest reports whether the request is signed with the token. It returns the nonce of the request.
@@ -43,18 +35,17 @@ func isSignedRequest(header http.Header, token string) (nonce string, ok bool) {
 	nonce = header.Get(nonceHeader)
 	signature, ok := strings.CutPrefix(header.Get("Authorization"), scheme)
 	return nonce, ok && nonce != "" && len(nonce) <= maxNonce &&
-		hmac.Equal([]byte(signature), []byte(sign(token, "request\n"+nonce)))
+		signed.Is(signature, token, "request\n"+nonce)
 }
 
 // signResponse signs a response together with the nonce of its request.
 func signResponse(header http.Header, token, nonce string, body []byte) {
-	header.Set(signatureHeader, sign(token, "response\n"+nonce+"\n"+string(body)))
+	header.Set(signatureHeader, signed.Text(token, "response\n"+nonce+"\n"+string(body)))
 }
 
 // isSignedResponse reports whether a response is signed together with the nonce of its request.
 func isSignedResponse(header http.Header, token, nonce string, body []byte) bool {
-	want := sign(token, "response\n"+nonce+"\n"+string(body))
-	return hmac.Equal([]byte(header.Get(signatureHeader)), []byte(want))
+	return signed.Is(header.Get(signatureHeader), token, "response\n"+nonce+"\n"+string(body))
 }
 
 // Handler returns the handler of a receiver for the requests that Client sends. The handler responds with the state,

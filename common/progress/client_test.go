@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/signed"
 )
 
 const token = "the-token"
@@ -63,8 +65,8 @@ func TestTheClientIgnoresTheProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// signed returns a handler that responds with the body, and signs every response with the token.
-func signed(body string) http.HandlerFunc {
+// signing returns a handler that responds with the body, and signs every response with the token.
+func signing(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		signResponse(w.Header(), token, r.Header.Get(nonceHeader), []byte(body))
 		_, _ = io.WriteString(w, body)
@@ -124,7 +126,7 @@ func TestTheClientDoesNotBelieveOtherServers(t *testing.T) {
 				http.Redirect(w, r, "http://"+elsewhere.Address+Path, http.StatusFound)
 			}, "the status of the response is 302, want 200",
 		},
-		"a signed state that is invalid is an error": {signed(`{"reports": -1}`), `the field "reports" of the state must be`},
+		"a signed state that is invalid is an error": {signing(`{"reports": -1}`), `the field "reports" of the state must be`},
 		"a body without end is an error": {
 			func(w http.ResponseWriter, r *http.Request) {
 				for r.Context().Err() == nil {
@@ -142,7 +144,7 @@ func TestTheClientDoesNotBelieveOtherServers(t *testing.T) {
 		"a compressed body is not expanded": {
 			func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
-				signed(`{"reports": 1}`)(w, r)
+				signing(`{"reports": 1}`)(w, r)
 			}, "",
 		},
 	} {
@@ -271,7 +273,8 @@ func TestTheReceiverOnlyAnswersSignedRequests(t *testing.T) {
 			func(h http.Header) { signRequest(h, token, strings.Repeat("n", maxNonce+1)) }, http.StatusUnauthorized,
 		},
 		"the signature of a response is refused": {
-			func(h http.Header) { h.Set("Authorization", scheme+sign(token, "response\nnonce\n")) }, http.StatusUnauthorized,
+			func(h http.Header) { h.Set("Authorization", scheme+signed.Text(token, "response\nnonce\n")) },
+			http.StatusUnauthorized,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,12 +22,14 @@ const (
 	envLocalWorldSize = "LOCAL_WORLD_SIZE" // number of ranks in the pod
 )
 
-// searchInterval is the time between two searches of all processes for ranks, while ranks are missing. lookInterval
-// is the time between two checks for ranks that have ended, if the kernel does not tell their end. The checks must be
-// frequent, because a rank that has ended shows its exit code only while it is a zombie: torchrun reaps it after 0.1 s,
-// and DeepSpeed's launcher on a worker after one second.
+// searchInterval is the default of Watcher.SearchInterval. missingLong is the time after which it applies in any case
+// while a part of the ranks is missing. lookInterval is the time between two checks for ranks that
+// have ended, if the kernel does not tell their end. The checks must be frequent, because a rank that has ended shows
+// its exit code only while it is a zombie: torchrun reaps it after 0.1 s, and DeepSpeed's launcher on a worker after
+// one second.
 const (
 	searchInterval = 500 * time.Millisecond
+	missingLong    = 10 * time.Second
 	lookInterval   = 50 * time.Millisecond
 )
 
@@ -54,6 +56,9 @@ type Watcher struct {
 	Size int
 	// Variables are the names of more environment variables for the starts of ranks.
 	Variables []string
+	// SearchInterval is the time between two searches of all processes for ranks. A rank that runs for a shorter time can
+	// remain unseen. 0 means 500 ms, which also applies if ranks are still missing long after the first one was found.
+	SearchInterval time.Duration
 }
 
 // Events returns the starts and ends of ranks until the channel done is closed. Events searches for ranks until it has
@@ -110,8 +115,9 @@ type watch struct {
 
 	open       func(pid int) (int, error)
 	round      int
-	size       int // number of ranks in the round, 0 if unknown
-	found      int // number of ranks of the round that have been found
+	size       int       // number of ranks in the round, 0 if unknown
+	began      time.Time // when the first rank of the round was found
+	found      int       // number of ranks of the round that have been found
 	running    []rank
 	nextSearch time.Time
 }
@@ -127,12 +133,12 @@ type rank struct {
 func (s *watch) isSearching() bool { return len(s.running) == 0 || s.found < s.size }
 
 // search returns the ranks that were not known before. It does nothing if no rank is missing, or if the last search
-// was less than searchInterval ago.
+// was less than the interval ago.
 func (s *watch) search() (found []rank) {
 	if !s.isSearching() || time.Now().Before(s.nextSearch) {
 		return nil
 	}
-	s.nextSearch = time.Now().Add(searchInterval)
+	s.nextSearch = time.Now().Add(s.interval())
 	names := append([]string{envRank, envLocalWorldSize}, s.Variables...)
 	for _, p := range Processes(s.Among) {
 		if slices.ContainsFunc(s.running, func(r rank) bool { return r.pid == p.ID }) {
@@ -152,13 +158,21 @@ func (s *watch) search() (found []rank) {
 	return found
 }
 
+// interval returns the time until the next search.
+func (s *watch) interval() time.Duration {
+	if s.SearchInterval == 0 || len(s.running) > 0 && time.Since(s.began) > missingLong {
+		return searchInterval
+	}
+	return s.SearchInterval
+}
+
 // add begins to watch the rank, and returns its start. The rank begins a round if no other rank runs.
 func (s *watch) add(r rank) Event {
 	if len(s.running) == 0 {
 		if s.found > 0 {
 			s.round++
 		}
-		s.found, s.size = 0, r.size
+		s.found, s.size, s.began = 0, r.size, time.Now()
 	}
 	s.found++
 	r.pidfd = -1

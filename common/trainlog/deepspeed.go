@@ -26,8 +26,8 @@ func AgentReport(host string, exitCode, launcher int, printed string) string {
 	return line + "; what it printed last:\n" + printed
 }
 
-// RankReport returns the line that the agent of a worker prints about the rank that failed first. If a signal ended the
-// rank, the exit code is the negative number of the signal.
+// RankReport returns the line that the agent of a worker, or the supervisor of torchrun, prints about the rank that
+// failed first. If a signal ended the rank, the exit code is the negative number of the signal.
 func RankReport(rank, exitCode int) string {
 	return fmt.Sprintf("rank %d failed first on this worker: exit code %d", rank, exitCode)
 }

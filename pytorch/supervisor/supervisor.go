@@ -1,6 +1,6 @@
 // Package supervisor is the first process in the pods of replicas that run torchrun. It ends torchrun in such a way
 // that the training processes have the whole grace period of the pod, and that the other replicas can train on. It also
-// reports when torchrun starts the training again.
+// limits how often torchrun starts the training again, and reports when it does.
 //
 // Alone, torchrun passes SIGTERM to its processes, and kills them 30 s later. In the versions 2.3 to 2.7 of torch, it
 // also closes the rendezvous, so that the other replicas cannot continue without the one that leaves. The supervisor
@@ -13,15 +13,22 @@
 // With the rendezvous backend static, the processes themselves need the store of the leader's torchrun. Then the
 // supervisor passes signals to torchrun.
 //
-// torchrun starts all training processes again when one of them fails or when the replicas change. If the pod has a
-// receiver of progress, the supervisor reports each such start, so that the time in which the program loads its data
-// and its model again is not taken for a stall.
+// torchrun starts all training processes again when one of them fails or when the replicas change. Its own limit cannot
+// tell the two apart: each torchrun counts whenever its processes fail, also if that is because another replica was
+// lost. So torchrun gets a limit that it does not reach, and the supervisors count. When the first process of a round
+// fails in a pod, its supervisor freezes torchrun and asks the supervisor of the leader, which has the account. See
+// account.go.
+//
+// If the pod has a receiver of progress, the supervisor reports each new start, so that the time in which the program
+// loads its data and its model again is not taken for a stall.
 package supervisor
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -33,20 +40,18 @@ import (
 	"tensorstack.dev/jobs/common/helper"
 	"tensorstack.dev/jobs/common/progress"
 	"tensorstack.dev/jobs/common/ranks"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 const (
 	// Folder is the folder of the supervisor in the pods of replicas.
 	Folder = "/t9k/supervisor"
-	// PassSignals is the first argument of a supervisor that passes signals to torchrun.
-	PassSignals = "--pass-signals"
 	// name is the file name of the program when it runs as the supervisor.
 	name = "supervise"
 )
 
-// Program is the path of the supervisor in the pods of replicas. Its arguments are PassSignals, if needed, and the
-// command that the supervisor runs.
-var Program = path.Join(Folder, name)
+// program is the path of the supervisor in the pods of replicas.
+var program = path.Join(Folder, name)
 
 // Main runs the supervisor and ends the process, if the program was called as the supervisor. Otherwise, it returns.
 func Main() {
@@ -64,92 +69,166 @@ func Install(folder string) error {
 	return nil
 }
 
-// lookInterval is the interval between two checks whether processes of a frozen torchrun run.
-const lookInterval = 100 * time.Millisecond
+const (
+	// lookInterval is the interval between two checks whether processes of a frozen torchrun run.
+	lookInterval = 100 * time.Millisecond
+	// killAfter is how long the processes have to end when the supervisor ends torchrun after a failure.
+	killAfter = 30 * time.Second
+)
 
-// supervise runs the command and returns its exit code. If the first argument is PassSignals, the supervisor passes
-// the signals that end torchrun to the command. Otherwise, the first such signal freezes the command and goes to its
-// processes. Once these have ended, the supervisor kills the command. It passes the signal to processes that are left,
-// and waits for their end. The result is then 128 plus the number of the signal.
-func supervise(command []string) int {
-	passesSignals := len(command) > 0 && command[0] == PassSignals
-	if passesSignals {
-		command = command[1:]
-	}
+// supervise runs the supervisor with the arguments and returns its exit code.
+func supervise(args []string) int {
 	// Processes whose parent ends become children of the supervisor, even if it is not the first process of the pod.
-	err := becomeSubreaper()
-	if err != nil {
+	if err := becomeSubreaper(); err != nil {
 		return fail(helper.ExitCannotRun, os.NewSyscallError("prctl", err))
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	if len(command) == 0 {
-		return fail(helper.ExitCannotRun, errors.New("the command to run is missing"))
+	options, command, err := parse(args)
+	if err != nil {
+		return fail(helper.ExitCannotRun, err)
 	}
 	file, err := exec.LookPath(command[0])
 	if err != nil {
 		return fail(helper.ExitNotFound, err)
+	}
+	logger := log.New(os.Stderr, name+": ", 0)
+	var own budget
+	switch b := options.Budget; {
+	case b == nil:
+	case b.IsLeader:
+		l := newLeader(*b, logger)
+		l.listen(context.Background(), b.Leader)
+		own = l
+	default:
+		f := newFollower(*b, logger)
+		go f.follow()
+		own = f
 	}
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	torchrun, err := os.StartProcess(file, command, &os.ProcAttr{Files: files}) //nolint:gosec // the command of the job
 	if err != nil {
 		return fail(helper.ExitCannotRun, err)
 	}
-	defer func() { _ = torchrun.Release() }()
+	s := supervision{
+		torchrun: torchrun, passesSignals: options.PassesSignals, budget: own, log: logger, passed: map[int]bool{},
+	}
+	return s.run(signals)
+}
 
+// supervision is the state of a supervisor while torchrun runs.
+type supervision struct {
+	torchrun      *os.Process
+	passesSignals bool
+	budget        budget // nil means that torchrun starts processes again by itself
+	log           *log.Logger
+
+	received syscall.Signal   // the signal for the processes, 0 while they need not end
+	frozen   <-chan time.Time // ticks while torchrun is frozen and its processes end
+	passed   map[int]bool     // the processes that have got the signal
+	failed   *failure         // the failure after which the supervisor ends torchrun, nil if there is none
+	killAt   time.Time
+}
+
+// run returns the exit code of torchrun when it ends by itself. The first signal freezes torchrun and goes to its
+// processes. Once these have ended, run kills torchrun, passes the signal to processes that are left, and waits for
+// their end. The exit code is then 128 plus the number of the signal. If passesSignals is set, torchrun gets the
+// signals instead. If the budget does not allow torchrun to start the processes again, run sends them SIGTERM, and
+// SIGKILL after killAfter. It then returns 1, the exit code of a torchrun that gives up, without waiting for other
+// processes.
+func (s *supervision) run(signals <-chan os.Signal) int {
 	ended := make(chan exit)
 	go reap(ended)
-	var received syscall.Signal // 0 until the supervisor gets a signal
-	var frozen <-chan time.Time // ticks while torchrun is frozen
-	passed := map[int]bool{}    // the processes that have got the signal
-	if os.Getenv(progress.EnvFile) != "" {
-		go reportRounds(torchrun.Pid)
+	failures, verdicts := make(chan failure), make(chan decision)
+	if s.budget != nil || os.Getenv(progress.EnvFile) != "" {
+		go s.observe(failures, verdicts)
 	}
 	for {
 		select {
 		case sig := <-signals:
-			switch {
-			case passesSignals:
-				_ = torchrun.Signal(sig)
-			case received == 0:
-				received, _ = sig.(syscall.Signal)
-				_ = torchrun.Signal(syscall.SIGSTOP)
-				frozen = time.Tick(lookInterval)
+			if s.passesSignals {
+				_ = s.torchrun.Signal(sig)
+				continue
 			}
-		case <-frozen:
-			if !pass(received, torchrun.Pid, passed) {
-				frozen = nil
-				_ = torchrun.Kill()
+			if s.received == 0 {
+				if s.budget != nil {
+					s.budget.leave()
+				}
+				number, _ := sig.(syscall.Signal)
+				s.end(number)
+			}
+		case f := <-failures:
+			if s.received == 0 {
+				_ = s.torchrun.Signal(syscall.SIGSTOP)
+				go func() { verdicts <- decision{s.budget.fail(f), f} }()
+			}
+		case d := <-verdicts:
+			s.follow(d)
+		case now := <-s.frozen:
+			if s.failed != nil && now.After(s.killAt) {
+				s.received = syscall.SIGKILL
+				clear(s.passed)
+			}
+			if !pass(s.received, s.torchrun.Pid, s.passed) {
+				s.frozen = nil
+				_ = s.torchrun.Kill()
 			}
 		case e, more := <-ended:
-			killed := received != 0 && e.status.Signaled() && e.status.Signal() == syscall.SIGKILL
 			if !more {
-				return helper.ExitSignal + int(received)
+				return s.exitCode()
 			}
-			if e.pid == torchrun.Pid && !killed {
+			killed := s.received != 0 && e.status.Signaled() && e.status.Signal() == syscall.SIGKILL
+			switch {
+			case e.pid != s.torchrun.Pid:
+			case !killed:
 				return helper.ExitCode(e.status)
+			case s.failed != nil: // no grace period would end processes that are left
+				return s.exitCode()
 			}
-			delete(passed, e.pid)
-			if received != 0 {
-				pass(received, os.Getpid(), passed)
+			delete(s.passed, e.pid)
+			if s.received != 0 {
+				pass(s.received, os.Getpid(), s.passed)
 			}
 		}
 	}
 }
 
-// reportRounds reports each round of the training except the first. It does not return.
-func reportRounds(torchrun int) {
-	last := 0
-	training := ranks.Watcher{Among: ranks.ChildOf(torchrun)}
-	for e := range training.Events(nil) {
-		if e.Round == last {
-			continue
-		}
-		last = e.Round
-		if err := progress.ReportStart(); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		}
+// end freezes torchrun, and passes the signal to its processes from then on.
+func (s *supervision) end(with syscall.Signal) {
+	s.received = with
+	_ = s.torchrun.Signal(syscall.SIGSTOP)
+	s.frozen = time.Tick(lookInterval)
+}
+
+// decision is the verdict on a failure.
+type decision struct {
+	verdict
+	failure failure
+}
+
+// follow lets torchrun start the processes again, or ends it. It does nothing if they end anyway.
+func (s *supervision) follow(d decision) {
+	switch {
+	case s.received != 0:
+	case d.Restarts:
+		_ = s.torchrun.Signal(syscall.SIGCONT)
+	default:
+		s.failed, s.killAt = &d.failure, time.Now().Add(killAfter)
+		s.log.Printf("ending torchrun: %s", d.Explanation)
+		s.end(syscall.SIGTERM)
 	}
+}
+
+// exitCode returns the exit code after the supervisor has ended torchrun. If it did so because of a failure, it prints
+// which rank failed, since torchrun does not.
+func (s *supervision) exitCode() int {
+	if s.failed == nil {
+		return helper.ExitSignal + int(s.received)
+	}
+	if s.failed.Code != 0 {
+		s.log.Print(trainlog.RankReport(s.failed.Rank, s.failed.Code))
+	}
+	return 1
 }
 
 func fail(code int, err error) int {

@@ -3,40 +3,84 @@ package supervisor
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// TestMain runs the test program as the supervisor if it was called under the name of the supervisor.
+// launcher is the name under which the test program starts a process in each of several rounds, as torchrun does.
+const launcher = "launch"
+
+// folder has the supervisor and the launcher. They are installed before the tests start: while a test starts a process,
+// another one cannot run a file that it has just written.
+var folder string
+
+// TestMain runs the test program as the supervisor or as the launcher if it was called under that name.
 func TestMain(m *testing.M) {
 	Main()
-	os.Exit(m.Run())
+	if filepath.Base(os.Args[0]) == launcher {
+		if err := launch(os.Args[1]); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
+	os.Exit(func() int {
+		var err error
+		if folder, err = os.MkdirTemp("", "supervisor"); err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(folder) }()
+		// The init container can run again.
+		err = errors.Join(Install(folder), Install(folder), os.Symlink(name, filepath.Join(folder, launcher)))
+		if err != nil {
+			panic(err)
+		}
+		return m.Run()
+	}())
+}
+
+// launch runs a shell script as the process of rank 2, in three rounds. It notices the end of the process late, as
+// torchrun does.
+func launch(script string) error {
+	for round := range 3 {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Stdout = os.Stdout
+		cmd.Env = append(os.Environ(),
+			"RANK=2", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=1", "MASTER_ADDR=host", fmt.Sprint("MASTER_PORT=", round))
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			return err
+		}
+		time.Sleep(500 * time.Millisecond)
+		_ = cmd.Wait()
+		fmt.Println("round", round, "has ended")
+	}
+	return nil
 }
 
 // supervised returns a command that runs a shell script under an installed supervisor.
-func supervised(t *testing.T, script string) *exec.Cmd {
-	t.Helper()
-	folder := t.TempDir()
-	for range 2 { // the init container can run again
-		if err := Install(folder); err != nil {
-			t.Fatal(err)
-		}
-	}
+func supervised(script string) *exec.Cmd {
 	return exec.Command(filepath.Join(folder, name), "sh", "-c", script)
 }
 
-// start starts the command, and returns the lines that it prints.
-func start(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+// startCommand starts the command, and returns the lines that it prints.
+func startCommand(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 	t.Helper()
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -50,9 +94,9 @@ func start(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 
 func TestTheSupervisorPassesSignalsToTheCommand(t *testing.T) {
 	t.Parallel()
-	cmd := supervised(t, `trap 'echo torchrun reacted; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
-	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
-	lines := start(t, cmd)
+	cmd := supervised(`trap 'echo torchrun reacted; exit 5' TERM; echo ready; while :; do sleep 0.1; done`)
+	cmd.Args = slices.Insert(cmd.Args, 1, "--pass-signals")
+	lines := startCommand(t, cmd)
 	for _, want := range []string{"ready", "torchrun reacted"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Fatalf("got the line %q, want %q", lines.Text(), want)
@@ -78,15 +122,15 @@ func TestTheSupervisorReportsThatTheTrainingStartsAgain(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := supervised(t, "while echo ready; read line; do RANK=0 LOCAL_WORLD_SIZE=1 sleep 1; done")
-	cmd.Args = slices.Insert(cmd.Args, 1, PassSignals)
+	cmd := supervised("while echo ready; read line; do RANK=0 LOCAL_WORLD_SIZE=1 sleep 1; done")
+	cmd.Args = slices.Insert(cmd.Args, 1, "--pass-signals")
 	cmd.Env = append(os.Environ(), progress.EnvFile+"="+file)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	rounds := 0
-	for output := start(t, cmd); output.Scan(); rounds++ {
+	for output := startCommand(t, cmd); output.Scan(); rounds++ {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -120,14 +164,14 @@ func TestTheSupervisorExitsWithTheCodeOfTheCommand(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			cmd := supervised(t, tc.script)
+			cmd := supervised(tc.script)
 			_ = cmd.Run()
 			if got := cmd.ProcessState.ExitCode(); got != tc.want {
 				t.Errorf("got exit code %d, want %d", got, tc.want)
 			}
 		})
 	}
-	cmd := supervised(t, "")
+	cmd := supervised("")
 	cmd.Args[1] = "no-such-torchrun"
 	output, _ := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); got != 127 || !strings.Contains(string(output), "no-such-torchrun") {
@@ -139,7 +183,7 @@ func TestASignalEndsTheProcessesOfTheCommandButTheCommandCannotReactToIt(t *test
 	t.Parallel()
 	// The command has two child processes, and each of these has a child itself. The two child processes and the command
 	// would each print a line when they get the signal.
-	cmd := supervised(t, `
+	cmd := supervised(`
 		trap 'echo torchrun reacted' TERM HUP
 		process='
 			trap "echo a process saved its work; exit 0" TERM HUP
@@ -187,7 +231,7 @@ func TestASignalEndsTheProcessesOfTheCommandButTheCommandCannotReactToIt(t *test
 // would print a line. The process sees the state of the command: T means stopped.
 func TestTheSupervisorFreezesTheCommandUntilItsProcessesHaveEnded(t *testing.T) {
 	t.Parallel()
-	cmd := supervised(t, `
+	cmd := supervised(`
 		trap 'echo torchrun reacted' TERM CHLD
 		sh -c '
 			state() { cut -d" " -f3 /proc/$PPID/stat; }
@@ -197,7 +241,7 @@ func TestTheSupervisorFreezesTheCommandUntilItsProcessesHaveEnded(t *testing.T) 
 			while :; do sleep 0.1; done' &
 		while :; do wait; done`)
 	var lines []string
-	for scanner := start(t, cmd); scanner.Scan(); {
+	for scanner := startCommand(t, cmd); scanner.Scan(); {
 		lines = append(lines, scanner.Text())
 		if scanner.Text() == "ready" {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -218,11 +262,11 @@ func TestTheSupervisorFreezesTheCommandUntilItsProcessesHaveEnded(t *testing.T) 
 // Python's resource tracker ignores signals, and ends once its parent has ended.
 func TestTheSupervisorDoesNotWaitForAResourceTracker(t *testing.T) {
 	t.Parallel()
-	cmd := supervised(t, `
+	cmd := supervised(`
 		sh -c 'trap "" TERM; parent=$PPID; echo ready; while kill -0 $parent 2>/dev/null; do sleep 0.1; done' \
 			multiprocessing.resource_tracker &
 		while :; do wait; done`)
-	if lines := start(t, cmd); !lines.Scan() || lines.Text() != "ready" {
+	if lines := startCommand(t, cmd); !lines.Scan() || lines.Text() != "ready" {
 		t.Fatalf("got the line %q, want ready", lines.Text())
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -231,5 +275,115 @@ func TestTheSupervisorDoesNotWaitForAResourceTracker(t *testing.T) {
 	_ = cmd.Wait()
 	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
 		t.Errorf("got exit code %d, want %d", got, want)
+	}
+}
+
+// budgeted returns a command that runs a shell script as the process of a launcher. The supervisor of the launcher has
+// a budget of one restart in place.
+func budgeted(script string) *exec.Cmd {
+	b := Budget{Restarts: 1, ID: "uid-0", Replica: "job-worker-0", Leader: "localhost:0", IsLeader: true}
+	args := slices.Concat(Options{Budget: &b}.Command()[1:], []string{filepath.Join(folder, launcher), script})
+	return exec.Command(filepath.Join(folder, name), args...)
+}
+
+func TestTheSupervisorEndsTheCommandWhenTheBudgetIsUsedUp(t *testing.T) {
+	t.Parallel()
+	cmd := budgeted("sleep 0.2; exit 7")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	output, _ := cmd.Output()
+	if got, want := string(output), "round 0 has ended\n"; got != want {
+		t.Errorf("got the output %q, want %q", got, want)
+	}
+	want := `supervise: rank 2 of job-worker-0 failed with exit code 7: restart in place 1 of 1 (maxRestarts)
+supervise: rank 2 of job-worker-0 failed with exit code 7: all restarts in place are used up (maxRestarts: 1)
+supervise: ending torchrun: all restarts in place are used up (maxRestarts: 1)
+supervise: rank 2 failed first on this worker: exit code 7
+`
+	if diff := cmp.Diff(want, stderr.String()); diff != "" {
+		t.Errorf("unexpected log (-want +got):\n%s", diff)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("got exit code %d, want 1, as of torchrun", got)
+	}
+}
+
+// A process that ignores SIGTERM would keep the pod, since nobody deletes it.
+func TestAfterAFailureTheSupervisorWaitsOnlyForTheProcessesOfTheCommand(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "left")
+	cmd := budgeted(`sh -c 'trap "" TERM; while :; do sleep 1; done' & echo $! >> ` + file + `; sleep 0.2; exit 7`)
+	_ = cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("got exit code %d, want 1", got)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left := range strings.FieldsSeq(string(content)) {
+		pid, err := strconv.Atoi(left)
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithABudgetTheProcessesStillSaveTheirWork(t *testing.T) {
+	t.Parallel()
+	cmd := budgeted(`trap "echo saved; exit 5" TERM; echo ready; while :; do sleep 0.1; done`)
+	var lines []string
+	for scanner := startCommand(t, cmd); scanner.Scan(); {
+		lines = append(lines, scanner.Text())
+		if scanner.Text() == "ready" {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	if diff := cmp.Diff([]string{"ready", "saved"}, lines); diff != "" {
+		t.Errorf("unexpected output (-want +got):\n%s", diff)
+	}
+	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
+		t.Errorf("got exit code %d, want %d", got, want)
+	}
+}
+
+func TestTheCommandOfASupervisorHasItsOptions(t *testing.T) {
+	t.Parallel()
+	b := Budget{Restarts: 3, ID: "uid-0", Replica: "job-worker-1", Leader: "job-worker-0:29498"}
+	leading := b
+	leading.IsLeader = true
+	for name, want := range map[string]Options{
+		"no options":             {},
+		"the backend static":     {PassesSignals: true},
+		"the budget of a job":    {Budget: &b},
+		"the budget of a leader": {Budget: &leading},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := []string{"torchrun", "--restarts=7"}
+			got, rest, err := parse(append(want.Command()[1:], command...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]any{want, command}, []any{got, rest}); diff != "" {
+				t.Errorf("unexpected options (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for want, args := range map[string][]string{
+		"the command to run is missing": {"--pass-signals"},
+		"flag provided but not defined": {"--other", "torchrun"},
+		"--leader: ":                    {"--restarts=1", "--id=uid", "--replica=worker-1", "--leader=host", "torchrun"},
+		"--restarts needs --id":         {"--restarts=1", "--leader=host:1", "torchrun"},
+	} {
+		if _, _, err := parse(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got the error %v, want one with %q", args, err, want)
+		}
 	}
 }

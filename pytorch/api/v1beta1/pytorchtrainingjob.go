@@ -194,8 +194,11 @@ type TorchrunConfig struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// Number of times that torchrun restarts the processes of a replica itself. At least 0, and at least 1 with elastic
-	// training. If unset, torchrun's default of 0 is used.
+	// Number of times in an attempt that torchrun starts all processes again in their pods after one of them has failed.
+	// At least 0, and at least 1 with elastic training. Defaults to 0. The next failure restarts all replicas, and counts
+	// towards backoffLimit. With spec.progress, so does a second failure without a new step in between. Replicas that are
+	// lost, leave or join use up nothing. With rdzvBackend static, or with --max_restarts in extraOptions, it is only
+	// passed to torchrun, which counts for each replica.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -8,6 +9,38 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestReadPodReadsTheReceiverOfThePod(t *testing.T) {
+	server := httptest.NewServer(receiver())
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(EnvURL, server.URL)
+	t.Setenv(EnvToken, file)
+	got, err := ReadPod(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(someState, got); diff != "" {
+		t.Errorf("unexpected state (-want +got):\n%s", diff)
+	}
+	for variable, value := range map[string]string{EnvURL: "http://[::", EnvToken: file + ".missing"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			if _, err := ReadPod(t.Context()); err == nil {
+				t.Error("got no error")
+			}
+		})
+	}
+	for _, variable := range []string{EnvURL, EnvToken} {
+		t.Setenv(variable, "")
+	}
+	if _, err := ReadPod(t.Context()); err == nil {
+		t.Error("a pod without a receiver: got no error")
+	}
+}
 
 func TestReportStart(t *testing.T) {
 	folder := t.TempDir()

@@ -1,0 +1,202 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// joinTimeout is how long a replica without processes counts as one that is about to join. It is torchrun's own limit.
+	joinTimeout = 10 * time.Minute
+	// keptRounds is the number of rounds that an account keeps, so that late messages of replicas find theirs.
+	keptRounds = 4
+	// maxReplicas is the maximum number of replicas of a job.
+	maxReplicas = 2000
+)
+
+// account is the leader's account of the restarts in place of an attempt. It decides whether torchrun can start the
+// processes again after the failure of one.
+//
+// torchrun starts the processes of all replicas together, in a round. If a process fails, the round ends. It also ends
+// if a replica is lost, leaves or joins. Then processes fail too, because they lose their peers or because torchrun
+// stops them. So a failure is a restart in place, and uses up the limit, only if all replicas of the round are there
+// and no other replica is about to join. All failures in a round are one restart.
+type account struct {
+	limit, spent int
+	replicas     map[string]*seat // by the ID of the connection
+	rounds       []*round         // the last one is the newest
+	// step is the last step at the last restart in place. It is nil before the first restart, and if the steps were
+	// unknown.
+	step *int64
+}
+
+// seat is a replica that is there.
+type seat struct {
+	name   string
+	joined time.Time
+	start  int    // number of the start of the replica's processes, from 1
+	round  *round // nil until the processes have started
+}
+
+// round is a round of the rendezvous.
+type round struct {
+	id   string
+	size int // number of replicas
+	// members are the replicas that have started their processes in the round, by the ID of the connection.
+	members map[string]bool
+	// hasLost is true if one of the members has left or was lost.
+	hasLost bool
+	// first is the first failure. Nil means none.
+	first *failure
+	// verdict is nil until the round is judged.
+	verdict *verdict
+}
+
+// failure is the end of a process that is no success.
+type failure struct {
+	// Rank is the rank of the process.
+	Rank int `json:"rank"`
+	// Code is the exit code, or the negative number of the signal that ended the process. It is not 0.
+	Code int `json:"code"`
+
+	replica string
+}
+
+// verdict is the decision after a failure.
+type verdict struct {
+	// Restarts reports whether torchrun can start the processes again.
+	Restarts bool `json:"restarts"`
+	// Explanation is for the log.
+	Explanation string `json:"explanation"`
+}
+
+func newAccount(limit int) *account { return &account{limit: limit, replicas: map[string]*seat{}} }
+
+// join adds a replica. It returns false if there are too many.
+func (a *account) join(id, name string, now time.Time) bool {
+	if len(a.replicas) >= maxReplicas && a.replicas[id] == nil {
+		return false
+	}
+	a.replicas[id] = &seat{name: name, joined: now}
+	return true
+}
+
+// leave removes a replica that is about to end, or that is lost. Its last start might be unknown, so it can be a member
+// of later rounds, too, if these lack a member.
+func (a *account) leave(id string) {
+	s := a.replicas[id]
+	if s == nil {
+		return
+	}
+	delete(a.replicas, id)
+	if s.round != nil {
+		s.round.hasLost = true
+	}
+	for _, later := range a.rounds[slices.Index(a.rounds, s.round)+1:] {
+		later.hasLost = later.hasLost || len(later.members) < later.size
+	}
+}
+
+// begin records the start of the processes of a replica. It does nothing if the start is already known. With some
+// settings of torch, all rounds of a rendezvous have the same ID.
+func (a *account) begin(id string, start start) {
+	s := a.replicas[id]
+	if s == nil || s.start == start.Number {
+		return
+	}
+	var r *round
+	for _, known := range a.rounds {
+		if known.id == start.Round && !known.members[id] {
+			r = known
+		}
+	}
+	if r == nil {
+		r = &round{id: start.Round, size: start.Size, members: map[string]bool{}}
+		a.rounds = append(a.rounds, r)
+		a.rounds = a.rounds[max(0, len(a.rounds)-keptRounds):]
+	}
+	r.members[id] = true
+	s.start, s.round = start.Number, r
+}
+
+// fail records that a process of a replica has failed. It returns the round of the replica, or nil if there is none.
+func (a *account) fail(id string, f failure) *round {
+	s := a.replicas[id]
+	if s == nil {
+		return nil
+	}
+	if s.round != nil && s.round.first == nil {
+		f.replica = s.name
+		s.round.first = &f
+	}
+	return s.round
+}
+
+// judge decides about a round in which a process has failed. The parameter step is the last step of the training, -1 if
+// there was none, and nil if the steps are unknown. Later calls for the same round do nothing.
+func (a *account) judge(r *round, step *int64, now time.Time) {
+	if r.verdict != nil {
+		return
+	}
+	if reason := a.excuse(r, now); reason != "" {
+		r.verdict = &verdict{Restarts: true, Explanation: reason}
+		return
+	}
+	// A receiver that has started again has forgotten the steps.
+	isStuck := a.step != nil && step != nil && *step <= *a.step && (*step >= 0 || *a.step < 0)
+	switch {
+	case a.spent >= a.limit:
+		r.verdict = &verdict{Explanation: fmt.Sprintf("all restarts in place are used up (maxRestarts: %d)", a.limit)}
+	case isStuck:
+		r.verdict = &verdict{Explanation: "there was no new step since the last restart in place"}
+	default:
+		a.spent++
+		a.step = step
+		r.verdict = &verdict{
+			Restarts: true, Explanation: fmt.Sprintf("restart in place %d of %d (maxRestarts)", a.spent, a.limit),
+		}
+	}
+}
+
+// excuse returns why failures in the round are no restart in place. It returns "" if they are one.
+func (a *account) excuse(r *round, now time.Time) string {
+	if r.hasLost {
+		return "a replica has left or was lost, so this is no restart in place"
+	}
+	for _, s := range a.replicas {
+		if s.round == nil && now.Sub(s.joined) < joinTimeout {
+			return fmt.Sprintf("%s joins, so this is no restart in place", s.name)
+		}
+	}
+	return ""
+}
+
+// missed returns the round before the last one of a replica, if a failure in it might have been missed: none was
+// reported, and not all replicas of the round are known. Otherwise it returns nil.
+func (a *account) missed(id string) *round {
+	s := a.replicas[id]
+	if s == nil {
+		return nil
+	}
+	i := slices.Index(a.rounds, s.round)
+	if i < 1 {
+		return nil
+	}
+	if r := a.rounds[i-1]; r.first == nil && r.members[id] && len(r.members) < r.size {
+		return r
+	}
+	return nil
+}
+
+// text returns the failure for the log.
+func (f *failure) text() string {
+	switch {
+	case f == nil:
+		return "an unknown process failed"
+	case f.Code < 0:
+		return fmt.Sprintf("signal %d ended rank %d of %s", -f.Code, f.Rank, f.replica)
+	default:
+		return fmt.Sprintf("rank %d of %s failed with exit code %d", f.Rank, f.replica, f.Code)
+	}
+}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// $INPLACE_TIMES is the number of times that a replica is lost and the size changes. The default is 1.
+var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "inplace"), func() {
+	BeforeEach(func() {
+		waitLonger(2 * times("INPLACE_TIMES")) // each change starts the processes again
+	})
+
+	const elastic = `{minReplicas: 1, maxReplicas: 3, expectedReplicas: 2, enabled: true}`
+
+	It("does not count replicas that are lost or join, and restarts once in place", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.startUntil(ctx, elastic)
+		n.trains(ctx, "until-worker-0", 2)
+		for range times("INPLACE_TIMES") {
+			n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
+			n.startsAgain(ctx, 3, func() { n.kubectl(ctx, "scale", "ptjob/until", "--replicas=3") })
+			n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "scale", "ptjob/until", "--replicas=2") })
+			n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
+		}
+		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
+		Eventually(ctx, n.output(ctx, "logs", "until-worker-0", "-c", "pytorch")).Should(ContainSubstring(
+			"signal 9 ended rank 1 of until-worker-1: restart in place 1 of 1 (maxRestarts)"))
+		n.kubectl(ctx, "exec", "until-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
+		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/until", timeout)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
+			"jsonpath={.status.backoffCount}{.status.attempt}")).Should(Equal("0"))
+	})
+
+	It("restarts all replicas after one failure more, and shows which process failed", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.startUntil(ctx, "{enabled: false}")
+		n.trains(ctx, "until-worker-0", 2)
+		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
+		n.killRank(ctx)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
+			"jsonpath={.status.backoffCount} {.status.attempt} {.status.phase}")).Should(Equal("1 1 Running"))
+		n.trains(ctx, "until-worker-0", 2)
+		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
+			"jsonpath={range .status.failures[*]}{.replica} {.reason} {.rank} {.rankSignal}{end}")).
+			Should(Equal("until-worker-1 Error 1 SIGKILL"))
+	})
+})
+
+// startUntil starts a job with testdata/until.py, two replicas and one restart in place.
+func (n namespace) startUntil(ctx context.Context, elastic string) {
+	GinkgoHelper()
+	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/until.py")
+	n.kubectlWith(ctx, fmt.Sprintf(`
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: until
+spec:
+  elastic: %s
+  torchrunConfig:
+    enabled: true
+    maxRestarts: 1
+    extraOptions: [--monitor_interval=1, --rdzv_conf=last_call_timeout=5]
+  replicaSpecs:
+    - type: worker
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: tensorstack/pytorch-example:2.6.0
+              args: [/code/train.py]
+              env:
+                - {name: OMP_NUM_THREADS, value: "1"}
+              volumeMounts:
+                - {name: code, mountPath: /code}
+          volumes:
+            - {name: code, configMap: {name: code}}
+`, elastic), "apply", "-f", "-")
+}
+
+// startsAgain does something, and waits until the processes of the job until have started again and train.
+func (n namespace) startsAgain(ctx context.Context, processes int, because func()) {
+	GinkgoHelper()
+	starts := func() (int, error) {
+		log, err := kubectl(ctx, "-n", string(n), "logs", "until-worker-0", "-c", "pytorch")
+		return strings.Count(log, "rank 0 of "), err
+	}
+	before := now(starts)
+	because()
+	Eventually(ctx, starts).Should(BeNumerically(">", before))
+	n.trains(ctx, "until-worker-0", processes)
+}
+
+// killRank kills the only process that the torchrun of the second replica has started. torchrun is the only child of
+// the supervisor.
+func (n namespace) killRank(ctx context.Context) {
+	GinkgoHelper()
+	n.kubectl(ctx, "exec", "until-worker-1", "-c", "pytorch", "--", "sh", "-c",
+		"children() { cat /proc/$1/task/*/children; }; kill -9 $(children $(children 1))")
+}
