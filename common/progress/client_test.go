@@ -126,7 +126,9 @@ func TestTheClientDoesNotBelieveOtherServers(t *testing.T) {
 				http.Redirect(w, r, "http://"+elsewhere.Address+Path, http.StatusFound)
 			}, "the status of the response is 302, want 200",
 		},
-		"a signed state that is invalid is an error": {signing(`{"reports": -1}`), `the field "reports" of the state must be`},
+		"a signed state that is invalid is an error": {
+			signing(`{"reports": -1}`), `the field "reports" of the state must be`,
+		},
 		"a body without end is an error": {
 			func(w http.ResponseWriter, r *http.Request) {
 				for r.Context().Err() == nil {

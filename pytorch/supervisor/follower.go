@@ -14,10 +14,10 @@ import (
 
 // follower asks the supervisor of the leader.
 type follower struct {
-	key    string
-	leader string
-	hello  hello
-	log    *log.Logger
+	key     string
+	leader  string
+	replica string
+	log     *log.Logger
 
 	mu      sync.Mutex
 	conn    net.Conn     // nil while there is no connection
@@ -31,7 +31,7 @@ const quietFailures = 30
 // newFollower returns a follower without a connection.
 func newFollower(b Budget, logger *log.Logger) *follower {
 	return &follower{
-		key: b.ID, leader: b.Leader, hello: hello{Replica: b.Replica}, log: logger,
+		key: b.ID, leader: b.Leader, replica: b.Replica, log: logger,
 	}
 }
 
@@ -137,8 +137,7 @@ func (f *follower) greet(conn net.Conn, lines *bufio.Scanner) error {
 	if err := receive(lines, &asked); err != nil {
 		return err
 	}
-	own := f.hello
-	own.Nonce = rand.Text()
+	own := hello{Replica: f.replica, Nonce: rand.Text()}
 	if err := send(conn, own.sign(f.key, asked)); err != nil {
 		return err
 	}

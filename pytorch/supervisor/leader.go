@@ -46,11 +46,8 @@ func newLeader(b Budget, logger *log.Logger) *leader {
 
 // listen listens for the other replicas at the port of an address. If it cannot, the leader decides without them.
 func (l *leader) listen(ctx context.Context, address string) {
-	_, port, err := net.SplitHostPort(address)
-	var listener net.Listener
-	if err == nil {
-		listener, err = listen.TCP(ctx, net.JoinHostPort("", port), maxStrangers)
-	}
+	_, port, _ := net.SplitHostPort(address) // parse has checked it
+	listener, err := listen.TCP(ctx, net.JoinHostPort("", port), maxStrangers)
 	if err != nil {
 		l.log.Printf("the other replicas cannot report failures: %v", err)
 		return
