@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -60,6 +62,24 @@ func TCP(ctx context.Context, address string, most int) (net.Listener, error) {
 		return nil, err
 	}
 	return &listener{Listener: l, most: most, conns: map[*conn]bool{}}, nil
+}
+
+// Accept calls the handler for each connection of the listener, in a goroutine of its own. It returns when the
+// listener is closed. Another error, such as too many open files, can be temporary: Accept logs it, and tries again
+// after the interval.
+func Accept(l net.Listener, handle func(net.Conn), logger *log.Logger, retry time.Duration) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			logger.Printf("accepting a connection: %v", err)
+			time.Sleep(retry)
+		default:
+			go handle(conn)
+		}
+	}
 }
 
 type listener struct {

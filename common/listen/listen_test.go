@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,5 +246,44 @@ func TestATLSHandshakeHasLimitedTime(t *testing.T) {
 func TestAnInvalidAddressIsAnError(t *testing.T) {
 	if _, err := TCP(context.Background(), "nowhere", 1); !errors.As(err, new(*net.OpError)) {
 		t.Errorf("the error is %v, want a *net.OpError", err)
+	}
+}
+
+// failing is a listener whose first call of Accept fails.
+type failing struct {
+	net.Listener
+	failed bool
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if !f.failed {
+		f.failed = true
+		return nil, syscall.EMFILE
+	}
+	return f.Listener.Accept()
+}
+
+func TestAcceptGoesOnAfterAnErrorUntilTheListenerIsClosed(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged strings.Builder
+	handled := make(chan net.Conn)
+	returned := make(chan struct{})
+	go func() {
+		Accept(&failing{Listener: l}, func(c net.Conn) { handled <- c }, log.New(&logged, "", 0), time.Millisecond)
+		close(returned)
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = (<-handled).Close()
+	_, _ = conn.Close(), l.Close()
+	<-returned
+	if got, want := logged.String(), "accepting a connection: too many open files\n"; got != want {
+		t.Errorf("got the log %q, want %q", got, want)
 	}
 }

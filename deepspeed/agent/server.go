@@ -50,23 +50,8 @@ func startServer(o *options, key ssh.Signer, listener net.Listener) *server {
 		},
 	}
 	s.config.AddHostKey(key)
-	go s.accept()
+	go listen.Accept(listener, s.handle, o.log, o.timing.retry)
 	return s
-}
-
-func (s *server) accept() {
-	for {
-		conn, err := s.listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil: // for example too many open files, which is temporary
-			s.log.Printf("accepting a connection: %v", err)
-			time.Sleep(s.timing.retry)
-		default:
-			go s.handle(conn)
-		}
-	}
 }
 
 // stop ends all sessions and returns when they have ended. Only the grace period of the pod limits this time.

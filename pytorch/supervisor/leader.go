@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log"
 	"net"
 	"sync"
@@ -130,18 +129,7 @@ func (l *leader) readSteps() *int64 {
 }
 
 func (l *leader) accept(listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil: // for example too many open files, which is temporary
-			l.log.Printf("accepting a connection: %v", err)
-			time.Sleep(retryInterval)
-		default:
-			go l.serve(conn)
-		}
-	}
+	listen.Accept(listener, l.serve, l.log, retryInterval)
 }
 
 // serve handles the connection of a replica.
