@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 				Type: "worker", Replicas: &s.Replicas, RestartPolicy: s.RestartPolicy, Template: s.Template,
 			}},
 		}}
-		if s.Elastic != nil {
+		if s.Elastic != nil || s.InPlace {
 			job.Spec.TorchrunConfig = &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: new(int32(100))}
 		}
 		return job

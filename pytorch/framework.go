@@ -122,12 +122,6 @@ func leaderPort(peers framework.Peers) int32 {
 	return defaultPort
 }
 
-// rendezvousID returns the ID of the rendezvous. It contains the attempt, so that members of an earlier attempt cannot
-// join.
-func rendezvousID(peers framework.Peers) string {
-	return fmt.Sprintf("%s-%d", peers.UID, peers.Attempt)
-}
-
 // torchrun returns the command line that launches the processes of one member.
 //
 // The endpoint of the rendezvous refers to MASTER_ADDR and MASTER_PORT, so values that the user sets for these
@@ -153,7 +147,7 @@ func torchrun(
 	backend := rendezvousBackend(config)
 	command = append(command,
 		"--rdzv_backend="+backend,
-		"--rdzv_id="+rendezvousID(peers))
+		"--rdzv_id="+peers.AttemptID()) // members of an earlier attempt cannot join
 	options := config.ExtraOptions
 	if backend == c10d {
 		isHost := 0

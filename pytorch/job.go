@@ -53,6 +53,7 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 		ReportsProgress:     job.Spec.Progress.Reports(),
 		FirstProcess:        firstProcess(job),
+		RestartsInPlace:     isSupervised(job) && hasBudget(*job.Spec.TorchrunConfig),
 	}
 	switch {
 	case spec.Elastic != nil:

@@ -138,6 +138,33 @@ func TestJobSpec(t *testing.T) {
 			},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
 		},
+		"a job with torchrunConfig.maxRestarts counts restarts in place": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs:   []v1beta1.ReplicaSpec{worker},
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](3)},
+			},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, RestartsInPlace: true},
+		},
+		"a job whose torchrun counts its restarts does not": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs: []v1beta1.ReplicaSpec{worker},
+				TorchrunConfig: &v1beta1.TorchrunConfig{
+					Enabled: true, MaxRestarts: ptr.To[int32](3), ExtraOptions: []string{"--max-restarts=5"},
+				},
+			},
+			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob},
+		},
+		"a job in debug mode counts no restarts in place": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs:   []v1beta1.ReplicaSpec{worker},
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](3)},
+				RunMode:        &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}},
+			},
+			want: framework.JobSpec{
+				Roles: roles, DefaultRestartScope: scopeJob,
+				RunMode: &batchv1beta1.RunMode{Debug: &batchv1beta1.DebugMode{Enabled: true}},
+			},
+		},
 		"a job with an enabled progress reports it": {
 			spec: v1beta1.PyTorchTrainingJobSpec{ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Progress: progress},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, ReportsProgress: true},

@@ -20,26 +20,28 @@ const (
 	supervisorVolume    = "t9k-supervisor"
 )
 
-// budgetPort is the port of the supervisor of a leader without hostNetwork.
-const budgetPort = 29498
-
 // unlimited is the limit of restarts of a torchrun whose supervisor has the limit.
 const unlimited = 1_000_000
+
+// isSupervised reports whether the replicas of the job run torchrun under a supervisor.
+func isSupervised(job *v1beta1.PyTorchTrainingJob) bool {
+	return job.RunsTorchrun() && !job.Spec.RunMode.Debugging()
+}
 
 // supervisionOf returns the options of the supervisor for the torchrun of the member, or nil if the member runs no
 // torchrun.
 func supervisionOf(
 	job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member,
 ) *supervisor.Options {
-	if !job.RunsTorchrun() || job.Spec.RunMode.Debugging() {
+	if !isSupervised(job) {
 		return nil
 	}
 	config := *job.Spec.TorchrunConfig
 	options := &supervisor.Options{PassesSignals: rendezvousBackend(config) == static}
 	if hasBudget(config) {
 		options.Budget = &supervisor.Budget{
-			Restarts: int(*config.MaxRestarts), ID: rendezvousID(peers), Replica: member.Name,
-			Leader:   net.JoinHostPort(peers.FQDN(peers.Leader()), strconv.Itoa(int(supervisorPort(peers)))),
+			Restarts: int(*config.MaxRestarts), ID: peers.AttemptID(), Replica: member.Name,
+			Leader:   net.JoinHostPort(peers.FQDN(peers.Leader()), strconv.Itoa(int(peers.SupervisorPort()))),
 			IsLeader: member.Rank == 0,
 		}
 	}
@@ -54,14 +56,6 @@ func hasBudget(config v1beta1.TorchrunConfig) bool {
 			name, _, _ := strings.Cut(option, "=")
 			return name == "--max_restarts" || name == "--max-restarts"
 		})
-}
-
-// supervisorPort returns the port of the leader's supervisor.
-func supervisorPort(peers framework.Peers) int32 {
-	if peers.Leader().HasHostNetwork() {
-		return peers.HostPort(1)
-	}
-	return budgetPort
 }
 
 // supervise puts the command of a supervisor before the command of the main container, and adds an init container
@@ -79,7 +73,7 @@ func supervise(
 	}
 	main.Command = slices.Concat(with.Command(), main.Command)
 	if with.Budget != nil && with.Budget.IsLeader && member.HasHostNetwork() {
-		framework.DeclareHostPort(spec, main, supervisorPort(peers))
+		framework.DeclareHostPort(spec, main, peers.SupervisorPort())
 	}
 	return peers.AddInstaller(member, spec, *main, supervisorContainer, shared)
 }

@@ -240,7 +240,7 @@ func (s Snapshot) facts(replicas []replica, columns int, now time.Time) []string
 	if text := s.deviceSummary(replicas, now); text != "" {
 		fact("Devices", text)
 	}
-	fact("Restarts", s.restarts())
+	fact("Restarts", s.restarts(now)...)
 	if s.Queue != nil {
 		fact("Queue", s.Queue.summary())
 	}
@@ -321,7 +321,7 @@ func (s Snapshot) expected() int {
 }
 
 // restarts returns how often replicas were restarted, and how often the job was disrupted, paused and evicted.
-func (s Snapshot) restarts() string {
+func (s Snapshot) restarts(now time.Time) []string {
 	status := s.status()
 	limit := ptr.Deref(s.Job.Spec().RunPolicy.BackoffLimit, batchv1beta1.DefaultBackoffLimit)
 	text := fmt.Sprintf("%d of %d", status.BackoffCount, limit)
@@ -338,7 +338,17 @@ func (s Snapshot) restarts() string {
 	if status.Evictions > 0 {
 		text += quiet.Render("  evicted " + report.Count(int(status.Evictions), "time"))
 	}
-	return text
+	inPlace := status.RestartsInPlace
+	if inPlace == nil {
+		return []string{text}
+	}
+	lines := []string{text + quiet.Render("  in place "+report.Count(int(inPlace.Count), "time"))}
+	if len(inPlace.Last) > 0 {
+		last := inPlace.Last[0]
+		lines = append(lines, quiet.Render(printable.Line(
+			fmt.Sprintf("last in place %s ago: %s", ago(last.Time.Time, now), last))))
+	}
+	return lines
 }
 
 // summary returns the name of the queue, the place of the job in the queue, and the usage of the quota.
@@ -415,7 +425,7 @@ func (s Snapshot) recentEvents(columns int, now time.Time) []string {
 			style = waits
 		}
 		lines = append(lines, fit(quiet.Render(pad(ago(e.Time, now), 6))+
-			style.Render(pad(printable.Line(e.Reason), 14))+" "+printable.Line(e.Message), columns))
+			style.Render(pad(printable.Line(e.Reason), 16))+" "+printable.Line(e.Message), columns))
 	}
 	return lines
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // Changes returns a line for each difference between two snapshots of a job. A line has the time in UTC, the given
-// name, a topic, and the new state. The topics are failure, restarts, replicas, progress, stalled, avoids, queue,
-// tensorboard, event, trouble, phase and deleted, in this order, so that causes are above their effects. If the
+// name, a topic, and the new state. The topics are failure, restarts, in-place, replicas, progress, stalled, avoids,
+// queue, tensorboard, event, trouble, phase and deleted, in this order, so that causes are above their effects. If the
 // earlier snapshot is nil, the lines describe the whole later snapshot except its events.
 func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []string {
 	c := changes{prefix: prefixOf(name, now), isFirst: before == nil}
@@ -41,6 +42,7 @@ func Changes(before *Snapshot, after Snapshot, name string, now time.Time) []str
 		}
 		c.add("restarts", text)
 	}
+	c.addIfNew("in-place", inPlaceLine(was.RestartsInPlace), inPlaceLine(is.RestartsInPlace))
 	c.addIfNew("replicas", phaseSummary(before.replicas(), false), phaseSummary(after.replicas(), false))
 	if text := progressLine(is.Progress); text != progressLine(was.Progress) && text != "" {
 		if eta := is.Progress.EstimatedCompletionTime; eta != nil {
@@ -172,6 +174,18 @@ func phaseSummary(replicas []replica, hasFinished bool) string {
 	return strings.Join(texts, ", ")
 }
 
+// inPlaceLine returns the number of restarts in place, and what caused the last one. It is empty if there were none.
+func inPlaceLine(r *batchv1beta1.RestartsInPlace) string {
+	switch {
+	case r == nil:
+		return ""
+	case len(r.Last) == 0:
+		return strconv.Itoa(int(r.Count))
+	default:
+		return fmt.Sprintf("%d, the last because %s", r.Count, r.Last[0])
+	}
+}
+
 // progressLine returns the progress and the metrics.
 func progressLine(p *batchv1beta1.ProgressStatus) string {
 	if p == nil {
@@ -195,9 +209,9 @@ func (q Queue) line() string {
 func isInStatus(e Event, status *batchv1beta1.JobStatus) bool {
 	switch e.Reason {
 	case batchv1beta1.EventCreated, batchv1beta1.EventRunning, batchv1beta1.EventReplicaFailed,
-		batchv1beta1.EventRestarting, batchv1beta1.EventStalled, batchv1beta1.EventProgressing,
-		batchv1beta1.EventNodeAvoided, batchv1beta1.EventNodeAllowed, batchv1beta1.EventPaused, batchv1beta1.EventResumed,
-		batchv1beta1.EventCompleted, batchv1beta1.EventFailed:
+		batchv1beta1.EventRestarting, batchv1beta1.EventRestartedInPlace, batchv1beta1.EventStalled,
+		batchv1beta1.EventProgressing, batchv1beta1.EventNodeAvoided, batchv1beta1.EventNodeAllowed,
+		batchv1beta1.EventPaused, batchv1beta1.EventResumed, batchv1beta1.EventCompleted, batchv1beta1.EventFailed:
 		return true
 	default:
 		return e.Reason == status.Reason

@@ -74,6 +74,15 @@ func TestLinesOfChanges(t *testing.T) {
 			},
 			want: []string{"progress: 43% (43000/100000) loss=1.8 eta=2026-11-26T18:54:05Z"},
 		},
+		"a restart in place is printed, and its event is not": {
+			after: func(s *screen.Snapshot, status *batchv1beta1.JobStatus) {
+				status.RestartsInPlace = &batchv1beta1.RestartsInPlace{
+					Count: 2, Last: []batchv1beta1.RestartInPlace{{Replica: "bert-large-worker-1", ExitCode: new(int32(7))}},
+				}
+				s.Events = append([]screen.Event{{Name: "a", Reason: "RestartedInPlace", Time: stories.Now}}, s.Events...)
+			},
+			want: []string{"in-place: 2, the last because a process on bert-large-worker-1 ended with exit code 7"},
+		},
 		"a report without other numbers is no news": {
 			after: func(_ *screen.Snapshot, status *batchv1beta1.JobStatus) { status.Progress.LastReportTime = new(at(0)) },
 		},

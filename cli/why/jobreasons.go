@@ -243,6 +243,11 @@ var jobEvents = map[string]entry{
 	batchv1beta1.EventRestarting: {
 		cause: "The last restart was {when}: {message}.", next: []step{readFailed}, see: seeEvents,
 	},
+	batchv1beta1.EventRestartedInPlace: {
+		cause: "The last restart in place was {when}: {message}.",
+		next:  []step{readLogs, {purpose: "Show the last restarts in place", line: "kubectl get {job} -o yaml"}},
+		see:   seeRunning,
+	},
 	batchv1beta1.EventStalled: {
 		cause: "The training stalled {when}: {message}.", next: []step{readLogs}, see: seeStalled,
 	},

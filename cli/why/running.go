@@ -1,6 +1,10 @@
 package why
 
-import "fmt"
+import (
+	"fmt"
+
+	"tensorstack.dev/jobs/common/report"
+)
 
 // replicasRunning returns the entry for a job that runs.
 func replicasRunning(v view, _ condition) entry {
@@ -20,6 +24,13 @@ func replicasRunning(v view, _ condition) entry {
 		}
 	}
 	e.cause += "."
+	if r := v.status.RestartsInPlace; r != nil {
+		e.cause += fmt.Sprintf(" Its processes have restarted in place %s", report.Count(int(r.Count), "time"))
+		if len(r.Last) > 0 {
+			e.cause += fmt.Sprintf(", the last time %s because %s", v.ago(r.Last[0].Time.Time), quote(r.Last[0].String()))
+		}
+		e.cause += "."
+	}
 	if silent := v.notReady(); len(silent) > 0 {
 		e.cause += fmt.Sprintf(" Not ready, perhaps because the node does not answer: %s.", listed(silent))
 	}

@@ -645,6 +645,22 @@ Next:
 Read more: kubectl train docs troubleshooting running
 `,
 		},
+		"the processes of a job have restarted in place": {
+			status: runs + `, restartsInPlace: {count: 3, attemptCount: 1, podUID: a, last: [{replica: digits-worker-1, rank: 3, signal: SIGKILL, time: "2026-11-26T13:58:00Z"}]}`,
+			want: `
+ptjob/digits has run for 5m. All 2 replicas run. Its processes have restarted in
+place 3 times, the last time 2m ago because rank 3 on digits-worker-1 was
+terminated by SIGKILL.
+
+Next:
+  # Follow the output of the job
+  kubectl train logs ptjob/digits -f
+  # Watch the job
+  kubectl train watch ptjob/digits
+
+Read more: kubectl train docs troubleshooting running
+`,
+		},
 		"Kueue does not know the queue": {
 			status: waiting("Queued", "2 of 2 replicas are not running yet: workload digits waits for Kueue in queue team"),
 			change: func(t *testing.T, facts *Facts) {

@@ -16,6 +16,7 @@ import (
 const (
 	metricJobs     = "tensorstack_jobs"
 	metricRestarts = "tensorstack_job_restarts_total"
+	metricInPlace  = "tensorstack_job_restarts_in_place_total"
 	metricStart    = "tensorstack_job_start_duration_seconds"
 	metricRecovery = "tensorstack_job_recovery_duration_seconds"
 	metricStalls   = "tensorstack_job_stalls_total"
@@ -40,6 +41,7 @@ var durations = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 
 // once: when the status that reports it is written.
 type jobMetrics struct {
 	restarts *prometheus.CounterVec
+	inPlace  prometheus.Counter
 	start    prometheus.Histogram
 	recovery prometheus.Histogram
 	stalls   *prometheus.CounterVec
@@ -55,6 +57,10 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 			Help: "Restarts of one replica, or of all replicas of a job together, by cause and by whether they count towards " +
 				"backoffLimit.",
 		}, []string{"cause", "counted"}),
+		inPlace: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: metricInPlace, ConstLabels: labels,
+			Help: "Restarts of the processes of a job while its pods stayed, which count towards torchrunConfig.maxRestarts.",
+		}),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: metricStart, ConstLabels: labels, Buckets: durations,
 			Help: "Time from the creation of a job until all its replicas ran for the first time.",
@@ -74,7 +80,7 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 	} {
 		m.stalls.WithLabelValues(string(policy)) // begin at 0, so that PromQL's increase() counts the first stall
 	}
-	for _, c := range []prometheus.Collector{m.restarts, m.start, m.recovery, m.stalls, m.nodes.restarts} {
+	for _, c := range []prometheus.Collector{m.restarts, m.inPlace, m.start, m.recovery, m.stalls, m.nodes.restarts} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -98,6 +104,7 @@ func (m *jobMetrics) observe(d plan.Decision) {
 			m.nodes.observe(r.Node, cause)
 		}
 	}
+	m.inPlace.Add(float64(d.AddedInPlace))
 	if d.StartDuration != nil {
 		m.start.Observe(d.StartDuration.Seconds())
 	}

@@ -80,6 +80,19 @@ func TestRestartsAreCountedByCause(t *testing.T) {
 	}
 }
 
+func TestRestartsInPlaceAreCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics, err := newJobMetrics(registry, "TestJob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, added := range []int32{2, 0, 1} {
+		metrics.observe(plan.Decision{Facts: decide.Facts{AddedInPlace: added}})
+	}
+	diff(t, "restarts in place", 3.0, testutil.ToFloat64(metrics.inPlace))
+}
+
 func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

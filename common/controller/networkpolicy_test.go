@@ -25,8 +25,18 @@ func TestNewNetworkPolicy(t *testing.T) {
 	peers := networkingv1.NetworkPolicyIngressRule{
 		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &replicas}, {NamespaceSelector: monitoring}},
 	}
-	reports := jobtest.NewJob()
-	reports.Spec.ReportsProgress = true
+	reports, counts := jobtest.NewJob().Reporting(0, 0, ""), jobtest.NewJob().CountingRestarts()
+	both := jobtest.NewJob().Reporting(0, 0, "").CountingRestarts()
+	// reads returns the rule for the controller.
+	reads := func(ports ...int32) networkingv1.NetworkPolicyIngressRule {
+		rule := networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{*controller}}
+		for _, port := range ports {
+			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{
+				Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port)),
+			})
+		}
+		return rule
+	}
 	for name, tc := range map[string]struct {
 		job  view.Job
 		want []networkingv1.NetworkPolicyIngressRule
@@ -35,12 +45,13 @@ func TestNewNetworkPolicy(t *testing.T) {
 			job: jobtest.NewJob().Job, want: []networkingv1.NetworkPolicyIngressRule{peers},
 		},
 		"the controller can reach the port for progress of a job that reports progress": {
-			job: reports.Job, want: []networkingv1.NetworkPolicyIngressRule{peers, {
-				From: []networkingv1.NetworkPolicyPeer{*controller},
-				Ports: []networkingv1.NetworkPolicyPort{{
-					Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(29499)),
-				}},
-			}},
+			job: reports.Job, want: []networkingv1.NetworkPolicyIngressRule{peers, reads(29499)},
+		},
+		"the controller can reach the supervisor of a job that counts restarts in place": {
+			job: counts.Job, want: []networkingv1.NetworkPolicyIngressRule{peers, reads(29498)},
+		},
+		"the controller can reach both ports of a job that needs them": {
+			job: both.Job, want: []networkingv1.NetworkPolicyIngressRule{peers, reads(29499, 29498)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (r *Reconciler[J]) observe(
 	if planned.Spec.RunsHere() {
 		seen.tensorBoard = r.tensorBoards.Observe(ctx, job)
 	}
-	r.observeProgress(job, planned, &seen.Observation, now)
+	r.observeReadings(job, planned, &seen.Observation, now)
 	if needsWorkload(job, planned.Spec) {
 		seen.Admission = r.workloads.Observe(ctx, job, planned, live)
 	}

@@ -50,17 +50,17 @@ func (r *Reconciler[J]) ProgressChanged(job types.NamespacedName) {
 	}
 }
 
-// observeProgress adds the progress of the training to an observation. If the job reports no progress, does not run
-// here, is being deleted or has finished, observeProgress forgets its progress instead.
-func (r *Reconciler[J]) observeProgress(
+// observeReadings adds the progress of the training and the restarts in place to an observation. If the controller
+// follows no pods of the job, observeReadings forgets their readings instead.
+func (r *Reconciler[J]) observeReadings(
 	job client.Object, planned *view.Job, seen *view.Observation, now time.Time,
 ) {
 	key := client.ObjectKeyFromObject(job)
-	if !planned.Spec.ReportsProgress || !planned.Spec.RunsHere() || planned.Deleting || planned.Status.Finished() {
+	if !planned.IsFollowed() {
 		r.forgetProgress(key) // an earlier job of the same name might have reported
 		return
 	}
-	seen.Readings = r.readings(key, seen.Pods)
+	seen.Readings = r.readings(key, planned.UID, seen.Pods)
 	seen.ProgressDue = r.options.Memory.progress.due(key, now, view.HasNews(planned.Status, seen.Readings))
 }
 
@@ -70,35 +70,44 @@ func (r *Reconciler[J]) forgetProgress(job types.NamespacedName) {
 	r.options.Memory.progress.jobs.Forget(job)
 }
 
-// readings maps the UIDs of pods of a job to the last readings of their progress. If the sidecar of a pod has ended,
-// the last reading is from the status of the pod. For the other pods, it is from the background reads.
+// readings maps the UIDs of pods of a job to their last readings. If the sidecar of a pod has ended, the last reading
+// of its progress is from the status of the pod. The other readings are from the background reads.
 func (r *Reconciler[J]) readings(
-	job types.NamespacedName, pods map[string]*corev1.Pod,
+	job types.NamespacedName, uid types.UID, pods map[string]*corev1.Pod,
 ) map[types.UID]view.Reading {
 	readings := map[types.UID]view.Reading{}
 	var followed []progress.Pod
 	names := map[types.UID]string{}
 	for name, pod := range pods {
-		token := pod.Annotations[batchv1beta1.AnnotationProgressToken]
-		if token == "" {
-			continue
-		}
 		names[pod.UID] = name
-		if last := lastReport(pod); last != nil {
+		canBeRead := pod.Status.PodIP != "" && pod.DeletionTimestamp == nil && !policy.Ended(pod)
+		token := pod.Annotations[batchv1beta1.AnnotationProgressToken]
+		switch last := lastReport(pod); {
+		case token == "":
+		case last != nil:
 			final := readingOf(*last, name)
 			final.IsFinal = true
 			readings[pod.UID] = final
-			continue
-		}
-		if pod.Status.PodIP != "" && pod.DeletionTimestamp == nil && !policy.Ended(pod) {
+		case canBeRead:
 			port := pod.Annotations[batchv1beta1.AnnotationProgressPort]
 			followed = append(followed, progress.Pod{UID: pod.UID, Target: progress.Target{
 				Address: net.JoinHostPort(pod.Status.PodIP, port), Token: token,
 			}})
 		}
+		if port := pod.Annotations[batchv1beta1.AnnotationSupervisorPort]; port != "" && canBeRead {
+			followed = append(followed, progress.Pod{UID: pod.UID, OfSupervisor: true, Target: progress.Target{
+				Address: net.JoinHostPort(pod.Status.PodIP, port), Token: framework.AttemptID(uid, view.JobAttemptOf(pod)),
+			}})
+		}
 	}
 	for _, read := range r.cluster.Progress.Follow(job, followed) {
-		readings[read.UID] = readingOf(read, names[read.UID])
+		if !read.OfSupervisor {
+			readings[read.UID] = readingOf(read, names[read.UID])
+			continue
+		}
+		reading := readings[read.UID] // the progress of a pod comes before its restarts
+		reading.Restarts, reading.LastRestarts = read.State.Restarts.Count, read.State.Restarts.Status(read.Time)
+		readings[read.UID] = reading
 	}
 	return readings
 }

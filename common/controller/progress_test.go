@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ var theJob = types.NamespacedName{Namespace: "ns", Name: "job"}
 // polled is a fake Progress. It has the readings of pods by their UIDs, and records which pods are read.
 type polled struct {
 	readings map[types.UID]progress.Reading
+	counted  *progress.Reading // of the supervisor, nil if there is none
 	followed []progress.Pod
 	forgot   []types.NamespacedName
 }
@@ -39,7 +41,10 @@ func (p *polled) Follow(_ types.NamespacedName, pods []progress.Pod) []progress.
 	p.followed = pods
 	var readings []progress.Reading
 	for _, pod := range pods {
-		if reading, ok := p.readings[pod.UID]; ok {
+		if pod.OfSupervisor && p.counted != nil {
+			readings = append(readings, *p.counted)
+		}
+		if reading, ok := p.readings[pod.UID]; ok && !pod.OfSupervisor {
 			readings = append(readings, reading)
 		}
 	}
@@ -53,6 +58,15 @@ func reporting(p *corev1.Pod) {
 	p.Annotations = map[string]string{
 		batchv1beta1.AnnotationProgressPort: "29499", batchv1beta1.AnnotationProgressToken: "secret",
 	}
+	p.Status.PodIP = "10.0.0.7"
+}
+
+// counting adds an IP address to a pod, and the annotation of a pod whose supervisor counts restarts in place.
+func counting(p *corev1.Pod) {
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[batchv1beta1.AnnotationSupervisorPort] = "29498"
 	p.Status.PodIP = "10.0.0.7"
 }
 
@@ -84,6 +98,13 @@ func TestReadings(t *testing.T) {
 		r.UID = uid
 		return map[types.UID]progress.Reading{uid: r}
 	}
+	counted := progress.Reading{UID: uid, OfSupervisor: true, Time: now, State: progress.State{
+		Restarts: progress.Restarts{Count: 2, Last: []progress.Restart{{Rank: new(int32(3)), Since: 1000}}},
+	}}
+	lastRestarts := []batchv1beta1.RestartInPlace{{Rank: new(int32(3)), Time: metav1.NewTime(now.Add(-time.Second))}}
+	supervisor := progress.Pod{
+		UID: uid, OfSupervisor: true, Target: progress.Target{Address: "10.0.0.7:29498", Token: "job-uid-0"},
+	}
 	one := func(r view.Reading) map[types.UID]view.Reading { return map[types.UID]view.Reading{uid: r} }
 	status := func(at time.Time) *batchv1beta1.ProgressStatus {
 		return &batchv1beta1.ProgressStatus{
@@ -101,6 +122,7 @@ func TestReadings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pod          *corev1.Pod
 		polled       map[types.UID]progress.Reading
+		counted      bool
 		want         map[types.UID]view.Reading
 		wantFollowed []progress.Pod
 	}{
@@ -151,36 +173,60 @@ func TestReadings(t *testing.T) {
 			pod: pod("job-worker-0", reporting, func(p *corev1.Pod) { p.Status.PodIP = "" }), want: map[types.UID]view.Reading{},
 		},
 		"a pod that is being deleted is not read": {
-			pod: pod("job-worker-0", running, reporting, deleting), want: map[types.UID]view.Reading{},
+			pod: pod("job-worker-0", running, reporting, counting, deleting), want: map[types.UID]view.Reading{},
+		},
+		"the restarts that a supervisor has counted are read with the ID of the attempt": {
+			pod: pod("job-worker-0", running, counting), counted: true,
+			want: one(view.Reading{Restarts: 2, LastRestarts: lastRestarts}), wantFollowed: []progress.Pod{supervisor},
+		},
+		"a reading has the progress and the restarts": {
+			pod: pod("job-worker-0", running, reporting, counting), polled: read(progress.Reading{Time: now, State: step}),
+			counted: true,
+			want: one(view.Reading{
+				Time: now, Status: status(now.Add(-2 * time.Second)), Silence: 5 * time.Second, Announced: time.Minute,
+				Restarts: 2, LastRestarts: lastRestarts,
+			}),
+			wantFollowed: append(slices.Clone(followed), supervisor),
+		},
+		"a supervisor that cannot be read does not hide the progress": {
+			pod: pod("job-worker-0", running, reporting, counting), polled: read(progress.Reading{Time: now}),
+			want: one(view.Reading{Time: now}), wantFollowed: append(slices.Clone(followed), supervisor),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			poller := &polled{readings: tc.polled}
+			if tc.counted {
+				poller.counted = &counted
+			}
 			r := &Reconciler[*testJob]{cluster: Cluster{Progress: poller}}
-			diff(t, "readings", tc.want, r.readings(theJob, map[string]*corev1.Pod{tc.pod.Name: tc.pod}))
+			diff(t, "readings", tc.want, r.readings(theJob, "job-uid", map[string]*corev1.Pod{tc.pod.Name: tc.pod}))
 			diff(t, "pods that are read", tc.wantFollowed, poller.followed)
 		})
 	}
 }
 
-func TestObserveProgress(t *testing.T) {
+func TestObserveReadings(t *testing.T) {
 	t.Parallel()
-	seen := jobtest.Seeing(pod("job-worker-0", running, reporting))
+	seen := jobtest.Seeing(pod("job-worker-0", running, reporting, counting))
 	reports := func() *jobtest.Builder { return oneWorker().Reporting(0, 0, "") }
+	counts := oneWorker().CountingRestarts()
 	finished := reports().Saw(0, pod("job-worker-0", exited(0)))
 	deleted := reports()
 	deleted.Deleting = true
 	for name, tc := range map[string]struct {
 		job *jobtest.Builder
-		// wantFollowed is how many pods are read.
+		// wantFollowed is how many receivers and supervisors are read.
 		wantFollowed int
 		wantDue      time.Time
 		wantForgot   []types.NamespacedName
 		// wantRemembered reports whether the writes of progress of the job are remembered.
 		wantRemembered bool
 	}{
-		"the pods of a job that reports are read":  {job: reports(), wantFollowed: 1, wantDue: now, wantRemembered: true},
+		"the pods of a job that reports are read": {job: reports(), wantFollowed: 2, wantDue: now, wantRemembered: true},
+		"the pods of a job that counts restarts in place are read": {
+			job: counts, wantFollowed: 2, wantDue: now, wantRemembered: true,
+		},
 		"a job that does not report is forgotten":  {job: oneWorker(), wantForgot: []types.NamespacedName{theJob}},
 		"a finished job is forgotten":              {job: finished, wantForgot: []types.NamespacedName{theJob}},
 		"a job that is being deleted is forgotten": {job: deleted, wantForgot: []types.NamespacedName{theJob}},
@@ -193,7 +239,7 @@ func TestObserveProgress(t *testing.T) {
 				options: Options{Clock: testingclock.NewFakePassiveClock(now), Memory: &Memory{}},
 			}
 			got := seen
-			r.observeProgress(jobNamed("job"), &tc.job.Job, &got, now)
+			r.observeReadings(jobNamed("job"), &tc.job.Job, &got, now)
 			diff(t, "pods that are read", tc.wantFollowed, len(poller.followed))
 			diff(t, "due", tc.wantDue, got.ProgressDue)
 			diff(t, "forgotten jobs", tc.wantForgot, poller.forgot)

@@ -78,7 +78,8 @@ func (r *Reconciler[J]) patchStatus(
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	job.SetResourceVersion(changed.GetResourceVersion())
-	if !equality.Semantic.DeepEqual(job.JobStatus().Progress, status.Progress) {
+	if was := job.JobStatus(); !equality.Semantic.DeepEqual(was.Progress, status.Progress) ||
+		!equality.Semantic.DeepEqual(was.RestartsInPlace, status.RestartsInPlace) {
 		r.options.Memory.progress.wrote(client.ObjectKeyFromObject(job), r.options.Clock.Now())
 	}
 	if status.Finished() {

@@ -42,6 +42,8 @@ type JobSpec struct {
 	// FirstProcess is where the process of rank 0 runs. This process reports the progress. Empty means
 	// FirstProcessOfLeader.
 	FirstProcess FirstProcess
+	// RestartsInPlace reports whether the supervisor of the leader counts restarts in place. See supervisor.go.
+	RestartsInPlace bool
 	// ManagedBy is the controller that manages the job. Empty means the job controller.
 	ManagedBy batchv1beta1.ManagedBy
 }

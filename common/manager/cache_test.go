@@ -323,6 +323,8 @@ func TestTheCacheKeepsTheFinalizerAndTheJobNameOfAHeldPod(t *testing.T) {
 func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T) {
 	t.Parallel()
 	const port, token = "batch.tensorstack.dev/progress-port", "batch.tensorstack.dev/progress-token"
+	const supervisor = "batch.tensorstack.dev/supervisor-port"
+	counts := map[string]string{supervisor: "29498"}
 	const avoids = "batch.tensorstack.dev/avoids-node"
 	reports := map[string]string{port: "29499", token: "secret"}
 	foreign := meta()
@@ -336,6 +338,9 @@ func TestTheCacheKeepsTheAnnotationsOfAPodThatTheJobControllerReads(t *testing.T
 	}{
 		"a pod that reports keeps its port, its token and its address": {
 			meta: meta(), annotations: reports, want: reports, wantIP: "10.0.0.2",
+		},
+		"a pod that counts restarts in place keeps its port and its address": {
+			meta: meta(), annotations: counts, want: counts, wantIP: "10.0.0.2",
 		},
 		"a pod that does not report keeps no address": {meta: meta(), annotations: map[string]string{"note": "short"}},
 		"a pod without an owner keeps nothing":        {meta: foreign, annotations: reports},
@@ -467,26 +472,28 @@ func TestTheCacheKeepsTheOwnerAndOnlyTheWantedSpecOfANetworkPolicy(t *testing.T)
 	}
 }
 
-// The NetworkPolicy of a job that reports progress has a rule for the controller, which reads the progress. The
-// NetworkPolicy of a job that does not report progress lacks this rule. The cache keeps both specs, because it does
-// not know whether the job reports progress.
+// The NetworkPolicy of a job whose pods the controller reads has a rule for the controller. It depends on the job which
+// ports the rule has. The cache keeps each possible spec, because it does not know the job.
 func TestTheCacheKeepsTheSpecOfANetworkPolicyThatAllowsTheReader(t *testing.T) {
 	t.Parallel()
 	reader := network.ControllerPods("tensorstack", "test-controller")
 	other := network.ControllerPods("tensorstack", "other-controller")
-	spec := func(reader *networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicySpec {
-		return controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, reader)
+	spec := func(reader *networkingv1.NetworkPolicyPeer, ports ...int32) networkingv1.NetworkPolicySpec {
+		return controller.NetworkPolicySpec(testKind.Kind, meta().Name, network.Policies{}, reader, ports...)
 	}
 	for name, tc := range map[string]struct {
 		spec     networkingv1.NetworkPolicySpec
 		wantSpec bool
 	}{
-		"a spec with the rule for the reader is kept":   {spec: spec(reader), wantSpec: true},
-		"a spec without a rule for the reader is kept":  {spec: spec(nil), wantSpec: true},
-		"a spec with a rule for another reader is lost": {spec: spec(other)},
+		"a spec with the port for progress is kept":      {spec: spec(reader, 29499), wantSpec: true},
+		"a spec with the port of the supervisor is kept": {spec: spec(reader, 29498), wantSpec: true},
+		"a spec with both ports is kept":                 {spec: spec(reader, 29499, 29498), wantSpec: true},
+		"a spec without a rule for the reader is kept":   {spec: spec(nil), wantSpec: true},
+		"a spec with a rule for another reader is lost":  {spec: spec(other, 29499)},
+		"a spec with a rule for another port is lost":    {spec: spec(reader, 22)},
 		"a spec with a rule for any port of the replicas is lost": {
 			spec: func() networkingv1.NetworkPolicySpec {
-				s := spec(reader)
+				s := spec(reader, 29499)
 				s.Ingress[1].Ports = nil
 				return s
 			}(),

@@ -141,8 +141,7 @@ func jobCache(
 				object.Spec, object.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 			case *networkingv1.NetworkPolicy:
 				StripOwnedMeta(&object.ObjectMeta, kind)
-				network.Strip(object, controller.NetworkPolicySpec(kind.Kind, object.Name, policies, nil),
-					controller.NetworkPolicySpec(kind.Kind, object.Name, policies, reader))
+				network.Strip(object, controller.NetworkPolicySpecs(kind.Kind, object.Name, policies, reader)...)
 			case *corev1.ResourceQuota:
 				stripQuota(object)
 			}
@@ -178,13 +177,14 @@ func stripPod(pod *corev1.Pod, kind schema.GroupKind) {
 	if HasController(pod, kind) {
 		StripMeta(&pod.ObjectMeta, []string{batchv1beta1.LabelAttempt, batchv1beta1.LabelAdmittedBy},
 			[]string{
-				batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken, batchv1beta1.AnnotationAvoidsNode,
-				framework.AnnotationMain,
+				batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken, batchv1beta1.AnnotationSupervisorPort,
+				batchv1beta1.AnnotationAvoidsNode, framework.AnnotationMain,
 			})
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 		address := pod.Status.PodIP
 		StripPodStatus(&pod.Status, pod.Annotations[framework.AnnotationMain], framework.ProgressContainer)
-		if pod.Annotations[batchv1beta1.AnnotationProgressToken] != "" { // the controller reads the progress of the pod
+		if pod.Annotations[batchv1beta1.AnnotationProgressToken] != "" ||
+			pod.Annotations[batchv1beta1.AnnotationSupervisorPort] != "" { // the controller reads the pod
 			pod.Status.PodIP = address
 		}
 	} else {

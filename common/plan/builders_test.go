@@ -97,7 +97,7 @@ func actedOn(d plan.Decision) plan.Decision {
 	f := d.Facts
 	d.Facts = decide.Facts{
 		Changes: f.Changes, NeedsLiveRead: f.NeedsLiveRead, Unclear: f.Unclear, Restarts: f.Restarts, Stall: f.Stall,
-		RequeueAt: f.RequeueAt, Urgent: f.Urgent,
+		RequeueAt: f.RequeueAt, Urgent: f.Urgent, AddedInPlace: f.AddedInPlace,
 	}
 	return d
 }

@@ -138,6 +138,32 @@ func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
 	}
 }
 
+// The controller reads the restarts in place from the pod of the leader.
+func TestOnlyTheLeaderAnnouncesItsSupervisor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		job  *jobBuilder
+		want map[string]string
+	}{
+		"the leader has the port": {
+			job: job(role("worker", 2)).CountingRestarts(), want: map[string]string{"job-worker-0": "29498"},
+		},
+		"a job whose restarts are not counted has no port": {job: job(role("worker", 2)), want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.job.Spec.Roles[0].Template.Annotations = map[string]string{batchv1beta1.AnnotationSupervisorPort: "22"}
+			got := map[string]string{}
+			for _, p := range podsToCreate(tc.job.Sees()) {
+				if port, ok := p.Annotations[batchv1beta1.AnnotationSupervisorPort]; ok {
+					got[p.Name] = port
+				}
+			}
+			diff(t, "ports", tc.want, got)
+		})
+	}
+}
+
 // A framework can add helper containers of its own, which use the image of the controller.
 func TestPeersKnowTheImageOfTheController(t *testing.T) {
 	t.Parallel()

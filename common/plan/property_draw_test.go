@@ -53,6 +53,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 	if rapid.Bool().Draw(t, "reports progress") {
 		anyDeadlines(t, j)
 	}
+	j.Spec.RestartsInPlace = rapid.Bool().Draw(t, "counts restarts in place")
 	j.PeerGrace = rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "peerGrace")
 	return j
 }
@@ -152,8 +153,8 @@ func anyPods(t *rapid.T, j *jobBuilder, reconcile int, at time.Time) view.Observ
 	return seen
 }
 
-// addReadings draws readings of the progress of the pods, and a reading of a pod that is gone. It also draws when the
-// next write for progress alone is due. A job that does not report progress ignores the readings.
+// addReadings draws readings of the progress and of the restarts in place of the pods, and a reading of a pod that is
+// gone. It also draws when the next write for these alone is due. A job ignores what its spec does not enable.
 func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 	uids := []types.UID{"former-uid"}
 	for _, p := range seen.Pods {
@@ -177,6 +178,8 @@ func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 			read.Announced = time.Duration(draw("announced seconds", 0, 1)*100) * time.Second
 			read.Status.LastReportTime = new(metav1.NewTime(read.Time.Add(-read.Silence)))
 		}
+		read.Restarts = int32(draw("restarts in place", 0, 5)) //nolint:gosec // it is at most 5
+		read.LastRestarts = make([]batchv1beta1.RestartInPlace, min(read.Restarts, 3))
 		seen.Readings[uid] = read
 	}
 	seen.ProgressDue = at.Add(time.Duration(rapid.IntRange(-30, 30).Draw(t, "progress due in")) * time.Second)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -186,7 +187,7 @@ func checkWrites(t *rapid.T, j *jobBuilder, seen view.Observation, d plan.Decisi
 		}
 	}
 	sameProgress := j.Status
-	sameProgress.Progress = d.Status.Progress
+	sameProgress.Progress, sameProgress.RestartsInPlace = d.Status.Progress, d.Status.RestartsInPlace
 	if j.Status.Decided() && !j.Status.Finished() && !d.Status.Finished() &&
 		!plan.OnlyFollowsReplicas(sameProgress, d.Status) {
 		t.Fatalf("the status of a job whose end is decided changes:\n%s", cmp.Diff(j.Status, d.Status))
@@ -226,6 +227,11 @@ const maxFailures = 5
 func checkCounts(t *rapid.T, j *jobBuilder, d plan.Decision) {
 	if limit := j.Spec.RunPolicy.BackoffLimit; limit != nil && d.Status.BackoffCount > *limit {
 		t.Fatalf("backoffCount is %d, want at most %d", d.Status.BackoffCount, *limit)
+	}
+	was, is := ptr.Deref(j.Status.RestartsInPlace, batchv1beta1.RestartsInPlace{}), d.Status.RestartsInPlace
+	if added := ptr.Deref(is, batchv1beta1.RestartsInPlace{}).Count - was.Count; added != d.AddedInPlace || added < 0 ||
+		added > 0 && !j.Spec.RestartsInPlace {
+		t.Fatalf("the number of restarts in place has changed by %d, and %d are announced", added, d.AddedInPlace)
 	}
 	if len(d.Status.Failures) > maxFailures {
 		t.Fatalf("the status has %d failures, want at most %d", len(d.Status.Failures), maxFailures)

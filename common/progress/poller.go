@@ -23,15 +23,27 @@ const (
 	maxReads = 128
 )
 
-// Pod is a pod whose receiver is read.
+// Pod is a pod that is read: its receiver, or the supervisor of the leader's launcher. A pod that has both is followed
+// as two Pods.
 type Pod struct {
-	UID    types.UID
-	Target Target
+	UID types.UID
+	// OfSupervisor reports whether Target is the supervisor.
+	OfSupervisor bool
+	Target       Target
 }
 
-// Reading is the result of reading the receiver of a pod.
+// source identifies what is read of the pods of a job.
+func (p Pod) source() string {
+	if p.OfSupervisor {
+		return string(p.UID) + "/supervisor"
+	}
+	return string(p.UID)
+}
+
+// Reading is the result of reading a Pod.
 type Reading struct {
-	UID types.UID
+	UID          types.UID
+	OfSupervisor bool
 	// Time is when the last successful read ended. Zero means that there was none.
 	Time time.Time
 	// State is the result of the last successful read.
@@ -44,9 +56,9 @@ type Reading struct {
 // random part of the interval, and then once per interval. If reads hang, they delay only reads of the same
 // namespace, and only if very many of them hang.
 type Poller struct {
-	// Changed is called when the first report of a pod is read. It is also called when a read of a pod succeeds for the
-	// first time or after a failed read, and when a read fails after a successful one. Changed must not block, and must
-	// be set before Start. Nil means that nothing is called.
+	// Changed is called when the first report of a pod is read, and when a pod has counted more restarts. It is also
+	// called when a read of a pod succeeds for the first time or after a failed read, and when a read fails after a
+	// successful one. Changed must not block, and must be set before Start. Nil means that nothing is called.
 	Changed func(job types.NamespacedName)
 
 	read     func(context.Context, Target) (State, error)
@@ -54,8 +66,8 @@ type Poller struct {
 	queue    *fair.Queue
 
 	mu sync.Mutex
-	// jobs are the followed pods by job and UID.
-	jobs map[types.NamespacedName]map[types.UID]*followed
+	// jobs are the followed pods by job and source.
+	jobs map[types.NamespacedName]map[string]*followed
 }
 
 // followed is a pod whose receiver is read.
@@ -75,7 +87,7 @@ func NewPoller(read func(context.Context, Target) (State, error), interval time.
 	return &Poller{
 		read: read, interval: interval,
 		queue: fair.NewQueue("progress", nil, maxReads), // no limiter, because nothing is added with a rate limit
-		jobs:  map[types.NamespacedName]map[types.UID]*followed{},
+		jobs:  map[types.NamespacedName]map[string]*followed{},
 	}
 }
 
@@ -86,15 +98,16 @@ func (p *Poller) Follow(job types.NamespacedName, pods []Pod) []Reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var readings []Reading
-	before, after := p.jobs[job], map[types.UID]*followed{}
+	before, after := p.jobs[job], map[string]*followed{}
 	for _, pod := range pods[:min(len(pods), MaxPods)] {
-		f := before[pod.UID]
+		source := pod.source()
+		f := before[source]
 		if f == nil {
-			f = &followed{reading: Reading{UID: pod.UID}}
-			p.queue.Add(requestFor(job, pod.UID))
+			f = &followed{reading: Reading{UID: pod.UID, OfSupervisor: pod.OfSupervisor}}
+			p.queue.Add(requestFor(job, source))
 		}
 		f.target = pod.Target
-		after[pod.UID] = f
+		after[source] = f
 		if f.wasRead {
 			readings = append(readings, f.reading)
 		}
@@ -137,19 +150,19 @@ func (p *Poller) Start(ctx context.Context) error {
 	return nil
 }
 
-// requestFor returns the request for a pod in the queue. The queue shares its workers among the namespaces of
+// requestFor returns the request for a source in the queue. The queue shares its workers among the namespaces of
 // requests.
-func requestFor(job types.NamespacedName, pod types.UID) reconcile.Request {
+func requestFor(job types.NamespacedName, source string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{
-		Namespace: job.Namespace, Name: job.Name + "/" + string(pod), // the name of a job contains no slash
+		Namespace: job.Namespace, Name: job.Name + "/" + source, // the name of a job contains no slash
 	}}
 }
 
 // poll reads one pod, unless it is no longer followed.
 func (p *Poller) poll(ctx context.Context, request reconcile.Request) {
-	name, uid, _ := strings.Cut(request.Name, "/")
+	name, source, _ := strings.Cut(request.Name, "/")
 	job := types.NamespacedName{Namespace: request.Namespace, Name: name}
-	find := func() *followed { return p.jobs[job][types.UID(uid)] }
+	find := func() *followed { return p.jobs[job][source] }
 
 	p.mu.Lock()
 	f := find()
@@ -188,5 +201,6 @@ func (f *followed) set(state State, err error, now time.Time) (isChange bool) {
 		return !last.Time.IsZero() && last.Err == nil
 	}
 	f.reading.Time, f.reading.State = now, state
-	return last.Time.IsZero() || last.Err != nil || last.State.Reports == 0 && state.Reports > 0
+	return last.Time.IsZero() || last.Err != nil || last.State.Reports == 0 && state.Reports > 0 ||
+		state.Restarts.Count > last.State.Restarts.Count
 }

@@ -33,15 +33,18 @@ type cluster struct {
 	reads   map[string]int
 	errs    map[string]error
 	hanging map[string]bool
-	// reports is the number of reports that each receiver has received.
-	reports int64
-	changes []types.NamespacedName
+	// reports is the number of reports that each receiver has received, and restarts that of restarts in place that each
+	// supervisor has counted.
+	reports  int64
+	restarts int32
+	changes  []types.NamespacedName
 }
 
 func (c *cluster) read(ctx context.Context, target Target) (State, error) {
 	c.mu.Lock()
 	c.reads[target.Address]++
-	hangs, err, reports := c.hanging[target.Address], c.errs[target.Address], c.reports
+	hangs, err := c.hanging[target.Address], c.errs[target.Address]
+	state := State{Reports: c.reports, Restarts: Restarts{Count: c.restarts}}
 	c.mu.Unlock()
 	if hangs {
 		ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
@@ -49,7 +52,7 @@ func (c *cluster) read(ctx context.Context, target Target) (State, error) {
 		<-ctx.Done()
 		return State{}, ctx.Err()
 	}
-	return State{Reports: reports}, err
+	return state, err
 }
 
 func (c *cluster) change(f func()) {
@@ -201,21 +204,25 @@ func TestChangedIsCalledForImportantReads(t *testing.T) {
 		c.errs["a"] = errors.New("connection refused")
 		p.Follow(job, pods("a"))
 		for _, step := range []struct {
-			name    string
-			err     error
-			reports int64
-			want    int
+			name     string
+			err      error
+			reports  int64
+			restarts int32
+			want     int
 		}{
-			{"the pod cannot be read yet", c.errs["a"], 0, 0},
-			{"the first read succeeds", nil, 0, 1},
-			{"nothing has changed", nil, 0, 0},
-			{"the first report is read", nil, 1, 1},
-			{"another report is read", nil, 2, 0},
-			{"a read fails after one that succeeded", errors.New("timeout"), 2, 1},
-			{"the next read fails, too", errors.New("timeout"), 2, 0},
-			{"a read succeeds again", nil, 2, 1},
+			{"the pod cannot be read yet", c.errs["a"], 0, 0, 0},
+			{"the first read succeeds", nil, 0, 0, 1},
+			{"nothing has changed", nil, 0, 0, 0},
+			{"the first report is read", nil, 1, 0, 1},
+			{"another report is read", nil, 2, 0, 0},
+			{"a read fails after one that succeeded", errors.New("timeout"), 2, 0, 1},
+			{"the next read fails, too", errors.New("timeout"), 2, 0, 0},
+			{"a read succeeds again", nil, 2, 0, 1},
+			{"a restart in place is read", nil, 2, 1, 1},
+			{"two more restarts in place are read", nil, 2, 3, 1},
+			{"no more restarts in place are read", nil, 2, 3, 0},
 		} {
-			c.change(func() { c.errs["a"], c.reports = step.err, step.reports })
+			c.change(func() { c.errs["a"], c.reports, c.restarts = step.err, step.reports, step.restarts })
 			time.Sleep(2 * interval)
 			synctest.Wait()
 			if got := c.changed(); got != step.want {
@@ -232,6 +239,23 @@ func TestAPollerWithoutChangedWorks(t *testing.T) {
 		synctest.Wait()
 		if n := c.readsOf("a"); n != 1 {
 			t.Errorf("the pod was read %d times, want 1", n)
+		}
+	})
+}
+
+func TestTheReceiverAndTheSupervisorOfAPodAreRead(t *testing.T) {
+	run(t, func(t *testing.T, c *cluster, p *Poller) {
+		both := []Pod{
+			{UID: "a", Target: Target{Address: "receiver"}},
+			{UID: "a", OfSupervisor: true, Target: Target{Address: "supervisor"}},
+		}
+		c.errs["supervisor"] = errors.New("connection refused")
+		p.Follow(job, both)
+		synctest.Wait()
+		now := time.Now()
+		want := []Reading{{UID: "a", Time: now}, {UID: "a", OfSupervisor: true, Err: c.errs["supervisor"]}}
+		if diff := cmp.Diff(want, p.Follow(job, both), cmpopts.EquateErrors()); diff != "" {
+			t.Errorf("unexpected readings (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -25,7 +25,7 @@ const MaxAge = 10 * 365 * 24 * time.Hour
 // clock. So the clocks of nodes need not agree. The lists and pointers of a State are read-only.
 type State struct {
 	// Reports is the number of reports so far, without starts. 0 means that there is none, and then all other fields
-	// except SinceProgress and SinceStart are empty.
+	// except SinceProgress, SinceStart and Restarts are empty.
 	Reports int64
 	// Percent, Step, TotalSteps and Metrics have the limits of a Report. Each of them has the last value that was
 	// reported. Nil means that no value was reported. If the last report of steps had no percentage, Percent is computed
@@ -51,6 +51,8 @@ type State struct {
 	// than the step before. While no further step is reported, Remaining decreases with the passing time, down to 0. Nil
 	// means that the steps or the speed are unknown, or that the estimate exceeds MaxAge.
 	Remaining *time.Duration
+	// Restarts are the restarts in place, if the state is from the supervisor of a leader. Receivers do not set it.
+	Restarts Restarts
 }
 
 // wire is the JSON form of a State. Fields that a newer receiver adds are ignored.
@@ -65,6 +67,7 @@ type wire struct {
 	AnnouncedSilence int64             `json:"announcedSilenceMilliseconds,omitempty"`
 	SinceStart       *int64            `json:"sinceStartMilliseconds,omitempty"`
 	Remaining        *int64            `json:"remainingMilliseconds,omitempty"`
+	Restarts         Restarts          `json:"restarts,omitzero"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -72,7 +75,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	w := wire{
 		Reports: s.Reports, Percent: s.Percent, Step: s.Step, TotalSteps: s.TotalSteps,
 		SinceReport: s.SinceReport.Milliseconds(), SinceProgress: s.SinceProgress.Milliseconds(),
-		AnnouncedSilence: s.AnnouncedSilence.Milliseconds(),
+		AnnouncedSilence: s.AnnouncedSilence.Milliseconds(), Restarts: s.Restarts,
 	}
 	if len(s.Metrics) > 0 {
 		w.Metrics = map[string]string{}
@@ -90,8 +93,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 }
 
 // ParseState parses the JSON of a State. It returns an error if the state exceeds any limit, because such a state is
-// not from a receiver of this project. Of a state without reports, it reads only SinceProgress and SinceStart. An
-// error contains nothing of the state, except names of fields.
+// not from a receiver of this project. Of a state without reports, it reads only SinceProgress, SinceStart and
+// Restarts. An error contains nothing of the state, except names of fields.
 func ParseState(body []byte) (State, error) {
 	if len(body) > MaxBody {
 		return State{}, fmt.Errorf("the state has more than %d bytes", MaxBody)
@@ -101,7 +104,7 @@ func ParseState(body []byte) (State, error) {
 		return State{}, errors.New("the state does not have the JSON form of a receiver")
 	}
 	if w.Reports == 0 {
-		w = wire{SinceProgress: w.SinceProgress, SinceStart: w.SinceStart}
+		w = wire{SinceProgress: w.SinceProgress, SinceStart: w.SinceStart, Restarts: w.Restarts}
 	}
 	for _, field := range []struct {
 		name               string
@@ -122,6 +125,9 @@ func ParseState(body []byte) (State, error) {
 			return State{}, fmt.Errorf("the field %q of the state must be from %d to %d", field.name, field.least, field.most)
 		}
 	}
+	if err := w.Restarts.validate(); err != nil {
+		return State{}, err
+	}
 	for name, value := range w.Metrics {
 		number, err := strconv.ParseFloat(value, 64)
 		if err != nil || !isMetricName(name) {
@@ -132,7 +138,7 @@ func ParseState(body []byte) (State, error) {
 	s := State{
 		Reports: w.Reports, Percent: w.Percent, Step: w.Step, TotalSteps: w.TotalSteps, Metrics: sorted(w.Metrics),
 		SinceReport: milliseconds(w.SinceReport), SinceProgress: milliseconds(w.SinceProgress),
-		AnnouncedSilence: milliseconds(w.AnnouncedSilence),
+		AnnouncedSilence: milliseconds(w.AnnouncedSilence), Restarts: w.Restarts,
 	}
 	if w.SinceStart != nil {
 		s.SinceStart = new(milliseconds(*w.SinceStart))

@@ -416,7 +416,8 @@ func TestParseState(t *testing.T) {
 }
 
 func FuzzParseState(f *testing.F) {
-	for _, s := range []State{{}, {Reports: 1, SinceReport: time.Second}, largest()} {
+	restarts := Restarts{Count: 1, Last: []Restart{{Replica: "a", Rank: new(int32), Code: ptr.To[int32](-9), Since: 1}}}
+	for _, s := range []State{{}, {Reports: 1, SinceReport: time.Second}, largest(), {Restarts: restarts}} {
 		body, err := json.Marshal(s)
 		if err != nil {
 			f.Fatal(err)

@@ -22,6 +22,7 @@ var (
 	inQueue            = model.InQueue
 	pausing            = model.Pausing
 	reporting          = model.Reporting
+	counting           = model.CountingRestarts
 
 	limit      = model.Limit
 	cleanUp    = model.CleanUp

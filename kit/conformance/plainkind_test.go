@@ -94,6 +94,7 @@ func (plain) JobSpec(j *plainJob) framework.JobSpec {
 		RunMode:             j.Spec.RunMode,
 		Scheduler:           j.Spec.Scheduler,
 		ReportsProgress:     j.Spec.Progress.Reports(),
+		RestartsInPlace:     j.Spec.InPlace,
 	}
 	if elastic := j.Spec.Elastic; elastic != nil && elastic.Enabled {
 		spec.Elastic, spec.Rendezvous, spec.DefaultRestartScope = elastic, true, batchv1beta1.RestartScopeReplica

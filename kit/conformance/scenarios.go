@@ -30,12 +30,12 @@ type scenario struct {
 // scenarios are all scenarios. The world settles between any two steps of a scenario.
 var scenarios = slices.Concat(
 	restartScenarios, endScenarios, pauseScenarios, elasticScenarios, dependentScenarios, kueueScenarios,
-	networkPolicyScenarios, polled(progressScenarios), admissionScenarios, ownerScenarios, awayScenarios,
-	holdScenarios, deviceScenarios, nodeScenarios, quotaScenarios,
+	networkPolicyScenarios, polled(progressScenarios), polled(inPlaceScenarios), admissionScenarios, ownerScenarios,
+	awayScenarios, holdScenarios, deviceScenarios, nodeScenarios, quotaScenarios,
 )
 
-// polled sets the field late of the scenarios, and returns them. In these scenarios the controller reads the progress
-// of a training at intervals, and a fault can delay a reading by one interval.
+// polled sets the field late of the scenarios, and returns them. In these scenarios the controller reads pods at
+// intervals, and a fault can delay a reading by one interval.
 func polled(scenarios []scenario) []scenario {
 	for i := range scenarios {
 		scenarios[i].late = view.ProgressInterval + tolerance

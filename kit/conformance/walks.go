@@ -63,6 +63,8 @@ type walk struct {
 	// failed is the number of pod failures that count. withdrawn is the number of times that the admission of the job
 	// was withdrawn.
 	failed, withdrawn int
+	// inPlace is the number of restarts in place.
+	inPlace int
 	// hasBadNodes is set if nodes and devices fail.
 	hasBadNodes bool
 	// spoiled has the UIDs of pods whose failures no longer count. The walk makes no more failures happen to these pods.
@@ -79,6 +81,9 @@ func (w walk) check(t *testing.T, k model.Kind, s Shape) {
 		s.Kueue = s.Kueue || s.Scheduler == nil && rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs is for Kueue") == 0
 		if rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs reports its progress") == 0 {
 			s = reportingAtRandom(t, k, s)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs counts restarts in place") == 0 && k.Runs(counting(s)) {
+			s = counting(s)
 		}
 		w.hasBadNodes = rapid.IntRange(0, 3).Draw(t, "1 in 4 jobs has bad nodes") == 0
 		created(s)(w.world)
@@ -174,6 +179,9 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 	}
 	if w.shape.Progress != nil {
 		maps.Copy(actions, w.trainingActions())
+	}
+	if w.shape.InPlace {
+		actions["the processes restart in place"] = w.countRestart
 	}
 	if w.pauses {
 		actions["the user pauses the job"] = func(*rapid.T) { paused(w.world) }
@@ -277,6 +285,9 @@ func (w *walk) checkEnd(t *rapid.T, scope batchv1beta1.RestartScope) {
 		t.Fatalf("backoffCount is %d, but %d pods failed and %d stalls were recorded", counted, w.failed, w.Stalls)
 	}
 	for _, wrong := range model.CheckProgress(w.Kind, w.Cluster.Live(), w.Cluster.Trainings(), w.Clock.Now()) {
+		t.Fatalf("%s: %s", wrong, w.describe())
+	}
+	for _, wrong := range model.CheckRestartsInPlace(w.Kind, w.Cluster.Live(), w.Cluster.Trainings(), w.inPlace) {
 		t.Fatalf("%s: %s", wrong, w.describe())
 	}
 	for _, wrong := range model.CheckNodes(w.Kind, w.Cluster.Live()) {

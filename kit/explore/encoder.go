@@ -67,7 +67,7 @@ func (e *encoder) digest(s *state) digest {
 	}
 	e.text(s.Cache.Lost())
 	e.flags(s.Cache.LosesNext(), s.Dirty, s.closed, s.unclear, s.away, s.changed.Equal(s.now), s.isAnnounced)
-	e.numbers(int(s.Cache.Frozen()), s.counted, s.Stalls, s.broken)
+	e.numbers(int(s.Cache.Frozen()), s.counted, s.Stalls, s.broken, s.inPlace)
 	spent := s.spent
 	e.numbers(spent.failures, spent.edits, spent.crashes, spent.aways, spent.staleReads, spent.lostEvents, spent.conflicts,
 		spent.lates, spent.changes, spent.ticks, spent.nodes)
@@ -305,6 +305,9 @@ func withoutHistory(status batchv1beta1.JobStatus, run batchv1beta1.RunPolicy) b
 		status.RunningTime = &metav1.Time{}
 	}
 	status.Progress = nil // the function shown encodes the progress
+	if status.RestartsInPlace != nil {
+		status.RestartsInPlace.Last = nil
+	}
 	for i, failure := range status.Failures {
 		status.Failures[i] = batchv1beta1.ReplicaFailure{Node: faultOf(failure)}
 	}

@@ -21,6 +21,7 @@ func explorations() []exploration {
 		kueueExplorations(),
 		quotaExplorations(),
 		progressExplorations(),
+		countingExplorations(),
 		nodeExplorations(),
 	)
 }

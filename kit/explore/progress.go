@@ -121,7 +121,12 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 			after := m.state.live.Trainings.Training(pod)
 			isUnread := after != nil && !after.Unreadable.IsZero()
 			isFirst := after != nil && after.Step > 0 && (before == nil || before.Step == 0)
-			m.state.Dirty = m.state.Dirty || (isFirst || isUnread) && !m.state.away // see progress.Poller.Changed
+			isRestart := after != nil && before != nil && after.Restarts > before.Restarts
+			// See progress.Poller.Changed.
+			m.state.Dirty = m.state.Dirty || (isFirst || isUnread || isRestart) && !m.state.away
+			if isRestart {
+				m.state.inPlace++
+			}
 		}})
 	}
 	fault := func(what string, how model.Mishap) {
@@ -144,7 +149,7 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 		add("can be read again", model.IsReadable)
 	default:
 		makesProgress := training.Step > 0 && training.Stopped.IsZero()
-		if !makesProgress && !training.Done {
+		if !makesProgress && !training.Done && model.CanReport(pod) {
 			add("reports another step", model.Reports)
 		}
 		if training.Step > 0 {
@@ -156,6 +161,7 @@ func (x options) trainingActions(s *state, pod *corev1.Pod) []action {
 			fault("announces a silence", model.Announces(silence))
 			fault("reports 100 percent", model.Completes)
 		}
+		fault("restarts in place", model.CountsRestart)
 		fault("cannot be read", model.IsUnreadable)
 	}
 	return actions
@@ -180,25 +186,33 @@ func (m *machine) announceStall() {
 	m.state.isAnnounced = true
 }
 
-// checkProgressPace checks that the controller waits for view.ProgressInterval after a write of new progress, before
-// it makes a status write that changes nothing but the progress. Each process of the controller must wait in this
-// way.
+// checkProgressPace checks that the controller waits for view.ProgressInterval after a write of new progress or new
+// restarts in place, before it makes a status write that changes nothing else. Each process of the controller must wait
+// in this way.
 func (m *machine) checkProgressPace(change model.Change, byController bool) {
 	before, wasJob := change.Before.(framework.Job)
 	after, isJob := change.After.(framework.Job)
 	if last := m.state.progressWritten; byController && wasJob && isJob && !last.IsZero() &&
-		m.state.now.Sub(last) < view.ProgressInterval && model.ChangesOnlyProgress(*before.JobStatus(), *after.JobStatus()) {
+		m.state.now.Sub(last) < view.ProgressInterval && model.ChangesOnlyReadings(*before.JobStatus(), *after.JobStatus()) {
 		m.Errorf("a status that reports only progress is written %s after the last progress", m.state.now.Sub(last))
 	}
 }
 
-// isPolled reports whether the job reports its progress, so that it is reconciled again and again while it runs.
-func (x *exploration) isPolled() bool { return x.shape.Progress.Reports() }
+// isPolled reports whether the controller reads pods of the job, so that it is reconciled again and again while it
+// runs.
+func isPolled(m *machine, s *state) bool {
+	job := s.live.Objects.Job()
+	if job == nil {
+		return false
+	}
+	spec := m.Kind.SpecOf(job)
+	return spec.ReportsProgress || spec.RestartsInPlace
+}
 
 // onlyPolls reports whether a job is at rest apart from its requeues, which only read its progress or a
 // ResourceQuota. The next reconcile of such a job writes nothing and leads to the same state.
-func (x *exploration) onlyPolls(m *machine, s *state) bool {
-	if !x.isPolled() && !waitsForQuota(s) || s.Dirty || s.reconcile != nil {
+func onlyPolls(m *machine, s *state) bool {
+	if !isPolled(m, s) && !waitsForQuota(s) || s.Dirty || s.reconcile != nil {
 		return false
 	}
 	m.writes = 0
@@ -223,7 +237,7 @@ func (e *encoder) progress(s *state) {
 		if training == nil {
 			continue
 		}
-		e.text(fmt.Sprintf("training %d ", training.Step))
+		e.text(fmt.Sprintf("training %d %d ", training.Step, training.Restarts))
 		e.flags(training.Done, training.Forgotten)
 		e.report(training.Reported)
 		e.text("stopped ")
@@ -259,7 +273,8 @@ func (e *encoder) unread(s *state, training model.Training) {
 func (e *encoder) reading(r progress.Reading) {
 	e.text("reading ")
 	e.tokens = append(e.tokens, token{name: string(r.UID)})
-	e.text(fmt.Sprintf("%d %d %t ", ptr.Deref(r.State.Step, 0), ptr.Deref(r.State.Percent, 0), r.Err != nil))
+	e.text(fmt.Sprintf("%d %d %d %t ",
+		ptr.Deref(r.State.Step, 0), ptr.Deref(r.State.Percent, 0), r.State.Restarts.Count, r.Err != nil))
 	if r.Time.IsZero() {
 		return
 	}

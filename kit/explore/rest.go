@@ -143,6 +143,9 @@ func (x *exploration) rest(m *machine, s *state) []string {
 	for _, why := range model.CheckProgress(m.Kind, live, s.live.Trainings, s.now) {
 		fail("%s", why)
 	}
+	for _, why := range model.CheckRestartsInPlace(m.Kind, live, s.live.Trainings, s.inPlace) {
+		fail("%s", why)
+	}
 	for _, why := range model.CheckNodes(m.Kind, live) {
 		fail("%s", why)
 	}
@@ -181,7 +184,7 @@ func (x *exploration) staysAtRest(m *machine, s *state) []string {
 			m.state.Dirty = false
 			m.goOn(nil, 1<<30)
 		}})
-		isRequeued := !next.RequeueAt.IsZero() && !x.isPolled() && !waitsForQuota(s)
+		isRequeued := !next.RequeueAt.IsZero() && !isPolled(m, s) && !waitsForQuota(s)
 		if m.writes > 0 || next.Dirty || isRequeued || len(laws) > 0 {
 			wrong = append(wrong, fmt.Sprintf("the job is at rest, but a reconcile makes %d writes or requeues the job: "+
 				"first %s, then %s", m.writes, s, next))

@@ -162,7 +162,7 @@ func (s *search) expand(m *machine, from numbered) {
 			quiet, order = id, a.quiet
 		}
 	}
-	if order == timePasses && s.x.onlyPolls(m, from.state) {
+	if order == timePasses && onlyPolls(m, from.state) {
 		order = 0
 	}
 	if order == timePasses && waitsTooLong(m.Kind, from.state) {

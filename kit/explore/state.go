@@ -49,6 +49,8 @@ type state struct {
 	// broken is the number of times that a device became unhealthy, minus the number of failures that the status has
 	// recorded for unhealthy devices.
 	broken int
+	// inPlace is the number of restarts in place that have happened.
+	inPlace int
 	// isAnnounced is set if an event has reported the current stall.
 	isAnnounced bool
 	// succeededAt is the time at which the leader succeeded in a way that ends the job. Zero means that no such success

@@ -63,7 +63,8 @@ func KindOf[J framework.Job](ofKind framework.Controller[J], newJob func(Shape) 
 }
 
 // Runs reports whether the kind supports a shape. A shape with a TensorBoard needs a kind that has TensorBoards. A
-// shape that reports progress needs a kind whose trainings can report their progress. An elastic shape needs a kind
+// shape that reports progress needs a kind whose trainings can report their progress, and a shape that counts restarts
+// in place a kind whose launcher makes them. An elastic shape needs a kind
 // that scales. If the elastic shape has no restart scope, the kind must also have a rendezvous.
 func (k Kind) Runs(s Shape) bool {
 	job := k.newJob(s)
@@ -71,7 +72,7 @@ func (k Kind) Runs(s Shape) bool {
 		return false
 	}
 	spec := k.SpecOf(job)
-	if s.Progress != nil && !spec.ReportsProgress {
+	if s.Progress != nil && !spec.ReportsProgress || s.InPlace && !spec.RestartsInPlace {
 		return false
 	}
 	if s.Elastic == nil {

@@ -12,10 +12,11 @@ import (
 	"tensorstack.dev/jobs/common/progress"
 )
 
-// ChangesOnlyProgress reports whether two statuses differ only in the progress of the training.
-func ChangesOnlyProgress(before, after batchv1beta1.JobStatus) bool {
-	isSame := equality.Semantic.DeepEqual(before.Progress, after.Progress)
-	before.Progress, after.Progress = nil, nil
+// ChangesOnlyReadings reports whether two statuses differ only in the progress of the training and in the restarts in
+// place.
+func ChangesOnlyReadings(before, after batchv1beta1.JobStatus) bool {
+	isSame := equality.Semantic.DeepEqual(before, after)
+	before.Progress, before.RestartsInPlace = after.Progress, after.RestartsInPlace
 	return !isSame && equality.Semantic.DeepEqual(before, after)
 }
 

@@ -7,10 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/controller"
+	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/plan/view"
 	"tensorstack.dev/jobs/common/progress"
 )
 
@@ -44,18 +47,27 @@ func (s sidecars) Follow(_ types.NamespacedName, pods []progress.Pod) []progress
 // Forget implements controller.Progress.
 func (sidecars) Forget(types.NamespacedName) {}
 
-// readings returns the readings of the sidecars of the given pods. A sidecar answers only at its current address and
-// to its current token.
+// readings returns the readings of the sidecars and supervisors of the given pods. They answer only at their current
+// addresses and to their current tokens.
 func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Reading {
 	var readings []progress.Reading
 	for _, live := range ListOf[*corev1.Pod](s.Objects) {
-		address := live.Status.PodIP + ":" + live.Annotations[batchv1beta1.AnnotationProgressPort]
-		target := progress.Target{Address: address, Token: live.Annotations[batchv1beta1.AnnotationProgressToken]}
 		training := s.Trainings.Training(live)
-		if training == nil || !slices.Contains(pods, progress.Pod{UID: live.UID, Target: target}) {
+		if training == nil {
 			continue
 		}
-		readings = append(readings, training.reading(live.UID, now))
+		at := func(port, token string) progress.Target {
+			return progress.Target{Address: live.Status.PodIP + ":" + live.Annotations[port], Token: token}
+		}
+		sidecar := at(batchv1beta1.AnnotationProgressPort, live.Annotations[batchv1beta1.AnnotationProgressToken])
+		if slices.Contains(pods, progress.Pod{UID: live.UID, Target: sidecar}) {
+			readings = append(readings, training.reading(live.UID, now))
+		}
+		attempt := framework.AttemptID(metav1.GetControllerOf(live).UID, view.JobAttemptOf(live))
+		supervisor := at(batchv1beta1.AnnotationSupervisorPort, attempt)
+		if slices.Contains(pods, progress.Pod{UID: live.UID, OfSupervisor: true, Target: supervisor}) {
+			readings = append(readings, training.counted(live.UID, now))
+		}
 	}
 	return readings
 }
@@ -75,6 +87,21 @@ func (t Training) reading(pod types.UID, now time.Time) progress.Reading {
 	default:
 		return progress.Reading{UID: pod, Time: now, State: t.stateAt(now)}
 	}
+}
+
+// counted returns the controller's reading of the supervisor at the given time.
+func (t Training) counted(pod types.UID, now time.Time) progress.Reading {
+	read := progress.Reading{UID: pod, OfSupervisor: true, Time: now}
+	if !t.Unreadable.IsZero() {
+		read.Time, read.Err = t.Unreadable, errUnreadable
+	}
+	if t.Forgotten {
+		read.Time = time.Time{}
+		return read
+	}
+	read.State.Restarts.Count = t.Restarts
+	read.State.Restarts.Last = make([]progress.Restart, min(t.Restarts, batchv1beta1.KeptRestartsInPlace))
+	return read
 }
 
 // stateAt returns the state of the sidecar at a time.

@@ -12,8 +12,8 @@ import (
 	"tensorstack.dev/jobs/common/framework"
 )
 
-// Training is the state of the training in a pod, as the sidecar of the pod knows it. Only pods that can report their
-// progress have a Training.
+// Training is the state of the training in a pod, as the sidecar or the supervisor of the pod knows it. Only pods that
+// the controller can read have a Training.
 //
 // A training that makes progress reports steps all the time. The model leaves these reports out, because otherwise
 // the status would change forever and no job would come to rest. The model has only the first report, and the reports
@@ -32,6 +32,8 @@ type Training struct {
 	Started time.Time
 	// Done reports whether the training has reported 100 percent.
 	Done bool
+	// Restarts is the number of restarts in place that the pod has counted.
+	Restarts int32
 	// Unreadable is the time since which the sidecar cannot be read. Zero means that it can be read. While the sidecar
 	// cannot be read, no event happens to the training.
 	Unreadable time.Time
@@ -81,22 +83,27 @@ func (c *Cluster) Trainings() Trainings { return c.trainings }
 // ForgetReadings makes the controller forget its readings of sidecars, as it does when its process ends.
 func (c *Cluster) ForgetReadings() { c.trainings = c.trainings.ForgetReadings() }
 
-// canReport reports whether the training of a pod can report its progress.
-func canReport(pod *corev1.Pod) bool {
+// CanReport reports whether the training of a pod can report its progress.
+func CanReport(pod *corev1.Pod) bool {
 	return pod.Annotations[batchv1beta1.AnnotationProgressToken] != ""
 }
 
-// follow starts and ends the training of a pod whose status changes. The training of the leader reports its first step
-// when its containers start. The other trainings report nothing. When the sidecar ends, its last state becomes the
-// termination message of its container.
+// counts reports whether the pod counts restarts in place.
+func counts(pod *corev1.Pod) bool {
+	return pod.Annotations[batchv1beta1.AnnotationSupervisorPort] != ""
+}
+
+// follow starts and ends the training of a pod whose status changes. If the training of the leader reports its
+// progress, it reports the first step when its containers start. The other trainings report nothing. When the sidecar
+// ends, its last state becomes the termination message of its container.
 func (c *Cluster) follow(pod *corev1.Pod) {
-	if !canReport(pod) {
+	if !CanReport(pod) && !counts(pod) {
 		return
 	}
 	training, isTraining := c.trainings[pod.UID]
 	if pod.Status.Phase == corev1.PodRunning && !isTraining {
 		pod.Status.PodIP = "10.0.0.1" + pod.Labels[batchv1beta1.LabelReplicaIndex]
-		if pod.Labels[batchv1beta1.LabelReplicaIndex] == "0" {
+		if CanReport(pod) && pod.Labels[batchv1beta1.LabelReplicaIndex] == "0" {
 			training = Training{Step: 1, Reported: c.clock.Now()}
 		}
 		c.train(pod.UID, training)
@@ -146,7 +153,7 @@ func trains(how func(*Training, time.Time)) Mishap {
 var (
 	// Reports makes the training report another step.
 	Reports = trains(func(t *Training, now time.Time) {
-		*t = Training{Step: t.Step + 1, Reported: now}
+		*t = Training{Step: t.Step + 1, Reported: now, Restarts: t.Restarts}
 	})
 	// Hangs makes the training stop making progress. Its containers still run.
 	Hangs = trains(func(t *Training, now time.Time) { t.Stopped = now })
@@ -157,11 +164,14 @@ var (
 			t.Stopped = now
 		}
 	})
+	// CountsRestart makes the launcher start the processes of all replicas again, and the pod count this restart in
+	// place.
+	CountsRestart = trains(func(t *Training, _ time.Time) { t.Restarts++ })
 	// RunsAndHangs binds the pod to a node and starts its containers, but its training reports nothing.
 	RunsAndHangs = Runs.then(trains(func(t *Training, _ time.Time) { *t = Training{} }))
 	// Completes makes the training report 100 percent.
 	Completes = trains(func(t *Training, now time.Time) {
-		*t = Training{Step: t.Step + 1, Reported: now, Stopped: now, Done: true}
+		*t = Training{Step: t.Step + 1, Reported: now, Stopped: now, Done: true, Restarts: t.Restarts}
 	})
 	// IsUnreadable makes the sidecar of the training unreadable.
 	IsUnreadable = trains(func(t *Training, now time.Time) { t.Unreadable = now })

@@ -82,6 +82,9 @@ func (o Objects) Remains() Remains {
 			replica.Containers = nil // in some runs, the controller has not seen how the containers ended
 		}
 	}
+	if inPlace := r.Status.RestartsInPlace; inPlace != nil {
+		inPlace.PodUID = types.UID(fmt.Sprintf("present: %t", uids[string(inPlace.PodUID)]))
+	}
 	return r
 }
 

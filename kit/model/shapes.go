@@ -31,6 +31,8 @@ type Shape struct {
 	Quota int64
 	// Progress is how the training reports its progress. Nil means that the training reports none.
 	Progress *batchv1beta1.ProgressSpec
+	// InPlace reports whether the leader counts restarts in place.
+	InPlace bool
 }
 
 // Short names for restart policies and restart scopes.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/progress"
 )
 
 const (
@@ -26,9 +29,17 @@ type account struct {
 	limit, spent int
 	replicas     map[string]*seat // by the ID of the connection
 	rounds       []*round         // the last one is the newest
+	// last are the last restarts in place, newest first, at most batchv1beta1.KeptRestartsInPlace.
+	last []restart
 	// step is the last step at the last restart in place. It is nil before the first restart, and if the steps were
 	// unknown.
 	step *int64
+}
+
+// restart is a restart in place.
+type restart struct {
+	failure *failure // nil if it is not known which process failed
+	at      time.Time
 }
 
 // seat is a replica that is there.
@@ -152,6 +163,7 @@ func (a *account) judge(r *round, step *int64, now time.Time) {
 		r.verdict = &verdict{Explanation: "there was no new step since the last restart in place"}
 	default:
 		a.spent++
+		a.last = append([]restart{{r.first, now}}, a.last[:min(len(a.last), batchv1beta1.KeptRestartsInPlace-1)]...)
 		a.step = step
 		r.verdict = &verdict{
 			Restarts: true, Explanation: fmt.Sprintf("restart in place %d of %d (maxRestarts)", a.spent, a.limit),
@@ -187,6 +199,20 @@ func (a *account) missed(id string) *round {
 		return r
 	}
 	return nil
+}
+
+// restarts returns the restarts in place for the controller.
+func (a *account) restarts(now time.Time) progress.Restarts {
+	restarts := progress.Restarts{Count: int32(min(a.spent, progress.MaxRestarts))} //nolint:gosec // it fits
+	for _, r := range a.last {
+		known := progress.Restart{}
+		if f := r.failure; f != nil {
+			rank, code := int32(f.Rank), int32(f.Code) //nolint:gosec // the controller checks them
+			known = progress.Restart{Replica: f.replica, Rank: &rank, Code: &code}
+		}
+		restarts.Last = append(restarts.Last, known.At(r.at, now))
+	}
+	return restarts
 }
 
 // text returns the failure for the log.

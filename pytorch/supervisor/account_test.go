@@ -8,7 +8,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
+
+	"tensorstack.dev/jobs/common/progress"
 )
+
+func TestTheAccountKeepsTheLastRestartsInPlace(t *testing.T) {
+	t.Parallel()
+	a, now := newAccount(10), time.Now()
+	a.join("a", "worker-a", now)
+	for i := range 5 {
+		a.begin("a", start{Number: i + 1, Round: fmt.Sprint(i), Size: 1})
+		if i == 4 {
+			a.judge(a.rounds[len(a.rounds)-1], nil, now) // nobody has told which process failed
+			continue
+		}
+		a.judge(a.fail("a", failure{Rank: i, Code: -9}), nil, now.Add(time.Duration(i-5)*time.Second))
+	}
+	killed := func(rank int32, since int64) progress.Restart {
+		return progress.Restart{Replica: "worker-a", Rank: &rank, Code: ptr.To[int32](-9), Since: since}
+	}
+	want := progress.Restarts{Count: 5, Last: []progress.Restart{{}, killed(3, 2000), killed(2, 3000)}}
+	if diff := cmp.Diff(want, a.restarts(now)); diff != "" {
+		t.Errorf("unexpected restarts (-want +got):\n%s", diff)
+	}
+}
 
 // scene plays what happens to the replicas of an attempt, and records the verdicts. The replicas have names of one
 // letter, which are also the IDs of their supervisors. Each failure of a process is judged immediately.

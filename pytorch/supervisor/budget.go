@@ -35,9 +35,11 @@ type start struct {
 	hasFirst bool // whether the process of rank 0 is known to run in the replica
 }
 
-// The protocol has one JSON object in each line. First, the leader sends a challenge. The replica answers with a hello,
-// and the leader with a welcome. From then on, the replica sends messages, and the leader sends a reply for each
-// failure. An empty message shows that the replica is still there.
+// The leader's supervisor is an HTTP server, because the controller reads the restarts in place from it as it reads the
+// progress of a training. See progress.Handler. A replica upgrades its connection to a protocol of its own, with one
+// JSON object in each line. First, the leader sends a challenge. The replica answers with a hello, and the leader with
+// a welcome. From then on, the replica sends messages, and the leader sends a reply for each failure. An empty message
+// shows that the replica is still there.
 type (
 	challenge struct {
 		Nonce string `json:"nonce"`
@@ -64,6 +66,9 @@ type (
 )
 
 const (
+	// budgetPath is the path of the URL at which a replica upgrades its connection to the protocol budgetProtocol.
+	budgetPath     = "/budget"
+	budgetProtocol = "budget"
 	// maxLine is the maximum size of a line of the protocol, in bytes.
 	maxLine = 2 << 10
 	// handshakeTimeout is how long a connection can take until the replica is known.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func serveBudget(t *testing.T, limit int) (*leader, Budget) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	go l.accept(listener)
+	go l.serve(listener)
 	b.Leader = listener.Addr().String()
 	return l, b
 }
@@ -94,6 +95,28 @@ func TestReplicasAskTheLeader(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected verdicts (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheControllerReadsTheRestartsInPlace(t *testing.T) {
+	t.Parallel()
+	l, b := serveBudget(t, 3)
+	l.begin(start{Number: 1, Round: "a", Size: 1})
+	l.fail(failure{Rank: 3, Code: 7})
+	state, err := progress.NewClient().Read(t.Context(), progress.Target{Address: b.Leader, Token: b.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Restarts.Last[0].Since = 0
+	want := progress.State{Restarts: progress.Restarts{Count: 1, Last: []progress.Restart{
+		{Replica: "worker-0", Rank: ptr.To[int32](3), Code: ptr.To[int32](7)},
+	}}}
+	if diff := cmp.Diff(want, state); diff != "" {
+		t.Errorf("unexpected state (-want +got):\n%s", diff)
+	}
+	_, err = progress.NewClient().Read(t.Context(), progress.Target{Address: b.Leader, Token: "uid-1"})
+	if err == nil || !strings.Contains(err.Error(), "the status of the response is 401") {
+		t.Errorf("with the ID of another attempt, got the error %v, want the status 401", err)
 	}
 }
 
@@ -181,7 +204,11 @@ func TestOnlyAReplicaWithTheKeyIsHeard(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = conn.Close() })
-			lines := newScanner(conn)
+			reader, err := newFollower(b, silent).upgrade(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := newScanner(reader)
 			if err := receive(lines, &challenge{}); err != nil {
 				t.Fatal(err)
 			}
@@ -211,8 +238,11 @@ func TestAReplicaHearsOnlyALeaderWithTheKey(t *testing.T) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
+		reader := bufio.NewReader(conn)
+		_, _ = http.ReadRequest(reader)
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: budget\r\n\r\n")
 		_ = send(conn, challenge{Nonce: "n"})
-		_, _ = bufio.NewReader(conn).ReadString('\n')
+		_, _ = reader.ReadString('\n')
 		_ = send(conn, welcome{Signature: "none"})
 	}()
 	f := newFollower(Budget{ID: "uid-0", Leader: listener.Addr().String()}, silent)

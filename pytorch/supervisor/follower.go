@@ -4,11 +4,16 @@ import (
 	"bufio"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"log"
+	"math"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
+	"tensorstack.dev/jobs/common/listen"
 	"tensorstack.dev/jobs/common/signed"
 )
 
@@ -99,7 +104,11 @@ func (f *follower) connect() (wasConnected bool, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	lines := newScanner(conn)
+	reader, err := f.upgrade(conn)
+	if err != nil {
+		return false, err
+	}
+	lines := newScanner(reader)
 	if err := f.greet(conn, lines); err != nil {
 		return false, err
 	}
@@ -129,6 +138,30 @@ func (f *follower) take(r reply) {
 	case f.replies <- r.verdict:
 	default: // the follower has connected again, and this is the second reply
 	}
+}
+
+// upgrade makes the leader expect the protocol of the budget on the connection. It returns the reader for what follows.
+func (f *follower) upgrade(conn net.Conn) (io.Reader, error) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+f.leader+budgetPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", budgetProtocol)
+	if err := request.Write(conn); err != nil {
+		return nil, err
+	}
+	limited := &io.LimitedReader{R: conn, N: listen.MaxHeader}
+	reader := bufio.NewReader(limited)
+	response, err := http.ReadResponse(reader, request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return nil, fmt.Errorf("the status of the response is %d", response.StatusCode)
+	}
+	limited.N = math.MaxInt64 // newScanner limits the lines that follow
+	return reader, nil
 }
 
 // greet shows the key to the leader. It returns an error unless the leader has the key, too.

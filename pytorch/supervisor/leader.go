@@ -3,8 +3,10 @@ package supervisor
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"log"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -51,7 +53,7 @@ func (l *leader) listen(ctx context.Context, address string) {
 		l.log.Printf("the other replicas cannot report failures: %v", err)
 		return
 	}
-	go l.accept(listener)
+	go l.serve(listener)
 }
 
 func (l *leader) begin(s start) *verdict {
@@ -128,15 +130,45 @@ func (l *leader) readSteps() *int64 {
 	}
 }
 
-func (l *leader) accept(listener net.Listener) {
-	listen.Accept(listener, l.serve, l.log, retryInterval)
+// serve answers the controller and the other replicas until the listener is closed.
+func (l *leader) serve(listener net.Listener) {
+	server := listen.NewServer(l)
+	server.ErrorLog = l.log
+	_ = server.Serve(listener)
 }
 
-// serve handles the connection of a replica.
-func (l *leader) serve(conn net.Conn) {
+// ServeHTTP implements http.Handler for the controller and for the other replicas.
+func (l *leader) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	switch request.URL.Path {
+	case progress.Path:
+		progress.Handler(l.key, l.state).ServeHTTP(w, request)
+	case budgetPath:
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", budgetProtocol)
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			l.log.Printf("upgrading a connection: %v", err)
+			return
+		}
+		l.attend(conn, buffered)
+	default:
+		http.NotFound(w, request)
+	}
+}
+
+// state returns the restarts in place as the controller reads them.
+func (l *leader) state() progress.State {
+	var state progress.State
+	l.locked(func(a *account) { state.Restarts = a.restarts(time.Now()) })
+	return state
+}
+
+// attend handles the connection of a replica, and closes it. The reader reads from the connection.
+func (l *leader) attend(conn net.Conn, reader io.Reader) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	asked, lines := challenge{Nonce: rand.Text()}, newScanner(conn)
+	asked, lines := challenge{Nonce: rand.Text()}, newScanner(reader)
 	var peer hello
 	if send(conn, asked) != nil || receive(lines, &peer) != nil || !peer.isSigned(l.key, asked) ||
 		send(conn, welcome{Signature: signed.Text(l.key, peer.welcomeText())}) != nil {

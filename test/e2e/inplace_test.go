@@ -30,6 +30,10 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
 		Eventually(ctx, n.output(ctx, "logs", "until-worker-0", "-c", "pytorch")).Should(ContainSubstring(
 			"signal 9 ended rank 1 of until-worker-1: restart in place 1 of 1 (maxRestarts)"))
+		n.showsRestartInPlace(ctx)
+		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=RestartedInPlace", "-o",
+			"jsonpath={.items[*].message}")).Should(Equal(
+			"restarted the processes in place: rank 1 on until-worker-1 was terminated by SIGKILL"))
 		n.kubectl(ctx, "exec", "until-worker-0", "-c", "pytorch", "--", "touch", "/tmp/enough")
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/until", timeout)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
@@ -41,6 +45,7 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		n.startUntil(ctx, "{enabled: false}")
 		n.trains(ctx, "until-worker-0", 2)
 		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
+		n.showsRestartInPlace(ctx) // the pod of the leader ends with the next failure
 		n.killRank(ctx)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
 			"jsonpath={.status.backoffCount} {.status.attempt} {.status.phase}")).Should(Equal("1 1 Running"))
@@ -48,6 +53,7 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o",
 			"jsonpath={range .status.failures[*]}{.replica} {.reason} {.rank} {.rankSignal}{end}")).
 			Should(Equal("until-worker-1 Error 1 SIGKILL"))
+		n.showsRestartInPlace(ctx)
 	})
 })
 
@@ -83,6 +89,14 @@ spec:
           volumes:
             - {name: code, configMap: {name: code}}
 `, elastic), "apply", "-f", "-")
+}
+
+// showsRestartInPlace waits until the status of the job until has one restart in place, after killRank.
+func (n namespace) showsRestartInPlace(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, n.output(ctx, "get", "ptjob", "until", "-o", "jsonpath={.status.restartsInPlace.count}"+
+		"{range .status.restartsInPlace.last[*]} {.replica} {.rank} {.signal}{end}")).
+		Should(Equal("1 until-worker-1 1 SIGKILL"))
 }
 
 // startsAgain does something, and waits until the processes of the job until have started again and train.

@@ -26,6 +26,7 @@ var shownBy = map[string]string{
 	"late":       "delayed_writes",
 	"owners":     "another_owner",
 	"progress":   "training",
+	"in place":   "restarts_in_place",
 	"devices":    "device",
 	"nodes":      "avoids",
 	"quota":      "ResourceQuota",

@@ -89,6 +89,13 @@ func elastic() screen.Snapshot {
 	}
 	reports(&s, 12, 1200, 10000, 9*time.Second)
 	s.Job.JobStatus().Progress.EstimatedCompletionTime = before(-6 * time.Hour)
+	s.Job.JobStatus().RestartsInPlace = &batchv1beta1.RestartsInPlace{
+		Count: 3, AttemptCount: 2, PodUID: "pod", Last: []batchv1beta1.RestartInPlace{
+			{Replica: "segment-worker-3", Rank: new(int32(29)), Signal: "SIGKILL", Time: *before(19 * time.Minute)},
+		},
+	}
+	event(&s, "Warning", "RestartedInPlace", "restarted the processes in place: rank 29 on segment-worker-3 was "+
+		"terminated by SIGKILL", 19*time.Minute)
 	event(&s, "Normal", "Scaled", "scaled from 4 to 6 replicas", 31*time.Minute)
 	return s
 }

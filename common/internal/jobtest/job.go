@@ -113,6 +113,12 @@ func (b *Builder) Reporting(progress, startup int64, policy batchv1beta1.Progres
 	return b
 }
 
+// CountingRestarts makes the supervisor of the leader count restarts in place.
+func (b *Builder) CountingRestarts() *Builder {
+	b.Spec.RestartsInPlace = true
+	return b
+}
+
 // CleanUp sets the clean-up policy.
 func (b *Builder) CleanUp(cleanUp batchv1beta1.CleanUpPolicy) *Builder {
 	b.Spec.RunPolicy.CleanUpPolicy = cleanUp

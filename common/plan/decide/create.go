@@ -79,13 +79,18 @@ func (s *steps) newPod(r *view.Replica, awaited []string) (*corev1.Pod, error) {
 	}
 	main = framework.MainContainer(s.Job.MainContainers, template.Spec.Containers) // Wire may have copied the containers
 	how.complete(main)
-	for _, reserved := range []string{batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken} {
+	for _, reserved := range []string{
+		batchv1beta1.AnnotationProgressPort, batchv1beta1.AnnotationProgressToken, batchv1beta1.AnnotationSupervisorPort,
+	} {
 		delete(template.Annotations, reserved) // only the controller sets them
 	}
 	if s.Job.Spec.MayReport(s.Peers, *r.Member) {
 		if err := s.Peers.AddProgress(*r.Member, template, main); err != nil {
 			return nil, err
 		}
+	}
+	if s.Job.Spec.CountsRestarts(*r.Member) {
+		s.Peers.AnnounceSupervisor(template)
 	}
 	own := s.Peers.FQDN(*r.Member)
 	names := slices.DeleteFunc(slices.Clone(awaited), func(name string) bool { return name == own })

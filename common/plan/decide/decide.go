@@ -22,7 +22,7 @@ import (
 //   - act takes the steps of that action (run.go, restart.go, rootcause.go, pause.go, hold.go, ending.go, finish.go,
 //     cleanup.go, elsewhere.go, quota.go, and for pods that another controller admits, admission.go and withdraw.go);
 //   - release removes the finalizer from pods of leaders when their end is recorded (release.go);
-//   - watchStall and recordProgress follow the training (stall.go, progress.go);
+//   - watchStall and recordReadings follow the training (stall.go, readings.go);
 //   - needsLiveRead reports whether the decision requires a live read (liveread.go).
 func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.View) {
 	v, resized := observe(job, seen, now)
@@ -40,7 +40,9 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 	s.release()
 	if s.IsWatched() {
 		s.watchStall(v)
-		s.recordProgress(v)
+	}
+	if s.Job.IsFollowed() {
+		s.recordReadings(v)
 	}
 	s.NeedsLiveRead = s.needsLiveRead(v, resized)
 	if s.RecordsFailure {

@@ -83,6 +83,12 @@ type Facts struct {
 	// stays as it is.
 	Progress *batchv1beta1.ProgressStatus
 
+	// RestartsInPlace are the restarts in place that the status records from now on. Nil means that the recorded ones stay
+	// as they are.
+	RestartsInPlace *batchv1beta1.RestartsInPlace
+	// AddedInPlace is the number of restarts in place that are recorded now.
+	AddedInPlace int32
+
 	// NeedsLiveRead reports whether the controller must decide again on a live read, because a cache can be stale. See
 	// needsLiveRead. Package plan adds one case: an event about a wait that might already be over.
 	NeedsLiveRead bool

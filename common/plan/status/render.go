@@ -47,6 +47,7 @@ func Render(v view.View, f decide.Facts, old batchv1beta1.JobStatus) Rendering {
 	r.setIdentity()
 	r.setCounts()
 	r.resume()
+	r.setRestartsInPlace()
 	r.announceHappenings()
 	r.setTasks()
 	r.setInitialized()

@@ -23,8 +23,13 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("%d.%d", a.Job, a.Replica)
 }
 
+// JobAttemptOf returns the attempt of the whole job that a pod belongs to, such as "2".
+func JobAttemptOf(pod *corev1.Pod) string {
+	of, _, _ := strings.Cut(pod.Labels[batchv1beta1.LabelAttempt], ".")
+	return of
+}
+
 // isOfJobAttempt reports whether a pod belongs to the given attempt of the whole job.
 func isOfJobAttempt(pod *corev1.Pod, jobAttempt int32) bool {
-	of, _, _ := strings.Cut(pod.Labels[batchv1beta1.LabelAttempt], ".")
-	return of == strconv.Itoa(int(jobAttempt))
+	return JobAttemptOf(pod) == strconv.Itoa(int(jobAttempt))
 }

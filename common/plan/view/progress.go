@@ -16,7 +16,8 @@ const (
 	ReadingInterval = 15 * time.Second
 )
 
-// Reading is the progress that the controller has read from the receiver, a sidecar of a pod.
+// Reading is the progress that the controller has read from the receiver, a sidecar of a pod. It can also have the
+// restarts in place that the supervisor of the pod has counted.
 type Reading struct {
 	// Time is when the receiver was last read successfully. Zero means never.
 	Time time.Time
@@ -34,6 +35,11 @@ type Reading struct {
 	IsFinal bool
 	// Problem is why the receiver could not be read since Time. Empty means that no read has failed since then.
 	Problem string
+
+	// Restarts is the number of restarts in place that the pod has counted. LastRestarts are the last of them, newest
+	// first.
+	Restarts     int32
+	LastRestarts []batchv1beta1.RestartInPlace
 }
 
 // isDone reports whether the status of a reading shows that the training is done.
@@ -41,9 +47,15 @@ func isDone(status batchv1beta1.ProgressStatus) bool {
 	return status.Percent != nil && *status.Percent >= 100
 }
 
+// IsFollowed reports whether this controller reads pods of the job: the progress of the training, or the number of
+// restarts in place.
+func (j *Job) IsFollowed() bool {
+	return (j.Spec.ReportsProgress || j.Spec.RestartsInPlace) && j.Spec.RunsHere() && !j.Status.Finished() && !j.Deleting
+}
+
 // IsWatched reports whether this controller reads the progress of the training and checks for stalls.
 func (v *View) IsWatched() bool {
-	return v.Job.Spec.ReportsProgress && v.Job.Spec.RunsHere() && !v.Job.Status.Finished() && !v.Job.Deleting
+	return v.Job.Spec.ReportsProgress && v.Job.IsFollowed()
 }
 
 // ReadingOf returns the reading of the current pod of a replica, or an empty one if there is none.
@@ -81,10 +93,14 @@ func (v *View) lastStart() time.Time {
 	return last
 }
 
-// HasNews reports whether the last progress among the readings differs from the progress that the status shows.
+// HasNews reports whether the last progress among the readings differs from the progress that the status shows, or
+// whether a pod has counted restarts in place that the status lacks.
 func HasNews(status batchv1beta1.JobStatus, readings map[types.UID]Reading) bool {
 	var last Reading
-	for _, reading := range readings {
+	for pod, reading := range readings {
+		if unrecorded(status.RestartsInPlace, pod, reading) > 0 {
+			return true
+		}
 		if reading.Status != nil && reading.progressTime().After(last.progressTime()) {
 			last = reading
 		}

@@ -23,6 +23,7 @@ const Kind = "PyTorchTrainingJob"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.backoffCount`
 // +kubebuilder:printcolumn:name="Disruptions",type=integer,JSONPath=`.status.disruptions`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="InPlace",type=integer,JSONPath=`.status.restartsInPlace.count`,priority=1
 // +kubebuilder:printcolumn:name="ETA",type=string,JSONPath=`.status.progress.estimatedCompletionTime`,priority=1
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="LocalQueue",type=string,JSONPath=`.metadata.labels.kueue\.x-k8s\.io/queue-name`,priority=1

@@ -14,6 +14,9 @@ const (
 	EventReplicaFailed = "ReplicaFailed"
 	// EventRestarting: one replica or all replicas are restarted. The message contains the failure that is the cause.
 	EventRestarting = "Restarting"
+	// EventRestartedInPlace: the launcher has started the processes of the job again while the pods stayed, once or
+	// several times. The message contains the number, and the process that failed first in the last of these restarts.
+	EventRestartedInPlace = "RestartedInPlace"
 	// EventStalled: the training has reported no progress for too long, and runPolicy.progressPolicy is Notify. The
 	// message contains the last step and its time. With the policy Restart, there is an event Restarting instead.
 	EventStalled = "Stalled"

@@ -28,11 +28,14 @@ const FinalizerLeader = "batch.tensorstack.dev/leader"
 // the longest time. Pods that avoid no node do not have it.
 const AnnotationAvoidsNode = "batch.tensorstack.dev/avoids-node"
 
-// Annotations of the pods that can report the progress of the training.
+// Annotations of the pods that the controller reads.
 const (
 	// AnnotationProgressPort holds the port on which the controller reads the progress.
 	AnnotationProgressPort = "batch.tensorstack.dev/progress-port"
 	// AnnotationProgressToken holds the token that authenticates the training and the controller to the sidecar that
 	// receives reports. The controller generates it for each pod.
 	AnnotationProgressToken = "batch.tensorstack.dev/progress-token"
+	// AnnotationSupervisorPort is set on the pod of a leader whose supervisor counts restarts in place. It holds the port
+	// on which the controller reads their number.
+	AnnotationSupervisorPort = "batch.tensorstack.dev/supervisor-port"
 )

@@ -155,6 +155,14 @@ type JobStatus struct {
 	// +optional
 	Progress *ProgressStatus `json:"progress,omitempty"`
 
+	// The restarts in place of the job: the launcher has started the processes again while the pods stayed. They count
+	// towards torchrunConfig.maxRestarts, and not towards runPolicy.backoffLimit. While nothing else changes, this field
+	// is updated at most every 30 seconds, together with progress. Unset if there was none, and if the controller does
+	// not read their number: jobs without torchrunConfig.maxRestarts.
+	//
+	// +optional
+	RestartsInPlace *RestartsInPlace `json:"restartsInPlace,omitempty"`
+
 	// Which data is omitted from tasks and messages, and where to find that data. Data is omitted if the status would
 	// otherwise be too large for the API server. Empty if nothing is omitted.
 	//
