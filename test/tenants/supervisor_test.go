@@ -1,0 +1,95 @@
+package tenants
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/test/simulated"
+)
+
+var _ = Describe("The supervisor of the leader of a PyTorchTrainingJob", Label("network"), func() {
+	It("limits the memory for strangers and still answers its job and the controller", func(ctx context.Context) {
+		c, l := startLeader(ctx, pytorch)
+		c.sendLargeHeaders(ctx, l)
+		Expect(l.runReplica(ctx)).To(ContainSubstring("all restarts in place are used up (maxRestarts: 0)"))
+		Expect(l.read(ctx)).To(Succeed())
+		c.expectUnharmed()
+	})
+
+	It("would exceed its memory if it kept the connections of all strangers", func(ctx context.Context) {
+		c, l := startLeader(ctx, pytorch.with("a supervisor keeps the connections of all strangers"))
+		c.sendLargeHeaders(ctx, l)
+		c.expectHarmed(ctx)
+	})
+})
+
+// leader is the supervisor that runs in the pod of the leader of a PyTorchTrainingJob.
+type leader struct {
+	address simulated.Address
+	program string
+}
+
+// attemptID is the ID of the attempt of the leader's job.
+const attemptID = "0e7f5d0a-0"
+
+// startLeader starts the supervisor of a leader with a memory limit of 128 MiB. Instead of torchrun, it runs a program
+// that sleeps.
+func startLeader(ctx context.Context, s service) (*cluster, leader) {
+	GinkgoHelper()
+	l := leader{address: must(simulated.Listen()), program: filepath.Join(GinkgoT().TempDir(), "supervise")}
+	Expect(os.Symlink(build(s), l.program)).To(Succeed())
+	c := start(ctx)
+	c.runLimited(ctx, &controller{name: "supervisor", limit: 128 << 20},
+		append(l.command("worker-0"), "--is-leader", "sleep", "infinity"), l.read)
+	return c, l
+}
+
+// command returns the command of the supervisor of a replica, without the command that it runs.
+func (l leader) command(replica string) []string {
+	return []string{
+		l.program, "--restarts=0", "--id=" + attemptID, "--replica=" + replica, "--leader=" + l.address.String(),
+	}
+}
+
+// read reads the restarts in place, as the controller does.
+func (l leader) read(ctx context.Context) error {
+	_, err := progress.NewClient().Read(ctx, progress.Target{Address: l.address.String(), Token: attemptID})
+	return err
+}
+
+// runReplica runs the supervisor of another replica, whose only process fails after a second. It returns the output.
+func (l leader) runReplica(ctx context.Context) string {
+	GinkgoHelper()
+	// Like torchrun, sleep does not wait for the process before the supervisor has seen its exit code.
+	const torchrun = `RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 GROUP_WORLD_SIZE=1 sh -c "sleep 1; exit 7" &
+exec sleep infinity`
+	command := append(l.command("worker-1"), "sh", "-c", torchrun)
+	output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
+	Expect(err).To(MatchError("exit status 1"), "%s", output)
+	return string(output)
+}
+
+// sendLargeHeaders opens 2,000 connections that each send a header of almost the maximum size, without its end.
+func (c *cluster) sendLargeHeaders(ctx context.Context, l leader) {
+	GinkgoHelper()
+	const strangers = 2000
+	header := "GET " + progress.Path + " HTTP/1.1\r\n" + strings.Repeat("a:b\r\n", 3<<10)
+	c.inParallel(strangers, func(int) error {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.77.1")}}
+		conn, err := dialer.DialContext(ctx, "tcp", l.address.String())
+		if err != nil {
+			return err
+		}
+		DeferCleanup(conn.Close)
+		_, _ = conn.Write([]byte(header)) // fails if the supervisor has closed the connection
+		return nil
+	})
+}
