@@ -38,8 +38,8 @@ func (noProgress) Forget(types.NamespacedName) {}
 // A job whose event was dropped is reconciled after view.ProgressInterval.
 const progressEvents = 1024
 
-// ProgressChanged enqueues a job. A progress.Poller calls it when the progress of a pod can be read for the first
-// time, cannot be read anymore, or can be read again, and after the first report. ProgressChanged does not block.
+// ProgressChanged enqueues a job. A progress.Poller calls it when a pod can be read for the first time, cannot be read
+// anymore, or can be read again, after the first report, and after restarts in place. ProgressChanged does not block.
 func (r *Reconciler[J]) ProgressChanged(job types.NamespacedName) {
 	object := r.framework.NewJob()
 	object.SetNamespace(job.Namespace)
@@ -94,10 +94,12 @@ func (r *Reconciler[J]) readings(
 				Address: net.JoinHostPort(pod.Status.PodIP, port), Token: token,
 			}})
 		}
-		if port := pod.Annotations[batchv1beta1.AnnotationSupervisorPort]; port != "" && canBeRead {
-			followed = append(followed, progress.Pod{UID: pod.UID, OfSupervisor: true, Target: progress.Target{
-				Address: net.JoinHostPort(pod.Status.PodIP, port), Token: framework.AttemptID(uid, view.JobAttemptOf(pod)),
-			}})
+		if port := pod.Annotations[batchv1beta1.AnnotationSupervisorPort]; port != "" && pod.Status.PodIP != "" {
+			followed = append(followed, progress.Pod{
+				UID: pod.UID, OfSupervisor: true, HasEnded: !canBeRead, Target: progress.Target{
+					Address: net.JoinHostPort(pod.Status.PodIP, port), Token: framework.AttemptID(uid, view.JobAttemptOf(pod)),
+				},
+			})
 		}
 	}
 	for _, read := range r.cluster.Progress.Follow(job, followed) {

@@ -105,6 +105,8 @@ func TestReadings(t *testing.T) {
 	supervisor := progress.Pod{
 		UID: uid, OfSupervisor: true, Target: progress.Target{Address: "10.0.0.7:29498", Token: "job-uid-0"},
 	}
+	ended := supervisor
+	ended.HasEnded = true
 	one := func(r view.Reading) map[types.UID]view.Reading { return map[types.UID]view.Reading{uid: r} }
 	status := func(at time.Time) *batchv1beta1.ProgressStatus {
 		return &batchv1beta1.ProgressStatus{
@@ -173,7 +175,15 @@ func TestReadings(t *testing.T) {
 			pod: pod("job-worker-0", reporting, func(p *corev1.Pod) { p.Status.PodIP = "" }), want: map[types.UID]view.Reading{},
 		},
 		"a pod that is being deleted is not read": {
-			pod: pod("job-worker-0", running, reporting, counting, deleting), want: map[types.UID]view.Reading{},
+			pod: pod("job-worker-0", running, reporting, deleting), want: map[types.UID]view.Reading{},
+		},
+		"a supervisor keeps its last reading when its pod is deleted": {
+			pod: pod("job-worker-0", running, counting, deleting), counted: true,
+			want: one(view.Reading{Restarts: 2, LastRestarts: lastRestarts}), wantFollowed: []progress.Pod{ended},
+		},
+		"a supervisor keeps its last reading when its pod ends": {
+			pod: pod("job-worker-0", exited(0), counting), counted: true,
+			want: one(view.Reading{Restarts: 2, LastRestarts: lastRestarts}), wantFollowed: []progress.Pod{ended},
 		},
 		"the restarts that a supervisor has counted are read with the ID of the attempt": {
 			pod: pod("job-worker-0", running, counting), counted: true,

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"errors"
 	"slices"
 	"strings"
@@ -141,12 +142,18 @@ func TestTemplateOfAJobThatReportsItsProgressIsChecked(t *testing.T) {
 // The controller reads the restarts in place from the pod of the leader.
 func TestOnlyTheLeaderAnnouncesItsSupervisor(t *testing.T) {
 	t.Parallel()
+	onHosts := job(role("worker", 2)).CountingRestarts()
+	onHosts.Spec.Roles[0].Template.Spec.HostNetwork = true
+	hostPeers := framework.Peers{UID: onHosts.UID}
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		want map[string]string
 	}{
 		"the leader has the port": {
 			job: job(role("worker", 2)).CountingRestarts(), want: map[string]string{"job-worker-0": "29498"},
+		},
+		"a leader with hostNetwork has a port of the job": {
+			job: onHosts, want: map[string]string{"job-worker-0": fmt.Sprint(hostPeers.HostPort(1))},
 		},
 		"a job whose restarts are not counted has no port": {job: job(role("worker", 2)), want: map[string]string{}},
 	} {

@@ -111,6 +111,20 @@ func TestRestartsInPlaceInTheStatus(t *testing.T) {
 			want: recorded(1, 1, "", 3), added: 1,
 			event: "restarted the processes in place: rank 3 on job-worker-1 was terminated by SIGKILL",
 		},
+		"a failure of the leader records the restarts in place that its pod has counted": {
+			job: counts(nil),
+			seen: due(9*time.Second, reading(readings{"job-worker-0": counted(1, 3)}, pod("job-worker-0", exited(1)),
+				pod("job-worker-1", running))),
+			want: recorded(1, 1, "", 3), added: 1,
+			event: "restarted the processes in place: rank 3 on job-worker-1 was terminated by SIGKILL",
+		},
+		"the success of the leader records the restarts in place": {
+			job: counts(nil),
+			seen: due(9*time.Second, reading(readings{"job-worker-0": counted(1, 3)}, pod("job-worker-0", exited(0)),
+				pod("job-worker-1", running))),
+			want: recorded(1, 1, "", 3), added: 1,
+			event: "restarted the processes in place: rank 3 on job-worker-1 was terminated by SIGKILL",
+		},
 		"a pause records the restarts in place although no write is due": {
 			job: counts(nil).Paused(true), seen: due(9*time.Second, leader(counted(1, 3))),
 			want: recorded(1, 1, "", 3), added: 1,

@@ -20,11 +20,11 @@ const ReadTimeout = 2 * time.Second
 // maxError is the maximum length of an error of Client.Read, in bytes. The error can quote an invalid response.
 const maxError = 256
 
-// Target is the receiver of a pod.
+// Target is the receiver or the supervisor of a pod.
 type Target struct {
-	// Address is the IP address of the pod and the port of the receiver, such as 10.0.0.7:8090 or [fd00::7]:8090.
+	// Address is the IP address of the pod and the port, such as 10.0.0.7:8090 or [fd00::7]:8090.
 	Address string
-	// Token is the secret that the receiver shares with the controller and the program in its pod.
+	// Token is the secret that the receiver or supervisor shares with the controller.
 	Token string
 }
 

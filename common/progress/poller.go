@@ -16,8 +16,9 @@ import (
 
 // Limits of a Poller.
 const (
-	// MaxPods is the maximum number of pods of a job that are read. Further pods are ignored.
-	MaxPods = 2000
+	// MaxPods is the maximum number of receivers and supervisors of a job that are read: those of 2,000 replicas, of which
+	// the leader has both. Further ones are ignored.
+	MaxPods = 2001
 	// maxReads is the maximum number of concurrent reads. Namespaces share the reads as they share the workers of a
 	// fair.Queue, so that a single namespace has at most half of them.
 	maxReads = 128
@@ -29,7 +30,10 @@ type Pod struct {
 	UID types.UID
 	// OfSupervisor reports whether Target is the supervisor.
 	OfSupervisor bool
-	Target       Target
+	// HasEnded reports whether the target has ended, or is about to. It is not read any longer, and keeps its last
+	// reading.
+	HasEnded bool
+	Target   Target
 }
 
 // source identifies what is read of the pods of a job.
@@ -52,8 +56,8 @@ type Reading struct {
 	Err error
 }
 
-// Poller reads the receivers of the pods of jobs in the background. Each pod is read immediately, again after a
-// random part of the interval, and then once per interval. If reads hang, they delay only reads of the same
+// Poller reads the receivers and supervisors of the pods of jobs in the background. Each is read immediately, again
+// after a random part of the interval, and then once per interval. If reads hang, they delay only reads of the same
 // namespace, and only if very many of them hang.
 type Poller struct {
 	// Changed is called when the first report of a pod is read, and when a pod has counted more restarts. It is also
@@ -70,11 +74,12 @@ type Poller struct {
 	jobs map[types.NamespacedName]map[string]*followed
 }
 
-// followed is a pod whose receiver is read.
+// followed is a Pod that is read.
 type followed struct {
-	target  Target
-	reading Reading
-	wasRead bool
+	target   Target
+	hasEnded bool
+	reading  Reading
+	wasRead  bool
 }
 
 var (
@@ -104,9 +109,11 @@ func (p *Poller) Follow(job types.NamespacedName, pods []Pod) []Reading {
 		f := before[source]
 		if f == nil {
 			f = &followed{reading: Reading{UID: pod.UID, OfSupervisor: pod.OfSupervisor}}
-			p.queue.Add(requestFor(job, source))
+			if !pod.HasEnded {
+				p.queue.Add(requestFor(job, source))
+			}
 		}
-		f.target = pod.Target
+		f.target, f.hasEnded = pod.Target, pod.HasEnded
 		after[source] = f
 		if f.wasRead {
 			readings = append(readings, f.reading)
@@ -166,7 +173,7 @@ func (p *Poller) poll(ctx context.Context, request reconcile.Request) {
 
 	p.mu.Lock()
 	f := find()
-	if f == nil {
+	if f == nil || f.hasEnded {
 		p.mu.Unlock()
 		return
 	}
@@ -176,7 +183,7 @@ func (p *Poller) poll(ctx context.Context, request reconcile.Request) {
 	state, err := p.read(ctx, target)
 
 	p.mu.Lock()
-	if find() != f {
+	if find() != f || f.hasEnded && err != nil {
 		p.mu.Unlock()
 		return
 	}

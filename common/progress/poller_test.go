@@ -260,6 +260,27 @@ func TestTheReceiverAndTheSupervisorOfAPodAreRead(t *testing.T) {
 	})
 }
 
+func TestAPodThatHasEndedKeepsItsLastReading(t *testing.T) {
+	run(t, func(t *testing.T, c *cluster, p *Poller) {
+		ended := pods("a", "b")
+		ended[0].HasEnded, ended[1].HasEnded = true, true
+		c.restarts = 2
+		p.Follow(job, pods("a"))
+		synctest.Wait()
+		want := []Reading{{UID: "a", Time: time.Now(), State: State{Restarts: Restarts{Count: 2}}}}
+		p.Follow(job, ended)
+		c.change(func() { c.restarts = 0 })
+		time.Sleep(2 * interval)
+		synctest.Wait()
+		if diff := cmp.Diff(want, p.Follow(job, ended)); diff != "" {
+			t.Errorf("unexpected readings (-want +got):\n%s", diff)
+		}
+		if a, b := c.readsOf("a"), c.readsOf("b"); a != 1 || b != 0 {
+			t.Errorf("the pods were read %d and %d times, want once before the end, and never", a, b)
+		}
+	})
+}
+
 func TestTheNewestTargetIsRead(t *testing.T) {
 	run(t, func(t *testing.T, c *cluster, p *Poller) {
 		p.Follow(job, []Pod{{UID: "a", Target: Target{Address: "old"}}})

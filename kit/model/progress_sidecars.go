@@ -65,7 +65,10 @@ func (s Snapshot) readings(pods []progress.Pod, now time.Time) []progress.Readin
 		}
 		attempt := framework.AttemptID(metav1.GetControllerOf(live).UID, view.JobAttemptOf(live))
 		supervisor := at(batchv1beta1.AnnotationSupervisorPort, attempt)
-		if slices.Contains(pods, progress.Pod{UID: live.UID, OfSupervisor: true, Target: supervisor}) {
+		if slices.ContainsFunc(pods, func(p progress.Pod) bool {
+			p.HasEnded = false // a supervisor that has ended has its last reading
+			return p == progress.Pod{UID: live.UID, OfSupervisor: true, Target: supervisor}
+		}) {
 			readings = append(readings, training.counted(live.UID, now))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
+	"tensorstack.dev/jobs/common/policy"
 )
 
 // Training is the state of the training in a pod, as the sidecar or the supervisor of the pod knows it. Only pods that
@@ -37,8 +38,7 @@ type Training struct {
 	// Unreadable is the time since which the sidecar cannot be read. Zero means that it can be read. While the sidecar
 	// cannot be read, no event happens to the training.
 	Unreadable time.Time
-	// Forgotten is set if the sidecar cannot be read and the controller has restarted since then, so that it has no
-	// reading.
+	// Forgotten is set if the pod cannot be read and the controller has restarted since then, so that it has no reading.
 	Forgotten bool
 }
 
@@ -66,22 +66,21 @@ func (t Trainings) Training(pod *corev1.Pod) *Training {
 	return nil
 }
 
-// ForgetReadings returns the trainings after the controller has forgotten its readings of sidecars, as it does when its
-// process ends.
-func (t Trainings) ForgetReadings() Trainings {
-	forgotten := maps.Clone(t)
-	for pod, training := range forgotten {
-		training.Forgotten = !training.Unreadable.IsZero()
-		forgotten[pod] = training
-	}
-	return forgotten
-}
 
 // Trainings returns the current trainings of the pods that can report their progress.
 func (c *Cluster) Trainings() Trainings { return c.trainings }
 
-// ForgetReadings makes the controller forget its readings of sidecars, as it does when its process ends.
-func (c *Cluster) ForgetReadings() { c.trainings = c.trainings.ForgetReadings() }
+// ForgetReadings makes the controller forget its readings, as it does when its process ends. It can read most pods
+// again.
+func (c *Cluster) ForgetReadings() {
+	for _, pod := range c.Live().Pods() {
+		if training := c.trainings.Training(pod); training != nil &&
+			(!training.Unreadable.IsZero() || pod.DeletionTimestamp != nil || policy.Ended(pod)) {
+			training.Forgotten = true
+			c.train(pod.UID, *training)
+		}
+	}
+}
 
 // CanReport reports whether the training of a pod can report its progress.
 func CanReport(pod *corev1.Pod) bool {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -134,7 +135,11 @@ func (l *leader) readSteps() *int64 {
 func (l *leader) serve(listener net.Listener) {
 	server := listen.NewServer(l)
 	server.ErrorLog = l.log
-	_ = server.Serve(listener)
+	server.MaxHeaderBytes = maxHeader
+	server.ReadTimeout, server.IdleTimeout = handshakeTimeout, handshakeTimeout
+	if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
+		l.log.Printf("the other replicas cannot report failures anymore: %v", err)
+	}
 }
 
 // ServeHTTP implements http.Handler for the controller and for the other replicas.

@@ -10,15 +10,16 @@ import (
 // RestartsInPlace counts the restarts in place of a job. In a restart in place, a process fails, and the launcher
 // starts the processes of all replicas again while the pods stay. The supervisor of the launcher counts them in the
 // pod of the leader, and the controller reads its count about every 15 seconds. Restarts in place that the controller
-// has not read when this pod ends are not counted. The values come from a pod of the user, so they can be wrong.
+// has not read when this pod ends are lost. The values come from a pod of the user, so they can be wrong.
 type RestartsInPlace struct {
 	// The number of restarts in place since the job was created. At most 2147483647.
 	Count int32 `json:"count"`
 
-	// The number of restarts in place in the attempt of podUID. It counts towards torchrunConfig.maxRestarts.
+	// The number of restarts in place that the pod with podUID has counted. In its attempt, it counts towards
+	// torchrunConfig.maxRestarts.
 	AttemptCount int32 `json:"attemptCount"`
 
-	// UID of the pod of the leader that has counted attemptCount.
+	// UID of the last pod of the leader that has counted a restart in place. The pod might no longer exist.
 	PodUID types.UID `json:"podUID"`
 
 	// The last 3 restarts in place, newest first.
@@ -55,7 +56,7 @@ type RestartInPlace struct {
 	// +optional
 	Signal string `json:"signal,omitempty"`
 
-	// When the process failed, to within a few seconds.
+	// When the restart was counted, to within a few seconds.
 	Time metav1.Time `json:"time"`
 }
 

@@ -157,8 +157,8 @@ type JobStatus struct {
 
 	// The restarts in place of the job: the launcher has started the processes again while the pods stayed. They count
 	// towards torchrunConfig.maxRestarts, and not towards runPolicy.backoffLimit. While nothing else changes, this field
-	// is updated at most every 30 seconds, together with progress. Unset if there was none, and if the controller does
-	// not read their number: jobs without torchrunConfig.maxRestarts.
+	// is updated at most every 30 seconds, together with progress. Unset if there was none. Also unset if torchrun
+	// counts by itself (see torchrunConfig.maxRestarts), in debug mode, and if the controller cannot read the number.
 	//
 	// +optional
 	RestartsInPlace *RestartsInPlace `json:"restartsInPlace,omitempty"`
