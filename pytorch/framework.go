@@ -79,7 +79,7 @@ func (p pytorch) Wire(
 	}
 	if job.RunsTorchrun() {
 		env = append(env, corev1.EnvVar{Name: envUnsharedStore, Value: "1"})
-		main.Command = torchrun(*job.Spec.TorchrunConfig, elasticOf(job), peers, member)
+		main.Command = torchrun(job, peers, member)
 	} else if len(peers.Members) > 1 || !canHaveSeveralDevices(main.Resources) {
 		// With torchrunConfig, torchrun sets these variables for each of its processes. A single replica with several
 		// devices must not have these variables, so that its program can start a process for each device: with the
@@ -122,14 +122,17 @@ func leaderPort(peers framework.Peers) int32 {
 	return defaultPort
 }
 
+// joinTimeout is how long torchrun waits for the others in the rendezvous, with the scope Rendezvous: a year, in
+// seconds. With torchrun's default of 10 minutes, a cluster without room for a new pod would make the job fail.
+const joinTimeout = 365 * 24 * 60 * 60
+
 // torchrun returns the command line that launches the processes of one member.
 //
 // The endpoint of the rendezvous refers to MASTER_ADDR and MASTER_PORT, so values that the user sets for these
 // variables also apply to the endpoint. The c10d backend must know which member hosts its store. By default, torch
 // compares names to find out, but this does not work with every name service. So the command line sets is_host.
-func torchrun(
-	config v1beta1.TorchrunConfig, elastic *batchv1beta1.ElasticConfig, peers framework.Peers, member framework.Member,
-) []string {
+func torchrun(job *v1beta1.PyTorchTrainingJob, peers framework.Peers, member framework.Member) []string {
+	config, elastic := *job.Spec.TorchrunConfig, elasticOf(job)
 	nodes := strconv.Itoa(len(peers.Members))
 	if elastic != nil {
 		nodes = fmt.Sprintf("%d:%d", elastic.Least(), elastic.Most()) // the limits, since the number of members changes
@@ -139,7 +142,7 @@ func torchrun(
 		command = append(command, "--nproc_per_node="+config.ProcPerNode)
 	}
 	switch {
-	case hasBudget(config):
+	case hasBudget(job):
 		command = append(command, "--max_restarts="+strconv.Itoa(unlimited))
 	case config.MaxRestarts != nil:
 		command = append(command, "--max_restarts="+strconv.Itoa(int(*config.MaxRestarts)))
@@ -155,6 +158,9 @@ func torchrun(
 			isHost = 1
 		}
 		settings := []string{fmt.Sprintf("is_host=%d", isHost)}
+		if job.Spec.RunPolicy.RestartScope == batchv1beta1.RestartScopeRendezvous {
+			settings = append(settings, fmt.Sprintf("join_timeout=%d", joinTimeout))
+		}
 		settings, options = rendezvousSettings(settings, options)
 		command = append(command,
 			fmt.Sprintf("--rdzv_endpoint=$(%s):$(%s)", envMasterAddr, envMasterPort),

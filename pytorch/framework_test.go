@@ -172,6 +172,7 @@ func TestWireWithTorchrun(t *testing.T) {
 	const endpoint = "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)"
 	for name, tc := range map[string]struct {
 		torchrun v1beta1.TorchrunConfig
+		scope    batchv1beta1.RestartScope
 		// rank is the rank of one of three replicas. The leader has rank 0.
 		rank    int
 		attempt int32
@@ -213,6 +214,14 @@ func TestWireWithTorchrun(t *testing.T) {
 			want: []string{
 				"torchrun", "--nnodes=3", "--max_restarts=1000000", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
 				"--rdzv_conf=is_host=1",
+			},
+		},
+		"with the scope Rendezvous, torchrun waits for others without a limit, and starts processes again": {
+			scope:    batchv1beta1.RestartScopeRendezvous,
+			torchrun: v1beta1.TorchrunConfig{ExtraOptions: []string{"--rdzv_conf=last_call_timeout=5"}},
+			want: []string{
+				"torchrun", "--nnodes=3", "--max_restarts=1000000", "--rdzv_backend=c10d", "--rdzv_id=job-uid-0", endpoint,
+				"--rdzv_conf=is_host=1,join_timeout=31536000,last_call_timeout=5",
 			},
 		},
 		"with the backend static, maxRestarts limits the restarts by torchrun": {
@@ -289,6 +298,7 @@ func TestWireWithTorchrun(t *testing.T) {
 			t.Parallel()
 			tc.torchrun.Enabled = true
 			job := jobOf(&tc.torchrun, replicas("worker", 2, training()), replicas("master", 1, training()))
+			job.Spec.RunPolicy.RestartScope = tc.scope
 			_, got := wire(t, job, tc.rank, tc.attempt)
 
 			// The args of the template stay: they are the script and its args. torchrun sets the ranks and the world size.

@@ -53,15 +53,14 @@ func (pytorch) JobSpec(job *v1beta1.PyTorchTrainingJob) framework.JobSpec {
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 		ReportsProgress:     job.Spec.Progress.Reports(),
 		FirstProcess:        firstProcess(job),
-		RestartsInPlace:     isSupervised(job) && hasBudget(*job.Spec.TorchrunConfig),
+		RestartsInPlace:     isSupervised(job) && hasBudget(job),
 	}
 	switch {
 	case spec.Elastic != nil:
 		roles = policy.Scale(leaderType, roles, spec.Elastic.Expected())
-		spec.DefaultRestartScope = batchv1beta1.RestartScopeReplica
 		// The leader hosts the rendezvous, and a torchrun agent that gives up closes the rendezvous for all later agents.
 		// So all replicas must restart after a failure of the leader, and after the failure of such an agent.
-		spec.Rendezvous = true
+		spec.DefaultRestartScope = batchv1beta1.RestartScopeRendezvous
 	case job.Spec.Elastic != nil && job.Spec.Elastic.Enabled:
 		spec.Notice = "spec.elastic has no effect without spec.torchrunConfig: the job runs its plain replicas"
 	}

@@ -30,8 +30,8 @@ func TestJobSpec(t *testing.T) {
 	runMode := &batchv1beta1.RunMode{Pause: &batchv1beta1.PauseMode{Enabled: true}}
 	scheduler := &batchv1beta1.SchedulePolicy{T9kScheduler: &batchv1beta1.T9kScheduler{Queue: "q"}}
 	const (
-		scopeJob     = batchv1beta1.RestartScopeJob
-		scopeReplica = batchv1beta1.RestartScopeReplica
+		scopeJob        = batchv1beta1.RestartScopeJob
+		scopeRendezvous = batchv1beta1.RestartScopeRendezvous
 	)
 	for name, tc := range map[string]struct {
 		spec v1beta1.PyTorchTrainingJobSpec
@@ -101,7 +101,7 @@ func TestJobSpec(t *testing.T) {
 				ReplicaSpecs: []v1beta1.ReplicaSpec{worker}, Elastic: elastic,
 				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true},
 			},
-			want: framework.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeReplica, Rendezvous: true},
+			want: framework.JobSpec{Roles: roles, Elastic: elastic, DefaultRestartScope: scopeRendezvous, RestartsInPlace: true},
 		},
 		"expectedReplicas is divided by weight, and the master keeps one replica": {
 			spec: v1beta1.PyTorchTrainingJobSpec{
@@ -118,7 +118,7 @@ func TestJobSpec(t *testing.T) {
 					{Type: "worker", Replicas: 4, ScalingWeight: 2, Template: &template},
 					{Type: "spot", Replicas: 2, ScalingWeight: 1, Template: &template},
 				},
-				Elastic: expecting(7), DefaultRestartScope: scopeReplica, Rendezvous: true,
+				Elastic: expecting(7), DefaultRestartScope: scopeRendezvous, RestartsInPlace: true,
 			},
 		},
 		"elastic without torchrun has no effect": {
@@ -144,6 +144,17 @@ func TestJobSpec(t *testing.T) {
 				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true, MaxRestarts: ptr.To[int32](3)},
 			},
 			want: framework.JobSpec{Roles: roles, DefaultRestartScope: scopeJob, RestartsInPlace: true},
+		},
+		"a job whose replicas are replaced alone counts restarts in place without maxRestarts": {
+			spec: v1beta1.PyTorchTrainingJobSpec{
+				ReplicaSpecs:   []v1beta1.ReplicaSpec{worker},
+				RunPolicy:      batchv1beta1.RunPolicy{RestartScope: scopeRendezvous},
+				TorchrunConfig: &v1beta1.TorchrunConfig{Enabled: true},
+			},
+			want: framework.JobSpec{
+				Roles: roles, DefaultRestartScope: scopeJob, RestartsInPlace: true,
+				RunPolicy: batchv1beta1.RunPolicy{RestartScope: scopeRendezvous},
+			},
 		},
 		"a job whose torchrun counts its restarts does not": {
 			spec: v1beta1.PyTorchTrainingJobSpec{

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/framework"
 	"tensorstack.dev/jobs/pytorch/api/v1beta1"
 	"tensorstack.dev/jobs/pytorch/supervisor"
@@ -38,9 +39,9 @@ func supervisionOf(
 	}
 	config := *job.Spec.TorchrunConfig
 	options := &supervisor.Options{PassesSignals: rendezvousBackend(config) == static}
-	if hasBudget(config) {
+	if hasBudget(job) {
 		options.Budget = &supervisor.Budget{
-			Restarts: int(*config.MaxRestarts), ID: peers.AttemptID(), Replica: member.Name,
+			Restarts: int(ptr.Deref(config.MaxRestarts, 0)), ID: peers.AttemptID(), Replica: member.Name,
 			Leader:   net.JoinHostPort(peers.FQDN(peers.Leader()), strconv.Itoa(int(peers.SupervisorPort()))),
 			IsLeader: member.Rank == 0,
 		}
@@ -48,10 +49,15 @@ func supervisionOf(
 	return options
 }
 
-// hasBudget reports whether the supervisors limit the restarts in place. Otherwise, torchrun does: without restarts,
-// with a limit in extraOptions, or with the backend static, with which the replicas have no rounds in common.
-func hasBudget(config v1beta1.TorchrunConfig) bool {
-	return ptr.Deref(config.MaxRestarts, 0) > 0 && rendezvousBackend(config) != static &&
+// hasBudget reports whether the supervisors of a job with torchrun limit the restarts in place. Otherwise, torchrun
+// does: if no restart is possible, with a limit in extraOptions, or with the backend static, with which the replicas
+// have no rounds in common. If replicas are replaced alone, torchrun starts the processes again even without
+// maxRestarts.
+func hasBudget(job *v1beta1.PyTorchTrainingJob) bool {
+	config := *job.Spec.TorchrunConfig
+	canRestart := ptr.Deref(config.MaxRestarts, 0) > 0 || elasticOf(job) != nil ||
+		job.Spec.RunPolicy.RestartScope == batchv1beta1.RestartScopeRendezvous
+	return canRestart && rendezvousBackend(config) != static &&
 		!slices.ContainsFunc(config.ExtraOptions, func(option string) bool {
 			name, _, _ := strings.Cut(option, "=")
 			return name == "--max_restarts" || name == "--max-restarts"

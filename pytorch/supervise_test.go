@@ -59,11 +59,16 @@ func TestTorchrunIsSupervised(t *testing.T) {
 		job.Spec.TorchrunConfig.MaxRestarts, job.Spec.TorchrunConfig.ExtraOptions = new(int32(9)), options
 		return job
 	}
+	meeting := fixed("")
+	meeting.Spec.RunPolicy.RestartScope = batchv1beta1.RestartScopeRendezvous
+	scaled := elasticJob(2, training())
+	scaled.Spec.TorchrunConfig.MaxRestarts = nil
 	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
 	const (
 		supervised    = "/t9k/supervisor/supervise"
 		passesSignals = supervised + " --pass-signals"
 		budget        = supervised + " --restarts=9 --id=job-uid-0 --replica=job-worker-"
+		noBudget      = supervised + " --restarts=0 --id=job-uid-0 --replica=job-worker-"
 		at            = " --leader=job-worker-0.job.ns.svc.cluster.local:29498"
 	)
 	for name, tc := range map[string]struct {
@@ -71,9 +76,11 @@ func TestTorchrunIsSupervised(t *testing.T) {
 		rank int
 		want string
 	}{
-		"the leader":                                         {fixed(""), 0, supervised},
-		"another replica":                                    {fixed("c10d"), 1, supervised},
-		"a replica of an elastic job":                        {elasticJob(2, training()), 1, budget + "1" + at},
+		"the leader":                  {fixed(""), 0, supervised},
+		"another replica":             {fixed("c10d"), 1, supervised},
+		"a replica of an elastic job": {elasticJob(2, training()), 1, budget + "1" + at},
+		"a replica of an elastic job without maxRestarts":    {scaled, 1, noBudget + "1" + at},
+		"a replica that is replaced alone":                   {meeting, 1, noBudget + "1" + at},
 		"the leader of a job with restarts in place":         {restarted(""), 0, budget + "0" + at + " --is-leader"},
 		"another replica of a job with restarts in place":    {restarted("c10d"), 1, budget + "1" + at},
 		"a rendezvous elsewhere, with restarts in place":     {restarted("etcd-v2"), 1, budget + "1" + at},

@@ -1,6 +1,7 @@
 package pytorch
 
 import (
+	"cmp"
 	"fmt"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -23,7 +24,7 @@ func (pytorch) MaxProcesses() int32 { return maxProcesses }
 func (pytorch) CanScale() bool { return true }
 
 // NewTraining implements framework.TrainingFramework. If the job can have several processes or is elastic, it runs
-// torchrun. Otherwise, it runs Python.
+// torchrun. Otherwise, it runs Python. With several replicas, one that is lost is replaced alone.
 func (pytorch) NewTraining(t framework.Training) *v1beta1.PyTorchTrainingJob {
 	job := &v1beta1.PyTorchTrainingJob{Spec: v1beta1.PyTorchTrainingJobSpec{
 		RunMode: t.RunMode, RunPolicy: t.RunPolicy, Scheduler: t.Scheduler, Progress: t.Progress, Elastic: t.Elastic,
@@ -39,9 +40,13 @@ func (pytorch) NewTraining(t framework.Training) *v1beta1.PyTorchTrainingJob {
 	replicas := v1beta1.ReplicaSpec{
 		Type: "worker", RestartPolicy: batchv1beta1.RestartPolicyOnFailure, Template: t.Template,
 	}
-	if t.Elastic != nil {
+	switch {
+	case t.Elastic != nil:
 		job.Spec.TorchrunConfig.MaxRestarts = new(int32(elasticRestarts))
-	} else {
+	case t.Nodes > 1:
+		job.Spec.RunPolicy.RestartScope = cmp.Or(t.RunPolicy.RestartScope, batchv1beta1.RestartScopeRendezvous)
+		fallthrough
+	default:
 		replicas.Replicas = &t.Nodes
 	}
 	job.Spec.ReplicaSpecs = []v1beta1.ReplicaSpec{replicas}

@@ -15,12 +15,8 @@ type JobSpec struct {
 	Roles []Role
 	// RunPolicy of the job.
 	RunPolicy batchv1beta1.RunPolicy
-	// DefaultRestartScope applies if RunPolicy sets no scope.
+	// DefaultRestartScope applies if RunPolicy sets no scope. See policy.FailureScope.
 	DefaultRestartScope batchv1beta1.RestartScope
-	// Rendezvous reports whether the replicas meet at the leader. If RunPolicy sets no scope, two kinds of failures
-	// restart all replicas of such a job, even if DefaultRestartScope is Replica: failures of the leader, and failures
-	// of any replica with an exit code below 128. See policy.FailureScope.
-	Rendezvous bool
 	// RanksAreReplicas reports whether each replica is one process of the training, and the rank of the process is the
 	// rank of the replica.
 	RanksAreReplicas bool

@@ -70,8 +70,9 @@ const mainContainer = jobtest.MainContainer
 const untilOverdue = 90 * time.Second
 
 const (
-	scopeJob     = batchv1beta1.RestartScopeJob
-	scopeReplica = batchv1beta1.RestartScopeReplica
+	scopeJob        = batchv1beta1.RestartScopeJob
+	scopeReplica    = batchv1beta1.RestartScopeReplica
+	scopeRendezvous = batchv1beta1.RestartScopeRendezvous
 )
 
 type (

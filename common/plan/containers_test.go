@@ -97,7 +97,7 @@ func TestFailureOfARestartedContainerIsRecordedWithItsExitCode(t *testing.T) {
 	t.Run("a rendezvous restarts after the peers have had time to report", func(t *testing.T) {
 		t.Parallel()
 		j := job(restarting(role("worker", 2), batchv1beta1.RestartPolicyOnFailure)).Window(2 * time.Second)
-		j.Spec.Rendezvous, j.Spec.DefaultRestartScope = true, batchv1beta1.RestartScopeReplica
+		j.Spec.DefaultRestartScope = scopeRendezvous
 		failed := []*corev1.Pod{pod("job-worker-0", running), pod("job-worker-1", restarted)}
 		j.Saw(time.Minute, two...).Saw(0, failed...)
 		d := plan.Decide(j.Job, seeing(failed...), now.Add(2*time.Second))

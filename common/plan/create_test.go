@@ -1,8 +1,8 @@
 package plan_test
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"

@@ -29,7 +29,7 @@ func TestDefaultsAreRecorded(t *testing.T) {
 	}
 	elastic := func() *jobBuilder {
 		j := job(role("worker", 2)).Elastic(1, 2)
-		j.Spec.Rendezvous = true
+		j.Spec.DefaultRestartScope = scopeRendezvous
 		return j
 	}
 	elsewhere := ran()
@@ -118,9 +118,9 @@ func TestRecordedDefaultsDecide(t *testing.T) {
 		j.Spec.DefaultRestartScope = scope
 		return recorded(j, recordedScope, "Notify", "Avoid")
 	}
-	withRendezvous := func(recordedScope batchv1beta1.PolicyDefault) *jobBuilder {
-		j := ranAs(scopeReplica, recordedScope)
-		j.Spec.Rendezvous = true
+	elasticAs := func(scope batchv1beta1.RestartScope, recordedScope batchv1beta1.PolicyDefault) *jobBuilder {
+		j := ranAs("", recordedScope).Elastic(1, 2)
+		j.Spec.DefaultRestartScope = scope
 		return j
 	}
 	all := []string{created("job-worker-0", "1"), created("job-worker-1", "1")}
@@ -133,12 +133,12 @@ func TestRecordedDefaultsDecide(t *testing.T) {
 		"all replicas restart, although the default is now Replica": {ranAs(scopeReplica, "Job"), 1, all},
 		"one replica restarts, although the default is now Job":     {ranAs(scopeJob, "Replica"), 1, alone},
 		"all replicas restart, although there is no rendezvous now": {ranAs(scopeReplica, "Rendezvous"), 1, all},
-		"a killed replica restarts alone, as its rendezvous allows": {ranAs(scopeJob, "Rendezvous"), 137, alone},
-		"one replica restarts, although there is now a rendezvous":  {withRendezvous("Replica"), 1, alone},
+		"a killed replica restarts alone, as its rendezvous allows": {elasticAs(scopeJob, "Rendezvous"), 137, alone},
+		"one replica restarts, although there is now a rendezvous":  {elasticAs(scopeRendezvous, "Replica"), 1, alone},
 		"the spec takes precedence over Job":                        {ranAs(scopeJob, "Job").Scope(scopeReplica), 1, alone},
 		"the spec takes precedence over Replica":                    {ranAs(scopeReplica, "Replica").Scope(scopeJob), 1, all},
 		"the spec takes precedence over Rendezvous": {
-			withRendezvous("Rendezvous").Scope(scopeReplica), 1, alone,
+			elasticAs(scopeRendezvous, "Rendezvous").Scope(scopeReplica), 1, alone,
 		},
 		"the default in the code holds for an unknown word": {ranAs(scopeReplica, "Half"), 1, alone},
 		"the default in the code holds without a record":    {unrecorded(ranAs(scopeReplica, "")), 1, alone},

@@ -151,7 +151,7 @@ func TestFailureHasItsWindowWhileAReplicaStaysFailed(t *testing.T) {
 	worker0, worker2 := pod("job-worker-0", running), pod("job-worker-2", running)
 	failed := pod("job-worker-1", exitedAgo(1, time.Minute)) // the policy ExitCode does not restart it
 	j := job(restarting(role("worker", 3), batchv1beta1.RestartPolicyExitCode))
-	j.Spec.DefaultRestartScope, j.Spec.Rendezvous = scopeReplica, true
+	j.Elastic(1, 3).Spec.DefaultRestartScope = scopeRendezvous
 	j.Window(2*time.Second).Saw(time.Hour, worker0, pod("job-worker-1", running), worker2).
 		Saw(time.Minute, worker0, failed, worker2)
 	d := j.Sees(pod("job-worker-0", exited(137)), failed, worker2)

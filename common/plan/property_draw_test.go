@@ -32,7 +32,7 @@ func anyJob(t *rapid.T) *jobBuilder {
 	j := job(roles...)
 	j.Spec.RunPolicy = batchv1beta1.RunPolicy{
 		RestartScope: rapid.SampledFrom([]batchv1beta1.RestartScope{
-			"", scopeJob, scopeReplica,
+			"", scopeJob, scopeReplica, scopeRendezvous,
 		}).Draw(t, "restartScope"),
 		BackoffLimit:          rapid.Ptr(rapid.Int32Range(0, 3), true).Draw(t, "backoffLimit"),
 		ActiveDeadlineSeconds: rapid.Ptr(rapid.Int64Range(1, 5000), true).Draw(t, "activeDeadlineSeconds"),
@@ -45,7 +45,9 @@ func anyJob(t *rapid.T) *jobBuilder {
 			Enabled: true, MinReplicas: rapid.Ptr(rapid.Int32Range(1, 3), false).Draw(t, "minReplicas"),
 			MaxReplicas: new(int32(12)),
 		}
-		j.Spec.Rendezvous = rapid.Bool().Draw(t, "rendezvous")
+		if rapid.Bool().Draw(t, "rendezvous") {
+			j.Spec.DefaultRestartScope = scopeRendezvous
+		}
 	}
 	if rapid.Bool().Draw(t, "in a queue") {
 		j.InQueue()

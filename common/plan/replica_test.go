@@ -200,8 +200,8 @@ func TestRendezvousRestartsWithItsLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 2))
-			j.Spec.DefaultRestartScope, j.Spec.Rendezvous = scopeReplica, true
+			j := job(role("worker", 2)).Elastic(1, 2)
+			j.Spec.DefaultRestartScope = scopeRendezvous
 			j.Saw(time.Minute, worker0, worker1)
 			d := j.Sees(tc.pods...)
 			diff(t, "attempt of the job", tc.wantAttempt, d.Status.Attempt)

@@ -10,12 +10,8 @@ import (
 // Defaults returns the defaults of this version of the controller for the run policy of a job. It returns the default
 // of a field even if the job sets the field.
 func Defaults(spec framework.JobSpec) batchv1beta1.PolicyDefaults {
-	scope := batchv1beta1.PolicyDefault(spec.DefaultRestartScope)
-	if spec.Rendezvous && spec.DefaultRestartScope == batchv1beta1.RestartScopeReplica {
-		scope = batchv1beta1.DefaultScopeRendezvous
-	}
 	return batchv1beta1.PolicyDefaults{
-		RestartScope:   scope,
+		RestartScope:   batchv1beta1.PolicyDefault(spec.DefaultRestartScope),
 		ProgressPolicy: batchv1beta1.PolicyDefault(batchv1beta1.ProgressPolicyNotify),
 		BadNodePolicy:  batchv1beta1.PolicyDefault(batchv1beta1.BadNodePolicyAvoid),
 	}
@@ -28,10 +24,8 @@ func WithDefaults(spec framework.JobSpec, recorded *batchv1beta1.PolicyDefaults)
 		return spec
 	}
 	switch recorded.RestartScope {
-	case batchv1beta1.DefaultScopeJob, batchv1beta1.DefaultScopeReplica:
-		spec.DefaultRestartScope, spec.Rendezvous = batchv1beta1.RestartScope(recorded.RestartScope), false
-	case batchv1beta1.DefaultScopeRendezvous:
-		spec.DefaultRestartScope, spec.Rendezvous = batchv1beta1.RestartScopeReplica, true
+	case batchv1beta1.DefaultScopeJob, batchv1beta1.DefaultScopeReplica, batchv1beta1.DefaultScopeRendezvous:
+		spec.DefaultRestartScope = batchv1beta1.RestartScope(recorded.RestartScope)
 	}
 	run := &spec.RunPolicy
 	run.ProgressPolicy = cmp.Or(run.ProgressPolicy, batchv1beta1.ProgressPolicy(recorded.ProgressPolicy))

@@ -19,10 +19,7 @@ func TestDefaults(t *testing.T) {
 		"a collective restarts as a whole":   {framework.JobSpec{DefaultRestartScope: job}, "Job"},
 		"independent replicas restart alone": {framework.JobSpec{DefaultRestartScope: replica}, "Replica"},
 		"members of a rendezvous restart alone while it is open": {
-			framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}, "Rendezvous",
-		},
-		"a collective with a rendezvous restarts as a whole": {
-			framework.JobSpec{DefaultRestartScope: job, Rendezvous: true}, "Job",
+			framework.JobSpec{DefaultRestartScope: batchv1beta1.RestartScopeRendezvous}, "Rendezvous",
 		},
 		"the run policy does not change the defaults": {
 			framework.JobSpec{DefaultRestartScope: job, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica}}, "Job",
@@ -41,7 +38,7 @@ func TestDefaults(t *testing.T) {
 func TestWithDefaults(t *testing.T) {
 	t.Parallel()
 	set := batchv1beta1.RunPolicy{ProgressPolicy: "Notify", BadNodePolicy: "Avoid"}
-	rendezvous := framework.JobSpec{DefaultRestartScope: "Replica", Rendezvous: true}
+	rendezvous := framework.JobSpec{DefaultRestartScope: "Rendezvous"}
 	for name, tc := range map[string]struct {
 		spec     framework.JobSpec
 		recorded *batchv1beta1.PolicyDefaults

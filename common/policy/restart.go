@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
@@ -46,32 +47,41 @@ func Restarts(restart batchv1beta1.RestartPolicy, failure *Failure) bool {
 }
 
 // Scope returns the restart scope in the run policy of the job, or the default of the job if the run policy sets
-// none. Unlike FailureScope, Scope ignores the rendezvous.
+// none. If it is Rendezvous, FailureScope returns the scope of one failure.
 func Scope(spec framework.JobSpec) batchv1beta1.RestartScope {
-	if spec.RunPolicy.RestartScope != "" {
-		return spec.RunPolicy.RestartScope
-	}
-	return spec.DefaultRestartScope
+	return cmp.Or(spec.RunPolicy.RestartScope, spec.DefaultRestartScope)
 }
 
 // RestartsTogether reports whether a failure or a stall can restart all replicas of the job.
 func RestartsTogether(spec framework.JobSpec) bool {
-	return Scope(spec) == batchv1beta1.RestartScopeJob || spec.Rendezvous && spec.RunPolicy.RestartScope == "" ||
+	return Scope(spec) != batchv1beta1.RestartScopeReplica ||
 		spec.RunPolicy.ProgressPolicy == batchv1beta1.ProgressPolicyRestart
 }
 
-// FailureScope returns the restart scope of one failure of a replica with the given policy. The argument leads
-// reports whether the replica is the leader. A rendezvous ends when its leader fails, or when a member gives up and
-// exits by itself. Such a failure restarts all replicas if the policy restarts the replica and the run policy sets no
-// scope. A member that was killed or disrupted can be replaced alone.
+// FailureScope returns the restart scope of one failure of a replica with the given policy: Job or Replica. The
+// argument leads reports whether the replica is the leader. A rendezvous ends when its leader fails, or when a member
+// gives up and exits by itself. Such a failure restarts all replicas of a job with the scope Rendezvous. Another
+// failure restarts the replica alone:
+//
+//   - If the job is elastic, the other replicas train without it until then, and also if it is not restarted.
+//   - If the job is not elastic, they wait for it. So it must be a failure that the program did not cause, and after
+//     which the replica gets a new pod.
 func FailureScope(
 	spec framework.JobSpec, restart batchv1beta1.RestartPolicy, leads bool, failure Failure,
 ) batchv1beta1.RestartScope {
-	endsRendezvous := spec.Rendezvous && (leads || failure.gaveUp())
-	if endsRendezvous && spec.RunPolicy.RestartScope == "" && Restarts(restart, &failure) {
-		return batchv1beta1.RestartScopeJob
+	scope := Scope(spec)
+	if scope != batchv1beta1.RestartScopeRendezvous {
+		return scope
 	}
-	return Scope(spec)
+	endsRendezvous, isRestarted := leads || failure.gaveUp(), Restarts(restart, &failure)
+	isAlone := !endsRendezvous || !isRestarted
+	if spec.Elastic == nil {
+		isAlone = !endsRendezvous && failure.Ignored && (isRestarted || failure.Reason == batchv1beta1.ReasonDeleted)
+	}
+	if isAlone {
+		return batchv1beta1.RestartScopeReplica
+	}
+	return batchv1beta1.RestartScopeJob
 }
 
 // firstSignalCode is the lowest exit code that means, by the convention of shells, that a signal ended the process.

@@ -110,8 +110,9 @@ func TestScope(t *testing.T) {
 func TestRestartsTogether(t *testing.T) {
 	t.Parallel()
 	const (
-		job     = batchv1beta1.RestartScopeJob
-		replica = batchv1beta1.RestartScopeReplica
+		job        = batchv1beta1.RestartScopeJob
+		replica    = batchv1beta1.RestartScopeReplica
+		rendezvous = batchv1beta1.RestartScopeRendezvous
 	)
 	for name, tc := range map[string]struct {
 		spec framework.JobSpec
@@ -120,10 +121,10 @@ func TestRestartsTogether(t *testing.T) {
 		"the replicas of a collective restart together": {framework.JobSpec{DefaultRestartScope: job}, true},
 		"independent replicas restart alone":            {framework.JobSpec{DefaultRestartScope: replica}, false},
 		"the end of a rendezvous restarts all its members": {
-			framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}, true,
+			framework.JobSpec{DefaultRestartScope: rendezvous}, true,
 		},
 		"a scope that the user sets overrides a rendezvous": {framework.JobSpec{
-			Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
+			DefaultRestartScope: rendezvous, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
 		}, false},
 		"a stall restarts all replicas": {framework.JobSpec{
 			DefaultRestartScope: replica,
@@ -149,9 +150,14 @@ func TestFailureScope(t *testing.T) {
 	exited := func(code int32) Failure { return Failure{ExitCode: &code} }
 	collective := framework.JobSpec{DefaultRestartScope: job}
 	independent := framework.JobSpec{DefaultRestartScope: replica}
-	rendezvous := framework.JobSpec{DefaultRestartScope: replica, Rendezvous: true}
+	elastic := &batchv1beta1.ElasticConfig{Enabled: true}
+	rendezvous := framework.JobSpec{DefaultRestartScope: batchv1beta1.RestartScopeRendezvous, Elastic: elastic}
 	userScope := framework.JobSpec{
-		DefaultRestartScope: replica, Rendezvous: true, RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
+		DefaultRestartScope: batchv1beta1.RestartScopeRendezvous, Elastic: elastic,
+		RunPolicy: batchv1beta1.RunPolicy{RestartScope: replica},
+	}
+	fixed := framework.JobSpec{
+		DefaultRestartScope: job, RunPolicy: batchv1beta1.RunPolicy{RestartScope: batchv1beta1.RestartScopeRendezvous},
 	}
 	for name, tc := range map[string]struct {
 		spec    framework.JobSpec
@@ -198,6 +204,28 @@ func TestFailureScope(t *testing.T) {
 		},
 		"a scope that the user sets overrides the rendezvous": {
 			spec: userScope, leads: true, failure: exited(1), want: replica,
+		},
+		"a member that is preempted restarts alone although the job is not elastic": {
+			spec: fixed, failure: Failure{ExitCode: ptr.To[int32](1), Ignored: true}, want: replica,
+		},
+		"a member whose pod is deleted restarts alone although its policy restarts nothing": {
+			spec: fixed, restart: batchv1beta1.RestartPolicyNever, failure: Failure{Reason: "Deleted", Ignored: true},
+			want: replica,
+		},
+		"a member that is preempted and not restarted ends a job that is not elastic": {
+			spec: fixed, restart: batchv1beta1.RestartPolicyNever, failure: Failure{Reason: "Preempted", Ignored: true},
+			want: job,
+		},
+		"a member that is killed restarts a job that is not elastic": {spec: fixed, failure: exited(137), want: job},
+		"a member that gives up restarts a job that is not elastic":  {spec: fixed, failure: exited(1), want: job},
+		"a member that exits because of an unhealthy device restarts a job that is not elastic": {
+			spec: fixed, failure: Failure{ExitCode: ptr.To[int32](1), Reason: "DeviceUnhealthy", Ignored: true}, want: job,
+		},
+		"a leader that is preempted restarts a job that is not elastic": {
+			spec: fixed, leads: true, failure: Failure{Ignored: true}, want: job,
+		},
+		"a leader whose pod is deleted restarts a job that is not elastic": {
+			spec: fixed, leads: true, failure: Failure{Reason: "Deleted", Ignored: true}, want: job,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 // Limits of a Poller.
 const (
-	// MaxPods is the maximum number of receivers and supervisors of a job that are read: those of 2,000 replicas, of which
-	// the leader has both. Further ones are ignored.
+	// MaxPods is the maximum number of receivers and supervisors of a job that are read: the receivers of 2,000 replicas,
+	// and the supervisor of the leader. Further ones are ignored.
 	MaxPods = 2001
 	// maxReads is the maximum number of concurrent reads. Namespaces share the reads as they share the workers of a
 	// fair.Queue, so that a single namespace has at most half of them.

@@ -66,6 +66,8 @@ const (
 var _ = Describe("A new job", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(mainContainer), integration.BadElastic(),
+		Entry("restartScope Rendezvous, which needs torchrun", `spec: {runPolicy: {restartScope: Rendezvous}}`,
+			"spec.runPolicy", "runPolicy.restartScope must be Replica or Job"),
 		Entry("a restart policy of the container worker, listed after another container",
 			containers("{name: first, image: a}", "{name: worker, image: a, restartPolicy: Always}"),
 			"spec.worker.template.spec.containers", integration.MainRestarts),

@@ -97,7 +97,7 @@ func (plain) JobSpec(j *plainJob) framework.JobSpec {
 		RestartsInPlace:     j.Spec.InPlace,
 	}
 	if elastic := j.Spec.Elastic; elastic != nil && elastic.Enabled {
-		spec.Elastic, spec.Rendezvous, spec.DefaultRestartScope = elastic, true, batchv1beta1.RestartScopeReplica
+		spec.Elastic, spec.DefaultRestartScope = elastic, batchv1beta1.RestartScopeRendezvous
 		spec.Roles = policy.Scale("", spec.Roles, elastic.Expected())
 	}
 	return spec

@@ -70,7 +70,7 @@ func testRestarts(t *testing.T, k model.Kind) {
 			}
 		}
 	}
-	if want := 2 * 2 * 4 * len(causes); cells != want {
+	if want := 3 * 2 * 4 * len(causes); cells != want {
 		t.Errorf("the tables have %d cells, want %d", cells, want)
 	}
 }
@@ -146,9 +146,9 @@ func (c restartCase) check(t *testing.T, k model.Kind) {
 		want.Failures = append([]string{entry}, want.Failures...)
 		want.ReplicaFailure = true
 	}
-	restarts := int32(1)
-	if c.scope == scopeJob {
-		restarts = 2
+	restarts := int32(2)
+	if c.scope == scopeReplica || c.scope == model.ScopeRendezvous && c.index != 0 && c.cell == "ignored" {
+		restarts = 1
 	}
 	happens := func() { w.do(causes[c.cause](c.index)) }
 	expect := func(when string) {

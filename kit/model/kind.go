@@ -78,7 +78,7 @@ func (k Kind) Runs(s Shape) bool {
 	if s.Elastic == nil {
 		return true
 	}
-	return spec.Elastic != nil && (spec.Rendezvous || s.RunPolicy.RestartScope != "")
+	return spec.Elastic != nil && (spec.DefaultRestartScope == ScopeRendezvous || s.RunPolicy.RestartScope != "")
 }
 
 // ServesLeader reports whether the peers of the leader only serve the leader. Such peers are deleted when the leader

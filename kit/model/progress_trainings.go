@@ -66,7 +66,6 @@ func (t Trainings) Training(pod *corev1.Pod) *Training {
 	return nil
 }
 
-
 // Trainings returns the current trainings of the pods that can report their progress.
 func (c *Cluster) Trainings() Trainings { return c.trainings }
 

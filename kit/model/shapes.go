@@ -42,8 +42,9 @@ const (
 	Always    = batchv1beta1.RestartPolicyAlways
 	ExitCode  = batchv1beta1.RestartPolicyExitCode
 
-	ScopeJob     = batchv1beta1.RestartScopeJob
-	ScopeReplica = batchv1beta1.RestartScopeReplica
+	ScopeJob        = batchv1beta1.RestartScopeJob
+	ScopeReplica    = batchv1beta1.RestartScopeReplica
+	ScopeRendezvous = batchv1beta1.RestartScopeRendezvous
 )
 
 // Policy changes the run policy of a shape.

@@ -35,6 +35,8 @@ const (
 var _ = Describe("A new job", func() {
 	DescribeTable("is refused at apply time with a message that names the field", cluster.ExpectRefused,
 		integration.BadInput(integration.MainContainer), integration.BadReplicaSpecs(), integration.BadTensorBoardSpecs(),
+		Entry("restartScope Rendezvous, which needs torchrun", `spec: {runPolicy: {restartScope: Rendezvous}}`,
+			"spec.runPolicy", "runPolicy.restartScope must be Replica or Job"),
 		Entry("a type that TensorFlow does not support", integration.ReplicaSpecs("type: worker", "type: master"),
 			"spec.replicaSpecs[1].type", knownTypes),
 		Entry("a type in the spelling of TFJob", integration.ReplicaSpecs("type: Worker"),

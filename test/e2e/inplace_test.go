@@ -15,11 +15,11 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		waitLonger(2 * times("INPLACE_TIMES")) // each change starts the processes again
 	})
 
-	const elastic = `{minReplicas: 1, maxReplicas: 3, expectedReplicas: 2, enabled: true}`
+	const elastic = `elastic: {minReplicas: 1, maxReplicas: 3, expectedReplicas: 2, enabled: true}`
 
 	It("does not count replicas that are lost or join, and restarts once in place", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.startUntil(ctx, elastic)
+		n.startUntil(ctx, 1, elastic)
 		n.trains(ctx, "until-worker-0", 2)
 		for range times("INPLACE_TIMES") {
 			n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
@@ -42,7 +42,7 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 
 	It("restarts all replicas after one failure more, and shows which process failed", func(ctx context.Context) {
 		n := newNamespace(ctx)
-		n.startUntil(ctx, "{enabled: false}")
+		n.startUntil(ctx, 1, "elastic: {enabled: false}")
 		n.trains(ctx, "until-worker-0", 2)
 		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
 		n.showsRestartInPlace(ctx) // the pod of the leader ends with the next failure
@@ -55,10 +55,28 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 			Should(Equal("until-worker-1 Error 1 SIGKILL"))
 		n.showsRestartInPlace(ctx)
 	})
+
+	It("with the scope Rendezvous, replaces only a replica that is lost, and the leader waits", func(ctx context.Context) {
+		n := newNamespace(ctx)
+		n.startUntil(ctx, 0, "runPolicy: {restartScope: Rendezvous}")
+		n.trains(ctx, "until-worker-0", 2)
+		leader := n.output(ctx, "get", "pod", "until-worker-0", "-o", "jsonpath={.metadata.uid}")
+		counts := n.output(ctx, "get", "ptjob", "until", "-o",
+			"jsonpath={.status.backoffCount} {.status.disruptions} {.status.attempt} {.status.restartsInPlace.count}")
+		before := now(leader)
+		n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
+		n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
+		Eventually(ctx, leader).Should(Equal(before))
+		Eventually(ctx, counts).Should(Equal("0 2  "))
+		n.killRank(ctx)
+		Eventually(ctx, counts).Should(Equal("1 2 1 "))
+		Eventually(ctx, leader).ShouldNot(Equal(before))
+		n.trains(ctx, "until-worker-0", 2)
+	})
 })
 
-// startUntil starts a job with testdata/until.py, two replicas and one restart in place.
-func (n namespace) startUntil(ctx context.Context, elastic string) {
+// startUntil starts a job with testdata/until.py, two replicas, a limit of restarts in place, and a field of the spec.
+func (n namespace) startUntil(ctx context.Context, maxRestarts int, field string) {
 	GinkgoHelper()
 	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/until.py")
 	n.kubectlWith(ctx, fmt.Sprintf(`
@@ -67,10 +85,10 @@ kind: PyTorchTrainingJob
 metadata:
   name: until
 spec:
-  elastic: %s
+  %s
   torchrunConfig:
     enabled: true
-    maxRestarts: 1
+    maxRestarts: %d
     extraOptions: [--monitor_interval=1, --rdzv_conf=last_call_timeout=5]
   replicaSpecs:
     - type: worker
@@ -88,7 +106,7 @@ spec:
                 - {name: code, mountPath: /code}
           volumes:
             - {name: code, configMap: {name: code}}
-`, elastic), "apply", "-f", "-")
+`, field, maxRestarts), "apply", "-f", "-")
 }
 
 // showsRestartInPlace waits until the status of the job until has one restart in place, after killRank.

@@ -21,7 +21,7 @@ import (
 //   - the job is in debug mode.
 func (s *steps) neededTogether() int {
 	isCollective := s.isElastic() || s.Peers.IsGang ||
-		policy.Scope(s.Job.Spec) == batchv1beta1.RestartScopeJob
+		policy.Scope(s.Job.Spec) != batchv1beta1.RestartScopeReplica
 	if !isCollective || s.Job.Spec.RunMode.Debugging() {
 		return 0
 	}

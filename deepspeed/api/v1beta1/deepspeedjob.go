@@ -75,6 +75,7 @@ type DeepSpeedJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?progress.?enabled.orValue(false) == oldSelf.?progress.?enabled.orValue(false)",message="progress.enabled cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?managedBy.hasValue() == oldSelf.?managedBy.hasValue()",message="managedBy cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?disableCustomEnv.orValue(false) == oldSelf.?disableCustomEnv.orValue(false)",message="disableCustomEnv cannot be changed"
+// +kubebuilder:validation:XValidation:rule="self.?runPolicy.?restartScope.orValue('Job') != 'Rendezvous'",message="runPolicy.restartScope must be Replica or Job: Rendezvous is for PyTorchTrainingJobs with torchrun",fieldPath=".runPolicy"
 type DeepSpeedJobSpec struct {
 	// The scheduler that allocates resources to the replicas. If unset, the schedulerName of the pod template is used,
 	// which defaults to the default scheduler of the cluster. It cannot be changed.

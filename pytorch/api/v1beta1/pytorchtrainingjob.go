@@ -64,7 +64,7 @@ type PyTorchTrainingJobList struct {
 // changed.
 //
 // +kubebuilder:validation:XValidation:rule="self.replicaSpecs.map(r, r.?replicas.orValue(1)).sum() <= 2000",message="at most 2000 replicas in total are allowed",fieldPath=".replicaSpecs"
-// +kubebuilder:validation:XValidation:rule="!(self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false)) || self.torchrunConfig.?maxRestarts.orValue(0) > 0",message="torchrunConfig.maxRestarts must be at least 1 with elastic training: torchrun restarts its processes whenever the number of replicas changes",fieldPath=".torchrunConfig"
+// +kubebuilder:validation:XValidation:rule="self.?runPolicy.?restartScope.orValue('Job') != 'Rendezvous' || self.?torchrunConfig.?enabled.orValue(false) && self.torchrunConfig.?rdzvBackend.orValue('c10d') == 'c10d'",message="runPolicy.restartScope Rendezvous needs torchrun: set torchrunConfig.enabled to true, and rdzvBackend to c10d",fieldPath=".runPolicy"
 // +kubebuilder:validation:XValidation:rule="!(self.?elastic.?enabled.orValue(false) && self.?torchrunConfig.?enabled.orValue(false)) || self.replicaSpecs.exists(r, r.type != 'master')",message="elastic training needs a type other than master, which always has one replica",fieldPath=".replicaSpecs"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.debug) || !has(self.runMode.debug.replicaSpecs) || self.runMode.debug.replicaSpecs.all(d, self.replicaSpecs.exists(r, r.type == d.type))",message="runMode.debug.replicaSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
 // +kubebuilder:validation:XValidation:rule="!has(self.runMode) || !has(self.runMode.pause) || !has(self.runMode.pause.resumeSpecs) || self.runMode.pause.resumeSpecs.all(s, self.replicaSpecs.exists(r, r.type == s.type))",message="runMode.pause.resumeSpecs names a type that is not among replicaSpecs",fieldPath=".runMode"
@@ -196,10 +196,10 @@ type TorchrunConfig struct {
 	Enabled bool `json:"enabled,omitempty"`
 
 	// Number of times in an attempt that torchrun starts all processes again in their pods after one of them has failed.
-	// At least 0, and at least 1 with elastic training. Defaults to 0. The next failure restarts all replicas, and counts
-	// towards backoffLimit. With spec.progress, so does a second failure without a new step in between. Replicas that are
-	// lost, leave or join use up nothing. With rdzvBackend static, or with --max_restarts in extraOptions, it is only
-	// passed to torchrun, which counts for each replica.
+	// At least 0. Defaults to 0. The next failure restarts all replicas, and counts towards backoffLimit. With
+	// spec.progress, so does a second failure without a new step in between. Replicas that are lost, leave or join use up
+	// nothing. With rdzvBackend static, or with --max_restarts in extraOptions, it is only passed to torchrun, which
+	// counts for each replica.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

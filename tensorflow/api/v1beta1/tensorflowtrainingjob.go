@@ -71,6 +71,7 @@ type TensorFlowTrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="self.?progress.?enabled.orValue(false) || !has(self.runPolicy) || (!has(self.runPolicy.progressDeadlineSeconds) && !has(self.runPolicy.startupDeadlineSeconds))",message="progressDeadlineSeconds and startupDeadlineSeconds need progress.enabled: without reports of the training, the controller cannot detect that it stalls",fieldPath=".runPolicy"
 // +kubebuilder:validation:XValidation:rule="self.?progress.?enabled.orValue(false) == oldSelf.?progress.?enabled.orValue(false)",message="progress.enabled cannot be changed"
 // +kubebuilder:validation:XValidation:rule="self.?managedBy.hasValue() == oldSelf.?managedBy.hasValue()",message="managedBy cannot be changed"
+// +kubebuilder:validation:XValidation:rule="self.?runPolicy.?restartScope.orValue('Job') != 'Rendezvous'",message="runPolicy.restartScope must be Replica or Job: Rendezvous is for PyTorchTrainingJobs with torchrun",fieldPath=".runPolicy"
 type TensorFlowTrainingJobSpec struct {
 	// The replicas of the job, from 1 to 4 types with at most 2000 replicas in total. The chief, or worker 0 if there is
 	// no chief, is the leader. The job succeeds when the leader succeeds. The types cannot be changed. The other fields

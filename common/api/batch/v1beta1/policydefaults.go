@@ -11,9 +11,9 @@ const (
 	DefaultScopeJob = PolicyDefault(RestartScopeJob)
 	// DefaultScopeReplica restarts only the replica that failed, as RestartScopeReplica does.
 	DefaultScopeReplica = PolicyDefault(RestartScopeReplica)
-	// DefaultScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun. After any other
-	// failure, it restarts only the replica that failed. It is only a default, so a spec cannot have this value.
-	DefaultScopeRendezvous PolicyDefault = "Rendezvous"
+	// DefaultScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun, and otherwise
+	// only the replica that failed, as RestartScopeRendezvous does.
+	DefaultScopeRendezvous = PolicyDefault(RestartScopeRendezvous)
 )
 
 // PolicyDefaults are the defaults of those fields of spec.runPolicy that have no default in the schema.

@@ -39,7 +39,7 @@ const (
 
 // RestartScope determines which replicas are restarted after a failure.
 //
-// +kubebuilder:validation:Enum=Replica;Job
+// +kubebuilder:validation:Enum=Replica;Job;Rendezvous
 type RestartScope string
 
 const (
@@ -48,6 +48,10 @@ const (
 	// RestartScopeJob restarts all replicas, which counts as one restart. A permanent failure of any replica fails the
 	// job.
 	RestartScopeJob RestartScope = "Job"
+	// RestartScopeRendezvous restarts all replicas after a failure that ends the rendezvous of torchrun, as
+	// RestartScopeJob does. After any other failure, it restarts only the replica that failed, as RestartScopeReplica
+	// does, and the others wait for it in the rendezvous. Only PyTorchTrainingJobs with torchrun can have it.
+	RestartScopeRendezvous RestartScope = "Rendezvous"
 )
 
 // BadNodePolicy determines whether new pods of a job avoid nodes on which replicas have failed because of the node.
@@ -157,12 +161,14 @@ type RunPolicy struct {
 	// +optional
 	BadNodePolicy BadNodePolicy `json:"badNodePolicy,omitempty"`
 
-	// Which replicas are restarted after a failure: Replica (only the replica that failed) or Job (all replicas, which
-	// counts as one restart). Defaults to Job if the replicas are one collective: PyTorch and DeepSpeed without elastic
-	// training, and TensorFlow without parameter servers. For elastic PyTorch training, the default depends on the
-	// failure. It is Job for a failure that ends the rendezvous of torchrun: a failure of the leader, or a replica that
-	// exits with a code below 128. It is Replica for any other failure. In all other cases, the default is Replica.
-	// status.defaults shows the default that holds for a job that has started.
+	// Which replicas are restarted after a failure: Replica (only the replica that failed), Job (all replicas, which
+	// counts as one restart) or Rendezvous. Rendezvous means Job for a failure that ends the rendezvous of torchrun: a
+	// failure of the leader, or a replica that exits with a code below 128. It means Replica for any other failure, such
+	// as an eviction: then the other replicas wait in their pods for the new one. It needs a PyTorchTrainingJob whose
+	// torchrunConfig is enabled and has the rdzvBackend c10d. Defaults to Rendezvous for elastic PyTorch training, to Job
+	// if the replicas are one collective otherwise (PyTorch and DeepSpeed without elastic training, and TensorFlow
+	// without parameter servers), and to Replica in all other cases. status.defaults shows the default that holds for a
+	// job that has started.
 	//
 	// +optional
 	RestartScope RestartScope `json:"restartScope,omitempty"`
