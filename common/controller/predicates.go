@@ -39,6 +39,13 @@ func (r *Reconciler[J]) deviceFailures() predicate.Funcs {
 	return updates(func(before, after J) bool { return policy.RecordsDevice(*before.JobStatus(), *after.JobStatus()) })
 }
 
+// waits passes only updates whose new status has another message about a wait for admission. If the response to such a
+// status write is lost, the next reconcile can read an older status from the cache, whose message might be right again.
+// So the event of the write must requeue the job.
+func (r *Reconciler[J]) waits() predicate.Funcs {
+	return updates(func(before, after J) bool { return policy.ChangesWait(*before.JobStatus(), *after.JobStatus()) })
+}
+
 // updates passes an update if match returns true for it, and drops all others. The arguments of match are the job
 // before and after the update.
 func updates[J framework.Job](match func(before, after J) bool) predicate.Funcs {

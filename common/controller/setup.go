@@ -53,7 +53,7 @@ func (r *Reconciler[J]) SetupWithManager(ctx context.Context, mgr manager.Manage
 	b := builder.ControllerManagedBy(mgr).
 		For(r.framework.NewJob(), builder.WithPredicates(noUpdates)).
 		Watches(r.framework.NewJob(), changesOfUser(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges(), r.deviceFailures()))).
+			predicate.GenerationChangedPredicate{}, queueChanges, r.copiedChanges(), r.deviceFailures(), r.waits()))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Owns(&corev1.Service{}, builder.WithPredicates(deletions)).
 		WatchesRawSource(source.Channel(r.progressed, &handler.EnqueueRequestForObject{})).

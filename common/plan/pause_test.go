@@ -287,3 +287,24 @@ func TestStatusOfAJobThatIsCreatedPaused(t *testing.T) {
 	diff(t, "ReplicaFailure of a job that did not fail", condition{},
 		conditionOf(stopped, batchv1beta1.ConditionReplicaFailure))
 }
+
+// A status can lack the start of the job if it was written from a cache that lacked the pods. The pause must begin a
+// new attempt nevertheless, so that the ends of these pods are ignored.
+func TestAPauseBeginsANewAttemptIfTheJobHasPods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pods []*corev1.Pod
+		want int32
+	}{
+		"a job without pods has not started": {},
+		"a job with a pod has started":       {pods: []*corev1.Pod{pod("job-worker-0", running)}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(role("worker", 1)).Saw(time.Minute)
+			j.Status.StartTime = nil
+			d := j.Paused(true).Sees(tc.pods...)
+			diff(t, "pauses", tc.want, d.Status.Pauses)
+		})
+	}
+}

@@ -113,7 +113,7 @@ func changeEnqueues(before, after client.Object) bool {
 		old, wasJob := before.(framework.Job)
 		job, isJob := after.(framework.Job)
 		return !wasJob || !isJob || old.GetGeneration() != job.GetGeneration() ||
-			policy.RecordsDevice(*old.JobStatus(), *job.JobStatus())
+			policy.RecordsDevice(*old.JobStatus(), *job.JobStatus()) || policy.ChangesWait(*old.JobStatus(), *job.JobStatus())
 	default:
 		return before == nil || after == nil || before.GetGeneration() != after.GetGeneration()
 	}

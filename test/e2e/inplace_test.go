@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// $INPLACE_TIMES is the number of times that a replica is lost and the size changes. The default is 1.
+// $INPLACE_TIMES is the number of times that a replica is evicted and the size changes. The default is 1.
 var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "inplace"), func() {
 	BeforeEach(func() {
 		waitLonger(2 * times("INPLACE_TIMES")) // each change starts the processes again
@@ -22,11 +22,11 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		n.startUntil(ctx, 1, elastic)
 		n.trains(ctx, "until-worker-0", 2)
 		for range times("INPLACE_TIMES") {
-			n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
 			n.startsAgain(ctx, 3, func() { n.kubectl(ctx, "scale", "ptjob/until", "--replicas=3") })
+			n.startsAgain(ctx, 3, func() { Expect(n.evict(ctx, "until-worker-2")).To(Succeed()) })
 			n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "scale", "ptjob/until", "--replicas=2") })
-			n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
 		}
+		n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
 		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
 		Eventually(ctx, n.output(ctx, "logs", "until-worker-0", "-c", "pytorch")).Should(ContainSubstring(
 			"signal 9 ended rank 1 of until-worker-1: restart in place 1 of 1 (maxRestarts)"))
@@ -62,14 +62,14 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		n.trains(ctx, "until-worker-0", 2)
 		leader := n.output(ctx, "get", "pod", "until-worker-0", "-o", "jsonpath={.metadata.uid}")
 		counts := n.output(ctx, "get", "ptjob", "until", "-o",
-			"jsonpath={.status.backoffCount} {.status.disruptions} {.status.attempt} {.status.restartsInPlace.count}")
+			"jsonpath={.status.backoffCount} {.status.disruptions} {.status.attempt} {.status.restartsInPlace.count}.")
 		before := now(leader)
 		n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
 		n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
 		Eventually(ctx, leader).Should(Equal(before))
-		Eventually(ctx, counts).Should(Equal("0 2  "))
+		Eventually(ctx, counts).Should(Equal("0 2  ."))
 		n.killRank(ctx)
-		Eventually(ctx, counts).Should(Equal("1 2 1 "))
+		Eventually(ctx, counts).Should(Equal("1 2 1 ."))
 		Eventually(ctx, leader).ShouldNot(Equal(before))
 		n.trains(ctx, "until-worker-0", 2)
 	})

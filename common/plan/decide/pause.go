@@ -5,7 +5,9 @@ import "tensorstack.dev/jobs/common/plan/view"
 // isPausedBeforeStart reports whether the user has requested a pause and the job has not started, or has not started
 // again after its pods were stopped.
 func isPausedBeforeStart(v view.View) bool {
-	hasStarted := v.Job.Status.StartTime != nil || v.HasUnreportedPods()
+	// The status can lack the start, because its first write is deferred, or because a write came from a cache that
+	// lacked the pods.
+	hasStarted := v.Job.Status.StartTime != nil || !view.IsPaused(v.Job.Status) && v.HasPodsOfAttempt()
 	return v.Job.Spec.RunMode.Pausing() && !hasStarted
 }
 

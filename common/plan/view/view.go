@@ -61,6 +61,17 @@ func (v *View) HasUnreportedPods() bool {
 	return v.Job.Status.ObservedGeneration == 0 && len(v.Seen.Pods) > 0
 }
 
+// HasPodsOfAttempt reports whether pods of the current attempt of the whole job exist.
+func (v *View) HasPodsOfAttempt() bool {
+	attempt := CountsOf(v.Job.Status).JobAttempt()
+	for _, pod := range v.Seen.Pods {
+		if isOfJobAttempt(pod, attempt) {
+			return true
+		}
+	}
+	return false
+}
+
 // StartedAt returns when the job started. The first case that applies decides:
 //
 //   - If the status records a start time, it is that time.
