@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -40,23 +41,29 @@ type leader struct {
 // attemptID is the ID of the attempt of the leader's job.
 const attemptID = "0e7f5d0a-0"
 
-// startLeader starts the supervisor of a leader with a memory limit of 128 MiB. Instead of torchrun, it runs a program
-// that sleeps.
+// startLeader starts the supervisor of a leader with a memory limit of 128 MiB. Its only process runs forever.
 func startLeader(ctx context.Context, s service) (*cluster, leader) {
 	GinkgoHelper()
 	l := leader{address: must(simulated.Listen()), program: filepath.Join(GinkgoT().TempDir(), "supervise")}
 	Expect(os.Symlink(build(s), l.program)).To(Succeed())
 	c := start(ctx)
 	c.runLimited(ctx, &controller{name: "supervisor", limit: 128 << 20},
-		append(l.command("worker-0"), "--is-leader", "sleep", "infinity"), l.read)
+		append(l.command("worker-0", "--is-leader"), torchrun(0, "sleep infinity")...), l.read)
 	return c, l
 }
 
 // command returns the command of the supervisor of a replica, without the command that it runs.
-func (l leader) command(replica string) []string {
-	return []string{
+func (l leader) command(replica string, flags ...string) []string {
+	return append([]string{
 		l.program, "--restarts=0", "--id=" + attemptID, "--replica=" + replica, "--leader=" + l.address.String(),
-	}
+	}, flags...)
+}
+
+// torchrun returns a command that starts a process of a job with two replicas, as torchrun does. Like torchrun, sleep
+// does not wait for the process before the supervisor has seen its exit code.
+func torchrun(rank int, program string) []string {
+	const variables = "RANK=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=1 GROUP_WORLD_SIZE=2"
+	return []string{"sh", "-c", fmt.Sprintf(variables+" sh -c '%s' & exec sleep infinity", rank, program)}
 }
 
 // read reads the restarts in place, as the controller does.
@@ -68,10 +75,9 @@ func (l leader) read(ctx context.Context) error {
 // runReplica runs the supervisor of another replica, whose only process fails after a second. It returns the output.
 func (l leader) runReplica(ctx context.Context) string {
 	GinkgoHelper()
-	// Like torchrun, sleep does not wait for the process before the supervisor has seen its exit code.
-	const torchrun = `RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 GROUP_WORLD_SIZE=1 sh -c "sleep 1; exit 7" &
-exec sleep infinity`
-	command := append(l.command("worker-1"), "sh", "-c", torchrun)
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	command := append(l.command("worker-1"), torchrun(1, "sleep 1; exit 7")...)
 	output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	Expect(err).To(MatchError("exit status 1"), "%s", output)
 	return string(output)
