@@ -292,18 +292,25 @@ func TestStatusOfAJobThatIsCreatedPaused(t *testing.T) {
 // new attempt nevertheless, so that the ends of these pods are ignored.
 func TestAPauseBeginsANewAttemptIfTheJobHasPods(t *testing.T) {
 	t.Parallel()
+	waiting := func() *jobBuilder {
+		j := job(role("worker", 1)).Saw(time.Minute)
+		j.Status.StartTime = nil
+		return j.Paused(true)
+	}
 	for name, tc := range map[string]struct {
+		job  *jobBuilder
 		pods []*corev1.Pod
 		want int32
 	}{
-		"a job without pods has not started": {},
-		"a job with a pod has started":       {pods: []*corev1.Pod{pod("job-worker-0", running)}, want: 1},
+		"a job without pods has not started": {job: waiting()},
+		"a job with a pod has started":       {waiting(), []*corev1.Pod{pod("job-worker-0", running)}, 1},
+		"a job that is paused does not start with a pod that appears late": {
+			waiting().Saw(0), []*corev1.Pod{pod("job-worker-0", running)}, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := job(role("worker", 1)).Saw(time.Minute)
-			j.Status.StartTime = nil
-			d := j.Paused(true).Sees(tc.pods...)
+			d := tc.job.Sees(tc.pods...)
 			diff(t, "pauses", tc.want, d.Status.Pauses)
 		})
 	}

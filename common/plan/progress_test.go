@@ -89,6 +89,14 @@ func TestProgressInTheStatus(t *testing.T) {
 			job: withProgress(reports(0, 0, ""), step42), seen: due(40*second, reading(leader, runningPods()...)),
 			want: step42.Status, requeueIn: 40 * second,
 		},
+		"the job is not requeued early after an unchanged report": {
+			job: withProgress(reports(0, 0, ""), step42), seen: due(9*second, reading(leader, runningPods()...)),
+			want: step42.Status, requeueIn: 30 * second,
+		},
+		"a job that only counts restarts in place shows no progress": {
+			job:  job(role("worker", 2)).CountingRestarts().Saw(time.Hour, runningPods()...),
+			seen: reading(leader, runningPods()...), requeueIn: 30 * second,
+		},
 		"a report whose time differs by 2 seconds is the same report": {
 			job:  withProgress(reports(0, 0, ""), step42),
 			seen: reading(readings{"job-worker-0": later(2 * second)}, runningPods()...), want: step42.Status,
@@ -263,6 +271,7 @@ func TestHasNews(t *testing.T) {
 			shown: older.Status, readings: []view.Reading{older, newer}, want: true,
 		},
 		"an earlier report is no news": {shown: newer.Status, readings: []view.Reading{older, newer}},
+		"restarts in place are news":   {readings: []view.Reading{{Restarts: 1}}, want: true},
 		"a report is news although another pod has reported nothing": {
 			readings: []view.Reading{noReport(0), newer}, want: true,
 		},

@@ -54,6 +54,8 @@ func TestRestartsInPlaceInTheStatus(t *testing.T) {
 		seen  view.Observation
 		want  *batchv1beta1.RestartsInPlace
 		added int32
+		// requeueIn is the time until the job is requeued for restarts that wait. 0 means that none wait.
+		requeueIn time.Duration
 		// event is the message of the event about restarts in place. Empty means that there is no event.
 		event string
 	}{
@@ -102,7 +104,7 @@ func TestRestartsInPlaceInTheStatus(t *testing.T) {
 		"a job whose restarts are not counted ignores readings": {job: plain, seen: leader(counted(1, 3))},
 		"a job that is being deleted ignores readings":          {job: deleted, seen: leader(counted(1, 3))},
 		"restarts wait until the next write is due": {
-			job: counts(nil), seen: due(9*time.Second, leader(counted(1, 3))),
+			job: counts(nil), seen: due(9*time.Second, leader(counted(1, 3))), requeueIn: 9 * time.Second,
 		},
 		"a restart of all replicas records the restarts in place although no write is due": {
 			job: counts(nil),
@@ -136,6 +138,9 @@ func TestRestartsInPlaceInTheStatus(t *testing.T) {
 			d := tc.job.DecideAt(now, tc.seen)
 			diff(t, "restarts in place", tc.want, d.Status.RestartsInPlace)
 			diff(t, "number of added restarts", tc.added, d.AddedInPlace)
+			if tc.requeueIn > 0 {
+				diff(t, "requeue delay", tc.requeueIn, summarize(d).RequeueIn)
+			}
 			message := ""
 			for _, e := range d.Events {
 				if e.Reason == batchv1beta1.EventRestartedInPlace {

@@ -38,10 +38,8 @@ func Decide(job view.Job, seen view.Observation, now time.Time) (Facts, view.Vie
 	}
 	s.act(s.choose())
 	s.release()
-	if s.IsWatched() {
-		s.watchStall(v)
-	}
 	if s.Job.IsFollowed() {
+		s.watchStall(v)
 		s.recordReadings(v)
 	}
 	s.NeedsLiveRead = s.needsLiveRead(v, resized)

@@ -11,20 +11,18 @@ func (s *steps) recordReadings(before view.View) {
 	_, reading := before.LastProgress()
 	hasProgress := s.Job.Spec.ReportsProgress && reading != nil && !view.IsSameProgress(was.Progress, reading.Status)
 	restarts, added := before.NewRestartsInPlace()
-	isNew := hasProgress || added > 0
 	isNewAttempt := s.Counts.JobAttempt() != view.CountsOf(was).JobAttempt()
-	isWritten := len(s.Restarts) > 0 || isNewAttempt || s.Stall.Reaction() != "" ||
-		s.isDecided() != was.Decided() || s.Finishes
-	if isNew && (isWritten || !s.Now.Before(s.Seen.ProgressDue)) {
-		if hasProgress {
-			s.Progress = reading.Status.DeepCopy()
-		}
+	isDue := len(s.Restarts) > 0 || isNewAttempt || s.Stall.Reaction() != "" ||
+		s.isDecided() != was.Decided() || s.Finishes || !s.Now.Before(s.Seen.ProgressDue)
+	if isDue {
 		s.RestartsInPlace, s.AddedInPlace = restarts, added
-		isNew = false
+	}
+	if isDue && hasProgress {
+		s.Progress = reading.Status.DeepCopy()
 	}
 	switch {
 	case !s.Running:
-	case isNew:
+	case !isDue && (hasProgress || restarts != nil):
 		s.requeueAt(s.Seen.ProgressDue)
 	default:
 		s.requeueAt(view.Later(s.Seen.ProgressDue, s.Now.Add(view.ProgressInterval)))

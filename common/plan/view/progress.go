@@ -53,11 +53,6 @@ func (j *Job) IsFollowed() bool {
 	return (j.Spec.ReportsProgress || j.Spec.RestartsInPlace) && j.Spec.RunsHere() && !j.Status.Finished() && !j.Deleting
 }
 
-// IsWatched reports whether this controller reads the progress of the training and checks for stalls.
-func (v *View) IsWatched() bool {
-	return v.Job.Spec.ReportsProgress && v.Job.IsFollowed()
-}
-
 // ReadingOf returns the reading of the current pod of a replica, or an empty one if there is none.
 func (v *View) ReadingOf(r *Replica) Reading {
 	if !r.IsCurrent() {
