@@ -104,7 +104,8 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 			Should(ConsistOf("pytorchtrainingjob.batch.tensorstack.dev/digits-torchrun"))
 		// The phase becomes Succeeded when the last replica has ended.
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "-o", "wide")).Should(And(
-			MatchRegexp(`^NAME +PHASE +READY +PROGRESS +RESTARTS +DISRUPTIONS +AGE +ETA +QUEUE +LOCALQUEUE +REASON +MESSAGE`),
+			MatchRegexp(`^NAME +PHASE +READY +PROGRESS +RESTARTS +DISRUPTIONS +AGE `+
+				`+INPLACE +ETA +QUEUE +LOCALQUEUE +REASON +MESSAGE`),
 			MatchRegexp(`(?m)^digits-torchrun +Succeeded +2/2 +0 `)))
 	})
 
