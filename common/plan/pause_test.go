@@ -307,6 +307,9 @@ func TestAPauseBeginsANewAttemptIfTheJobHasPods(t *testing.T) {
 		"a job that is paused does not start with a pod that appears late": {
 			waiting().Saw(0), []*corev1.Pod{pod("job-worker-0", running)}, 0,
 		},
+		"a job whose late pod is being deleted does not start either": {
+			waiting().Saw(0).Saw(0, pod("job-worker-0", running)), []*corev1.Pod{pod("job-worker-0", running)}, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,7 +54,7 @@ func Handler(token string, state func() State) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce, ok := isSignedRequest(r.Header, token)
 		if !ok {
-			http.Error(w, "the request is not signed with the token", http.StatusUnauthorized)
+			http.Error(w, "the request is not signed with the token of the receiver", http.StatusUnauthorized)
 			return
 		}
 		body, err := json.Marshal(state())

@@ -7,7 +7,7 @@ import "tensorstack.dev/jobs/common/plan/view"
 func isPausedBeforeStart(v view.View) bool {
 	// The status can lack the start, because its first write is deferred, or because a write came from a cache that
 	// lacked the pods.
-	hasStarted := v.Job.Status.StartTime != nil || !view.IsPaused(v.Job.Status) && v.HasPodsOfAttempt()
+	hasStarted := v.Job.Status.StartTime != nil || !view.HasBegunPause(v.Job.Status) && v.HasPodsOfAttempt()
 	return v.Job.Spec.RunMode.Pausing() && !hasStarted
 }
 

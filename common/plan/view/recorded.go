@@ -19,6 +19,13 @@ func IsPaused(status batchv1beta1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, batchv1beta1.ConditionPaused)
 }
 
+// HasBegunPause reports whether the controller has acted on the pause of a job: the job is paused, or its pods are
+// being deleted.
+func HasBegunPause(status batchv1beta1.JobStatus) bool {
+	paused := meta.FindStatusCondition(status.Conditions, batchv1beta1.ConditionPaused)
+	return paused != nil && paused.Reason != batchv1beta1.ReasonResumed
+}
+
 // HasFailed reports whether the condition ReplicaFailure is True: a replica has failed, and the job has not recovered
 // yet.
 func HasFailed(status batchv1beta1.JobStatus) bool {
