@@ -40,7 +40,7 @@ worker-0  ○ Pending  -     0
 worker-1  ○ Pending  -     0
 
 EVENTS
-TIME  Created        created 2 replicas
+TIME  Created          created 2 replicas
 
 
 
@@ -63,8 +63,8 @@ worker-0  ● Running  -     0
 worker-1  ● Running  -     0
 
 EVENTS
-TIME  Running        all 2 replicas run or have ended
-TIME  Created        created 2 replicas
+TIME  Running          all 2 replicas run or have ended
+TIME  Created          created 2 replicas
 
 
 
