@@ -180,7 +180,7 @@ func addReadings(t *rapid.T, seen *view.Observation, at time.Time) {
 			read.Announced = time.Duration(draw("announced seconds", 0, 1)*100) * time.Second
 			read.Status.LastReportTime = new(metav1.NewTime(read.Time.Add(-read.Silence)))
 		}
-		read.Restarts = int32(draw("restarts in place", 0, 5)) //nolint:gosec // it is at most 5
+		read.Restarts = int32(draw("restarts in place", 0, 5))
 		read.LastRestarts = make([]batchv1beta1.RestartInPlace, min(read.Restarts, 3))
 		seen.Readings[uid] = read
 	}

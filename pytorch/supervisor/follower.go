@@ -157,6 +157,7 @@ func (f *follower) upgrade(conn net.Conn) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = response.Body.Close() // it is empty if the leader switches protocols
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("the status of the response is %d", response.StatusCode)
 	}
