@@ -50,8 +50,8 @@ its restarts and its last failure, its place in the queue, and its events. Witho
 
 In a terminal, the view is redrawn until the job has finished, and its last state stays in the terminal. Press q to quit
 earlier, and the arrow keys to scroll. Otherwise, a line is printed for each change: the time, the job, the topic and the
-news. The topics are failure, restarts, in-place, replicas, progress, stalled, avoids, queue, tensorboard, event, trouble, phase
-and deleted.
+news. The topics are failure, restarts, in-place, replicas, progress, stalled, avoids, queue, tensorboard, event,
+trouble, phase and deleted.
 
 Parts that you may not read are left out, with a remark. If the connection breaks, the command connects again.
 

@@ -43,8 +43,10 @@ func TestParseStateWithRestarts(t *testing.T) {
 		"more restarts than a state describes are an error": {
 			body: `{"restarts": {"count": 9, "last": [{}, {}, {}, {}]}}`, wantErr: limits,
 		},
-		"a replica that is no name is an error":   {body: one(`{"replica": "<b>"}`), wantErr: invalid},
-		"a replica with a long name is an error":  {body: one(fmt.Sprintf(`{"replica": %q}`, strings.Repeat("x", 254))), wantErr: invalid},
+		"a replica that is no name is an error": {body: one(`{"replica": "<b>"}`), wantErr: invalid},
+		"a replica with a long name is an error": {
+			body: one(fmt.Sprintf(`{"replica": %q}`, strings.Repeat("x", 254))), wantErr: invalid,
+		},
 		"a negative rank is an error":             {body: one(`{"rank": -1}`), wantErr: invalid},
 		"the exit code 0 is an error":             {body: one(`{"code": 0}`), wantErr: invalid},
 		"an exit code of more than a byte is one": {body: one(`{"code": 256}`), wantErr: invalid},

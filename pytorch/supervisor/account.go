@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// joinTimeout is how long a replica without processes counts as one that is about to join. It is torchrun's own limit.
+	// joinTimeout is how long a replica without processes counts as one that is about to join. It is torchrun's default.
 	joinTimeout = 10 * time.Minute
 	// keptRounds is the number of rounds that an account keeps, so that late messages of replicas find theirs.
 	keptRounds = 4
