@@ -9,8 +9,9 @@ import (
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 )
 
-// SupervisorPort is the port of the supervisor in the pod of a leader that has its own network. The supervisors of the
-// other members and the controller connect to it.
+// SupervisorPort is the port of the supervisor in the pod of a leader that has its own network. The supervisor is the
+// first process of the main container, which starts the launcher and counts the restarts in place: of torchrun, or the
+// agent of a DeepSpeedJob. The controller connects to the port, and the supervisors of other members with torchrun.
 const SupervisorPort = 29498
 
 // SupervisorPort returns the port of the leader's supervisor.

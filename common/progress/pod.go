@@ -35,6 +35,20 @@ func ReadPod(ctx context.Context) (State, error) {
 	return NewClient().Read(ctx, Target{Address: address.Host, Token: strings.TrimSpace(string(token))})
 }
 
+// ReadStep returns the last step of the training that the receiver of the pod knows. It returns -1 if nothing was
+// reported yet, and nil if the step is unknown. It takes at most ReadTimeout.
+func ReadStep(ctx context.Context) *int64 {
+	state, err := ReadPod(ctx)
+	switch {
+	case err != nil:
+		return nil
+	case state.Reports == 0:
+		return new(int64(-1))
+	default:
+		return state.Step
+	}
+}
+
 // ReportStart reports to the receiver of the pod that the processes of the training start again. Launchers call it
 // when they start the processes again. See Report.IsStart. ReportStart does nothing if the pod has no receiver.
 func ReportStart() error {

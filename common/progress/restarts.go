@@ -50,28 +50,41 @@ func (r Restarts) validate() error {
 			MaxRestarts, batchv1beta1.KeptRestartsInPlace)
 	}
 	for _, last := range r.Last {
-		const maxSignal = 64
-		code := ptr.Deref(last.Code, 1)
-		if last.Replica != "" && len(validation.IsDNS1123Subdomain(last.Replica)) > 0 || ptr.Deref(last.Rank, 0) < 0 ||
-			code == 0 || code < -maxSignal || code > 255 || last.Since < 0 || last.Since > MaxAge.Milliseconds() {
+		if !last.isValid() {
 			return errors.New(`the field "restarts" of the state has an invalid restart`)
 		}
 	}
 	return nil
 }
 
+// isValid reports whether the fields have the values that their comments describe.
+func (r Restart) isValid() bool {
+	const maxSignal = 64
+	code := ptr.Deref(r.Code, 1)
+	return (r.Replica == "" || len(validation.IsDNS1123Subdomain(r.Replica)) == 0) && ptr.Deref(r.Rank, 0) >= 0 &&
+		code != 0 && code >= -maxSignal && code <= 255 && r.Since >= 0 && r.Since <= MaxAge.Milliseconds()
+}
+
 // Status returns the last restarts for the status of a job. The state must be from the given time.
 func (r Restarts) Status(now time.Time) []batchv1beta1.RestartInPlace {
 	var last []batchv1beta1.RestartInPlace
 	for _, restart := range r.Last {
-		status := batchv1beta1.RestartInPlace{
-			Replica: restart.Replica, Rank: restart.Rank, ExitCode: restart.Code,
-			Time: metav1.NewTime(now.Add(-milliseconds(restart.Since))).Rfc3339Copy(),
-		}
-		if signal := trainlog.Signal(ptr.Deref(restart.Code, 0)); signal != "" {
-			status.ExitCode, status.Signal = nil, signal
-		}
-		last = append(last, *status.DeepCopy())
+		last = append(last, restart.status(now))
 	}
 	return last
 }
+
+func (r Restart) status(now time.Time) batchv1beta1.RestartInPlace {
+	status := batchv1beta1.RestartInPlace{
+		Replica: r.Replica, Rank: r.Rank, ExitCode: r.Code,
+		Time: metav1.NewTime(now.Add(-milliseconds(r.Since))).Rfc3339Copy(),
+	}
+	if signal := trainlog.Signal(ptr.Deref(r.Code, 0)); signal != "" {
+		status.ExitCode, status.Signal = nil, signal
+	}
+	return *status.DeepCopy()
+}
+
+// String describes how the process that failed first ended, for example "rank 3 on bert-worker-1 was terminated by
+// SIGKILL".
+func (r Restart) String() string { return r.status(time.Time{}).String() }

@@ -42,13 +42,13 @@ type Report struct {
 // Read parses the output of a replica.
 func Read(output string) Report {
 	report := Report{Text: shown(output)}
-	lines := strings.Split(report.Text, "\n")
+	lines, hasLaunch := cutEarlierRuns(strings.Split(report.Text, "\n"))
 	host, code, lines, hasAgent := cutAgentReport(lines)
 	if hasAgent {
 		report.Host, report.ExitCode = host, &code
-		if printed := strings.Join(lines, "\n"); printed != "" {
-			report.Text = printed
-		}
+	}
+	if printed := strings.Join(lines, "\n"); (hasAgent || hasLaunch) && printed != "" {
+		report.Text = printed
 	}
 	all, printed := readFailures(lines)
 	if len(all) == 0 {
@@ -66,7 +66,7 @@ func Read(output string) Report {
 		}
 		text := first.lines
 		if first.kind != raised && first.kind != lostPeers { // the reason is in the output before the launcher's list
-			lacksStart := isCut(output) && !hasAgent
+			lacksStart := isCut(output) && !hasAgent && !hasLaunch
 			if len(printed) > 0 && lacksStart {
 				printed = printed[1:] // the beginning of the first line is missing
 			}

@@ -135,6 +135,16 @@ func TestReadOfText(t *testing.T) {
 		"an output without an exception is no failure": {
 			output: "step 7\nloss 0.3", want: "rank -1, exit code 0, lost peers: false",
 		},
+		"a failure before the last run of the launcher has not ended the job": {
+			output: "agent: " + LaunchReport("deepspeed") + "\nworker-1: agent: " + RankReport(3, -9) + "\nagent: " +
+				LaunchReport("deepspeed") + "\nno such option",
+			want: "rank -1, exit code 0, lost peers: false",
+		},
+		"a failure in the last run of the launcher has": {
+			output: "worker-1: agent: " + RankReport(3, -9) + "\nagent: " + LaunchReport("deepspeed") + "\nworker-0: agent: " +
+				RankReport(1, -11) + "\n",
+			want: "rank 1, exit code -11, lost peers: false",
+		},
 		"a closed connection of a data set is not a lost peer": {
 			output: raised("ConnectionResetError: [Errno 104] Connection reset by peer"),
 			want:   "rank -1, exit code 0, lost peers: false",

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/progress"
 )
 
@@ -26,20 +25,9 @@ const (
 // stops them. So a failure is a restart in place, and uses up the limit, only if all replicas of the round are there
 // and no other replica is about to join. All failures in a round are one restart.
 type account struct {
-	limit, spent int
-	replicas     map[string]*seat // by the ID of the connection
-	rounds       []*round         // the last one is the newest
-	// last are the last restarts in place, newest first, at most batchv1beta1.KeptRestartsInPlace.
-	last []restart
-	// step is the last step at the last restart in place. It is nil before the first restart, and if the steps were
-	// unknown.
-	step *int64
-}
-
-// restart is a restart in place.
-type restart struct {
-	failure *failure // nil if it is not known which process failed
-	at      time.Time
+	counter  *progress.RestartCounter
+	replicas map[string]*seat // by the ID of the connection
+	rounds   []*round         // the last one is the newest
 }
 
 // seat is a replica that is there.
@@ -82,7 +70,9 @@ type verdict struct {
 	Explanation string `json:"explanation"`
 }
 
-func newAccount(limit int) *account { return &account{limit: limit, replicas: map[string]*seat{}} }
+func newAccount(limit int) *account {
+	return &account{counter: progress.NewRestartCounter(limit), replicas: map[string]*seat{}}
+}
 
 // join adds a replica. It returns false if there are too many.
 func (a *account) join(id, name string, now time.Time) bool {
@@ -154,21 +144,8 @@ func (a *account) judge(r *round, step *int64, now time.Time) {
 		r.verdict = &verdict{Restarts: true, Explanation: reason}
 		return
 	}
-	// A receiver that has started again has forgotten the steps.
-	isStuck := a.step != nil && step != nil && *step <= *a.step && (*step >= 0 || *a.step < 0)
-	switch {
-	case a.spent >= a.limit:
-		r.verdict = &verdict{Explanation: fmt.Sprintf("all restarts in place are used up (maxRestarts: %d)", a.limit)}
-	case isStuck:
-		r.verdict = &verdict{Explanation: "there was no new step since the last restart in place"}
-	default:
-		a.spent++
-		a.last = append([]restart{{r.first, now}}, a.last[:min(len(a.last), batchv1beta1.KeptRestartsInPlace-1)]...)
-		a.step = step
-		r.verdict = &verdict{
-			Restarts: true, Explanation: fmt.Sprintf("restart in place %d of %d (maxRestarts)", a.spent, a.limit),
-		}
-	}
+	restarts, explanation := a.counter.Count(r.first.restart(), step, now)
+	r.verdict = &verdict{Restarts: restarts, Explanation: explanation}
 }
 
 // excuse returns why failures in the round are no restart in place. It returns "" if they are one.
@@ -201,28 +178,11 @@ func (a *account) missed(id string) *round {
 	return nil
 }
 
-// restarts returns the restarts in place for the controller.
-func (a *account) restarts(now time.Time) progress.Restarts {
-	restarts := progress.Restarts{Count: int32(min(a.spent, progress.MaxRestarts))} //nolint:gosec // it fits
-	for _, r := range a.last {
-		known := progress.Restart{}
-		if f := r.failure; f != nil {
-			rank, code := int32(f.Rank), int32(f.Code) //nolint:gosec // the controller checks them
-			known = progress.Restart{Replica: f.replica, Rank: &rank, Code: &code}
-		}
-		restarts.Last = append(restarts.Last, known.At(r.at, now))
+// restart returns the restart in place after the failure for the controller. The failure can be nil.
+func (f *failure) restart() progress.Restart {
+	if f == nil {
+		return progress.Restart{}
 	}
-	return restarts
-}
-
-// text returns the failure for the log.
-func (f *failure) text() string {
-	switch {
-	case f == nil:
-		return "an unknown process failed"
-	case f.Code < 0:
-		return fmt.Sprintf("signal %d ended rank %d of %s", -f.Code, f.Rank, f.replica)
-	default:
-		return fmt.Sprintf("rank %d of %s failed with exit code %d", f.Rank, f.replica, f.Code)
-	}
+	rank, code := int32(f.Rank), int32(f.Code) //nolint:gosec // the controller checks them
+	return progress.Restart{Replica: f.replica, Rank: &rank, Code: &code}
 }

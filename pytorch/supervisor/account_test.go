@@ -28,7 +28,7 @@ func TestTheAccountKeepsTheLastRestartsInPlace(t *testing.T) {
 		return progress.Restart{Replica: "worker-a", Rank: &rank, Code: ptr.To[int32](-9), Since: since}
 	}
 	want := progress.Restarts{Count: 5, Last: []progress.Restart{{}, killed(3, 2000), killed(2, 3000)}}
-	if diff := cmp.Diff(want, a.restarts(now)); diff != "" {
+	if diff := cmp.Diff(want, a.counter.State(now).Restarts); diff != "" {
 		t.Errorf("unexpected restarts (-want +got):\n%s", diff)
 	}
 }
@@ -330,18 +330,5 @@ func TestTheAccountIsBounded(t *testing.T) {
 	}
 	if got := len(a.rounds); got != keptRounds {
 		t.Errorf("got %d rounds, want %d", got, keptRounds)
-	}
-}
-
-func TestTheLogShowsWhichProcessFailed(t *testing.T) {
-	t.Parallel()
-	for want, f := range map[string]*failure{
-		"an unknown process failed":                      nil,
-		"rank 3 of job-worker-1 failed with exit code 5": {Rank: 3, replica: "job-worker-1", Code: 5},
-		"signal 9 ended rank 3 of job-worker-1":          {Rank: 3, replica: "job-worker-1", Code: -9},
-	} {
-		if got := f.text(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }

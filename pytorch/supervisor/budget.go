@@ -71,9 +71,7 @@ const (
 	budgetProtocol = "budget"
 	// maxLine is the maximum size of a line of the protocol, in bytes.
 	maxLine = 2 << 10
-	// maxHeader is the maximum size of the header of an HTTP request, in bytes.
-	maxHeader = 4 << 10
-	// handshakeTimeout is how long a connection can take until the replica is known, or to send a request.
+	// handshakeTimeout is how long a connection can take until the replica is known.
 	handshakeTimeout = 5 * time.Second
 	// aliveInterval is the interval between two messages of a replica. A replica is lost after lostTimeout without one.
 	// This is less than the 15 s after which torchrun drops a replica from a rendezvous.

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"tensorstack.dev/jobs/common/listen"
 	"tensorstack.dev/jobs/common/progress"
 	"tensorstack.dev/jobs/common/signed"
@@ -20,9 +18,6 @@ import (
 
 // own is the ID of the leader's own seat.
 const own = ""
-
-// maxStrangers is the maximum number of connections of clients that have not shown the key.
-const maxStrangers = 64
 
 // leader has the account of the attempt, for its own replica and for those that connect to it.
 type leader struct {
@@ -49,7 +44,7 @@ func newLeader(b Budget, logger *log.Logger) *leader {
 // listen listens for the other replicas at the port of an address. If it cannot, the leader decides without them.
 func (l *leader) listen(ctx context.Context, address string) {
 	_, port, _ := net.SplitHostPort(address) // parse has checked it
-	listener, err := listen.TCP(ctx, net.JoinHostPort("", port), maxStrangers)
+	listener, err := progress.Listen(ctx, port)
 	if err != nil {
 		l.log.Printf("the other replicas cannot report failures: %v", err)
 		return
@@ -106,7 +101,7 @@ func (l *leader) judge(r *round) verdict {
 		step := l.steps()
 		l.locked(func(a *account) {
 			a.judge(r, step, time.Now())
-			l.log.Printf("%s: %s", r.first.text(), r.verdict.Explanation)
+			l.log.Printf("%s: %s", r.first.restart(), r.verdict.Explanation)
 		})
 	}
 	return *r.verdict
@@ -120,24 +115,12 @@ func (l *leader) readSteps() *int64 {
 	if !isKnown {
 		return nil
 	}
-	state, err := progress.ReadPod(context.Background())
-	switch {
-	case err != nil:
-		return nil
-	case state.Reports == 0:
-		return ptr.To[int64](-1)
-	default:
-		return state.Step
-	}
+	return progress.ReadStep(context.Background())
 }
 
 // serve answers the controller and the other replicas until the listener is closed.
 func (l *leader) serve(listener net.Listener) {
-	server := listen.NewServer(l)
-	server.ErrorLog = l.log
-	server.MaxHeaderBytes = maxHeader
-	server.ReadTimeout, server.IdleTimeout = handshakeTimeout, handshakeTimeout
-	if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
+	if err := progress.NewServer(l, l.log).Serve(listener); !errors.Is(err, net.ErrClosed) {
 		l.log.Printf("the other replicas cannot report failures anymore: %v", err)
 	}
 }
@@ -146,7 +129,7 @@ func (l *leader) serve(listener net.Listener) {
 func (l *leader) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	switch request.URL.Path {
 	case progress.Path:
-		progress.Handler(l.key, l.state).ServeHTTP(w, request)
+		progress.Handler(l.key, func() progress.State { return l.account.counter.State(time.Now()) }).ServeHTTP(w, request)
 	case budgetPath:
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", budgetProtocol)
@@ -160,13 +143,6 @@ func (l *leader) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	default:
 		http.NotFound(w, request)
 	}
-}
-
-// state returns the restarts in place as the controller reads them.
-func (l *leader) state() progress.State {
-	var state progress.State
-	l.locked(func(a *account) { state.Restarts = a.restarts(time.Now()) })
-	return state
 }
 
 // attend handles the connection of a replica, and closes it. The reader reads from the connection.

@@ -295,8 +295,8 @@ func TestTheSupervisorEndsTheCommandWhenTheBudgetIsUsedUp(t *testing.T) {
 	if got, want := string(output), "round 0 has ended\n"; got != want {
 		t.Errorf("got the output %q, want %q", got, want)
 	}
-	want := `supervise: rank 2 of job-worker-0 failed with exit code 7: restart in place 1 of 1 (maxRestarts)
-supervise: rank 2 of job-worker-0 failed with exit code 7: all restarts in place are used up (maxRestarts: 1)
+	want := `supervise: rank 2 on job-worker-0 ended with exit code 7: restart in place 1 of 1 (maxRestarts)
+supervise: rank 2 on job-worker-0 ended with exit code 7: all restarts in place are used up (maxRestarts: 1)
 supervise: ending torchrun: all restarts in place are used up (maxRestarts: 1)
 supervise: rank 2 failed first on this worker: exit code 7
 `

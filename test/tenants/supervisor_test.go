@@ -26,7 +26,7 @@ var _ = Describe("The supervisor of the leader of a PyTorchTrainingJob", Label("
 	})
 
 	It("would exceed its memory if it kept the connections of all strangers", func(ctx context.Context) {
-		c, l := startLeader(ctx, pytorch.with("a supervisor keeps the connections of all strangers"))
+		c, l := startLeader(ctx, pytorch.with("the launcher of a leader keeps the connections of all strangers"))
 		c.sendLargeHeaders(ctx, l)
 		c.expectHarmed(ctx)
 	})
