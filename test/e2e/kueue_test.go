@@ -100,6 +100,27 @@ var _ = Describe("Kueue", Label("kueue-training"), Serial, Ordered, func() {
 		n.kubectl(ctx, "delete", "ptjob", "--all")
 	}, SpecTimeout(30*time.Minute))
 
+	It("lets the processes of a job save their work when it evicts the job", func(ctx context.Context) {
+		waitLonger(2) // the job trains twice
+		n := newNamespace(ctx)
+		n.kubectlWith(ctx, `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: queue}
+spec: {clusterQueue: team}
+`, "apply", "-f", "-")
+		o := ddp
+		o.labels = kueueLabel
+		n.trainsOrderly(ctx, o, 0)
+		setActive := func(active bool) {
+			n.kubectl(ctx, "patch", workloads, "digits-orderly", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"active":%t}}`, active))
+		}
+		setActive(false)
+		Eventually(ctx, n.podsOf(ctx, "digits-orderly")).Should(BeEmpty())
+		setActive(true)
+		n.continuesOrderly(ctx, o)
+	}, SpecTimeout(30*time.Minute))
+
 	It("admits the upload of a large folder if it also manages pods without a queue", func(ctx context.Context) {
 		GinkgoT().Setenv("KUBE_EDITOR", "sed -i 's/#\\(manageJobsWithoutQueueName: true\\)/\\1/'")
 		kueueNamespace.kubectl(ctx, "edit", "configmap", "kueue-manager-config")

@@ -17,39 +17,30 @@ import (
 type orderly struct {
 	example, job, claim string
 	processes           int
+	labels, spec        string // labels and fields of the spec that are added to the example
 }
 
 // ddp is the example whose job ends in several ways. The others are paused.
-var ddp = orderly{"examples/pytorch/orderly.yaml", "ptjob/digits-orderly", "digits-checkpoints", 4}
+var ddp = orderly{
+	example: "examples/pytorch/orderly.yaml", job: "ptjob/digits-orderly", claim: "digits-checkpoints", processes: 4,
+}
 
-// $ORDERLY_TIMES is the number of times that each entry runs. The default is 1.
+// in returns the example with a job in a queue of the namespace.
+func (o orderly) in(queue string) orderly {
+	o.spec = "  scheduler: {t9kScheduler: {queue: " + queue + "}}\n"
+	return o
+}
+
+// $ORDERLY_TIMES is the number of times that each spec runs. The default is 1.
 var _ = Describe("The processes of a job", Label("orderly"), func() {
 	for range times("ORDERLY_TIMES") {
 		DescribeTable("save once, all after the same step, and continue with the next one",
 			func(ctx context.Context, o orderly, saveSeconds int, end func(context.Context, namespace, string)) {
 				waitLonger(2) // the job trains twice
 				n := newNamespace(ctx)
-				n.startOrderly(ctx, o, saveSeconds)
-				trains := ContainElement(MatchRegexp(`^(step 3 |epoch |{'loss')`))
-				Eventually(ctx, n.orderlyLog(ctx)).Should(trains)
-
+				n.trainsOrderly(ctx, o, saveSeconds)
 				end(ctx, n, o.job)
-				starts := HaveLen(2 * o.processes) // all processes have started twice
-				Eventually(ctx, n.orderlyLog(ctx)).Should(WithTransform(linesWith("rank ", " starts "), starts))
-
-				log := now(n.orderlyLog(ctx))
-				saved := linesWith("saved step ")(log)
-				Expect(saved).To(HaveLen(1))
-				step := strings.TrimPrefix(saved[0], "saved step ")
-				var ends, restarts []string
-				for rank := range o.processes {
-					ends = append(ends, fmt.Sprintf("rank %d ends after step %s", rank, step))
-					restarts = append(restarts, fmt.Sprintf("rank %d of %d starts after step %s", rank, o.processes, step))
-				}
-				Expect(linesWith("rank ", " ends ")(log)).To(ConsistOf(ends))
-				Expect(linesWith("rank ", " starts ")(log)[o.processes:]).To(ConsistOf(restarts))
-				Expect(linesWith("step "+step+" ")(log)).To(BeEmpty(), "rank 0 saves before it prints the step")
-				Eventually(ctx, n.output(ctx, "get", o.job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal("0"))
+				n.continuesOrderly(ctx, o)
 			},
 			Entry("at a pause", Label("pytorch"), ddp, 0, pauseAndResume),
 			Entry("at a pause, if the save takes longer than torchrun alone would wait", Label("pytorch"),
@@ -62,19 +53,139 @@ var _ = Describe("The processes of a job", Label("orderly"), func() {
 				func(ctx context.Context, n namespace, _ string) {
 					n.kubectl(ctx, "delete", "pod", "digits-orderly-worker-0", "--wait=false")
 				}),
-			Entry("at a pause, with FSDP2", Label("pytorch", "fsdp"),
-				orderly{"examples/pytorch/fsdp.yaml", "ptjob/digits-fsdp", "digits-checkpoints", 4}, 0, pauseAndResume),
-			Entry("at a pause, with the Trainer of Hugging Face", Label("pytorch", "trainer"),
-				orderly{"examples/pytorch/trainer.yaml", "ptjob/digits-trainer", "digits-trainer", 2}, 0, pauseAndResume),
-			Entry("at a pause, with DeepSpeed", Label("deepspeed"),
-				orderly{"examples/deepspeed/orderly.yaml", "dsjob/digits-orderly-zero", "digits-orderly-zero", 4},
-				0, pauseAndResume),
-			Entry("at a pause, with TensorFlow", Label("tensorflow"),
-				orderly{"examples/tensorflow/orderly.yaml", "tfjob/digits-orderly-keras3", "digits-orderly-keras3", 2},
-				0, pauseAndResume),
+			Entry("at a pause, with FSDP2", Label("pytorch", "fsdp"), fsdp, 0, pauseAndResume),
+			Entry("at a pause, with the Trainer of Hugging Face", Label("pytorch", "trainer"), orderly{
+				example: "examples/pytorch/trainer.yaml", job: "ptjob/digits-trainer", claim: "digits-trainer", processes: 2,
+			}, 0, pauseAndResume),
+			Entry("at a pause, with DeepSpeed", Label("deepspeed"), orderly{
+				example: "examples/deepspeed/orderly.yaml", job: "dsjob/digits-orderly-zero", claim: "digits-orderly-zero",
+				processes: 4,
+			}, 0, pauseAndResume),
+			Entry("at a pause, with TensorFlow", Label("tensorflow"), orderly{
+				example: "examples/tensorflow/orderly.yaml", job: "tfjob/digits-orderly-keras3", claim: "digits-orderly-keras3",
+				processes: 2,
+			}, 0, pauseAndResume),
+		)
+
+		It("save once, all after the same step, when a pod is evicted and only this pod is replaced",
+			Label("pytorch", "fsdp"), func(ctx context.Context) {
+				waitLonger(2) // the job trains twice
+				n := newNamespace(ctx)
+				n.trainsOrderly(ctx, fsdp, 0)
+				before := now(n.replicas(ctx))
+				Expect(n.evict(ctx, "digits-fsdp-worker-1")).To(Succeed())
+				n.continuesOrderly(ctx, fsdp)
+				Expect(now(n.replicas(ctx))).To(And(
+					HaveKeyWithValue("digits-fsdp-worker-0", before["digits-fsdp-worker-0"]),
+					HaveKeyWithValue("digits-fsdp-worker-1", Not(Equal(before["digits-fsdp-worker-1"])))))
+			})
+
+		It("save once, all after the same step, when a gang is preempted", Label("pytorch"), func(ctx context.Context) {
+			waitLonger(2) // the job trains twice
+			n := newNamespace(ctx)
+			o := ddp.in(n.queue(ctx, "300m"))
+			n.trainsOrderly(ctx, o, 0)
+			n.preempt(ctx, "digits-orderly")
+			n.continuesOrderly(ctx, o)
+		})
+
+		DescribeTable("save once, all after the same step, when the job ends", Label("pytorch"),
+			func(ctx context.Context, end func(ctx context.Context, n namespace, queue string)) {
+				waitLonger(2) // the job waits for its queue, and then trains
+				n := newNamespace(ctx)
+				queue := n.queue(ctx, "300m")
+				n.trainsOrderly(ctx, ddp.in(queue), 0)
+				end(ctx, n, queue)
+				Eventually(ctx, n.orderlyLog(ctx)).Should(WithTransform(linesWith("rank ", " ends "), HaveLen(ddp.processes)))
+				ddp.savedStep(now(n.orderlyLog(ctx)))
+			},
+			Entry("at its deadline", func(ctx context.Context, n namespace, _ string) {
+				n.kubectl(ctx, "patch", ddp.job, "--type=merge", "-p", `{"spec":{"runPolicy":{"activeDeadlineSeconds":1}}}`)
+				n.kubectl(ctx, "wait", "--for=jsonpath={.status.reason}=DeadlineExceeded", ddp.job, timeout)
+			}),
+			Entry("after the maxDuration of its queue", func(ctx context.Context, n namespace, queue string) {
+				_, err := kubectl(ctx, "patch", "queue.scheduler.tensorstack.dev", queue, "--type=merge", "-p",
+					`{"spec":{"maxDuration":"1s"}}`)
+				Expect(err).NotTo(HaveOccurred())
+				n.kubectl(ctx, "wait", "--for=jsonpath={.status.reason}=MaxDurationExceeded", ddp.job, timeout)
+			}),
+			Entry("because somebody deletes it", func(ctx context.Context, n namespace, _ string) {
+				n.kubectl(ctx, "delete", ddp.job)
+			}),
 		)
 	}
 })
+
+// fsdp is the example for FSDP2, whose replicas are replaced alone.
+var fsdp = orderly{
+	example: "examples/pytorch/fsdp.yaml", job: "ptjob/digits-fsdp", claim: "digits-checkpoints", processes: 4,
+}
+
+// trainsOrderly starts the example, and waits until it trains. See startOrderly.
+func (n namespace) trainsOrderly(ctx context.Context, o orderly, saveSeconds int) {
+	GinkgoHelper()
+	n.startOrderly(ctx, o, saveSeconds)
+	trains := ContainElement(MatchRegexp(`^(step 3 |epoch |{'loss')`))
+	Eventually(ctx, n.orderlyLog(ctx)).Should(trains)
+}
+
+// continuesOrderly waits until the processes have started for the second time. It checks that they have saved once, and
+// continue with the next step.
+func (n namespace) continuesOrderly(ctx context.Context, o orderly) {
+	GinkgoHelper()
+	starts := HaveLen(2 * o.processes)
+	Eventually(ctx, n.orderlyLog(ctx)).Should(WithTransform(linesWith("rank ", " starts "), starts))
+	log := now(n.orderlyLog(ctx))
+	step := o.savedStep(log)
+	var restarts []string
+	for rank := range o.processes {
+		restarts = append(restarts, fmt.Sprintf("rank %d of %d starts after step %s", rank, o.processes, step))
+	}
+	Expect(linesWith("rank ", " starts ")(log)[o.processes:]).To(ConsistOf(restarts))
+	Eventually(ctx, n.output(ctx, "get", o.job, "-o", "jsonpath={.status.backoffCount}")).Should(Equal("0"))
+}
+
+// savedStep checks that the processes have saved once, and have all ended after the same step. It returns this step.
+func (o orderly) savedStep(log []string) string {
+	GinkgoHelper()
+	saved := linesWith("saved step ")(log)
+	Expect(saved).To(HaveLen(1))
+	step := strings.TrimPrefix(saved[0], "saved step ")
+	var ends []string
+	for rank := range o.processes {
+		ends = append(ends, fmt.Sprintf("rank %d ends after step %s", rank, step))
+	}
+	Expect(linesWith("rank ", " ends ")(log)).To(ConsistOf(ends))
+	Expect(linesWith("step "+step+" ")(log)).To(BeEmpty(), "rank 0 saves before it prints the step")
+	return step
+}
+
+// preempt makes kube-scheduler preempt the pods of a job, and waits until they have ended: a pod of a higher priority
+// cannot run on the node beside them.
+func (n namespace) preempt(ctx context.Context, job string) {
+	GinkgoHelper()
+	n.kubectlWith(ctx, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: preemptor}
+spec:
+  priorityClassName: system-cluster-critical
+  terminationGracePeriodSeconds: 1
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        - topologyKey: kubernetes.io/hostname
+          labelSelector: {matchLabels: {batch.tensorstack.dev/job-name: %s}}
+  containers:
+    - name: preemptor
+      image: tensorstack/pytorch-example:2.6.0
+      command: [sleep, infinity]
+`, job), "apply", "-f", "-")
+	n.kubectl(ctx, "wait", "--for=condition=Ready", "pod/preemptor", timeout)
+	Eventually(ctx, n.output(ctx, "get", "ptjob", job, "-o", "jsonpath={.status.failures[*].reason}")).
+		Should(ContainSubstring("Preempted"))
+	n.kubectl(ctx, "delete", "pod", "preemptor")
+}
 
 // pauseAndResume pauses the job, and resumes it when it is paused.
 func pauseAndResume(ctx context.Context, n namespace, job string) {
@@ -93,7 +204,7 @@ func (n namespace) startOrderly(ctx context.Context, o orderly, saveSeconds int)
 	n.kubectl(ctx, "create", "configmap", "logged", "--from-file=test/e2e/testdata/logged.py")
 	manifest, err := os.ReadFile(filepath.Join(root, o.example))
 	Expect(err).NotTo(HaveOccurred())
-	n.kubectlWith(ctx, logged(string(manifest), saveSeconds), "apply", "-f", "-")
+	n.kubectlWith(ctx, logged(o.add(string(manifest)), saveSeconds), "apply", "-f", "-")
 	n.kubectlWith(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
@@ -107,6 +218,17 @@ spec:
       volumeMounts: [{name: checkpoints, mountPath: /checkpoints}]
   volumes: [{name: checkpoints, persistentVolumeClaim: {claimName: %s}}]
 `, o.claim), "apply", "-f", "-")
+}
+
+// add returns the manifest of the example with the labels and the fields of the spec.
+func (o orderly) add(manifest string) string {
+	GinkgoHelper()
+	if o.labels == "" && o.spec == "" {
+		return manifest
+	}
+	const begin = "\nspec:\n  torchrunConfig:"
+	Expect(manifest).To(ContainSubstring(begin))
+	return strings.Replace(manifest, begin, "\n  labels: {"+o.labels+"}\nspec:\n"+o.spec+"  torchrunConfig:", 1)
 }
 
 var (
