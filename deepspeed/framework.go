@@ -81,11 +81,11 @@ func (d deepspeed) Wire(
 	main.Command, main.Args = command(job, peers, member, *main), nil
 	env := []corev1.EnvVar{{Name: envUnbuffered, Value: "1"}}
 	if member.HasHostNetwork() {
-		env = append(env, hostNetworkEnv(peers)...)
+		env = append(env, hostNetworkEnv(job, peers)...)
 	}
 	main.Env = framework.WithDefaults(main.Env, env)
 	if member.HasHostNetwork() {
-		declareHostPorts(peers, member, &template.Spec, main)
+		declareHostPorts(job, peers, member, &template.Spec, main)
 	}
 	return peers.AddInstaller(member, &template.Spec, *main, installContainer, shared)
 }
@@ -105,7 +105,7 @@ func command(
 		fmt.Sprintf("--workers=%d", len(peers.Members)), fmt.Sprintf("--slots=%d", slotsOf(job)),
 	}
 	if member.HasHostNetwork() {
-		command = append(command, fmt.Sprintf("--port=%d", sshPort(peers, member.Index)))
+		command = append(command, fmt.Sprintf("--port=%d", sshPort(job, peers, member.Index)))
 	}
 	if elastic := elasticOf(job); elastic != nil {
 		command = append(command, fmt.Sprintf("--min-workers=%d", elastic.Least()),
@@ -118,6 +118,10 @@ func command(
 	}
 	if !leads {
 		return command
+	}
+	if most := maxRestarts(job); most > 0 {
+		command = append(command, fmt.Sprintf("--max-restarts=%d", most),
+			fmt.Sprintf("--restarts-port=%d", peers.SupervisorPort()), "--attempt="+peers.AttemptID())
 	}
 	for _, variable := range main.Env {
 		// DeepSpeed's launcher prints the variables in its environment whose names begin with PYTHON. So it must not have
@@ -158,7 +162,7 @@ func launcher(job *v1beta1.DeepSpeedJob, peers framework.Peers) []string {
 	if !ptr.Deref(config.LocalRank, true) {
 		command = append(command, "--no_local_rank")
 	}
-	if config.Autotune != "" && config.Autotune != v1beta1.AutotuneNone {
+	if autotunes(config) {
 		flags = append(flags, "--trust-launcher") // a failed experiment of the autotuner is not a failure of the training
 		command = append(command, "--autotuning="+string(config.Autotune))
 	}
@@ -174,6 +178,11 @@ func launcher(job *v1beta1.DeepSpeedJob, peers framework.Peers) []string {
 		flags = append(flags, fmt.Sprintf("--program=%d", len(program)))
 	}
 	return slices.Concat(flags, []string{"--"}, command, config.OtherArgs, program)
+}
+
+// autotunes reports whether the launcher runs the autotuner.
+func autotunes(config v1beta1.Config) bool {
+	return config.Autotune != "" && config.Autotune != v1beta1.AutotuneNone
 }
 
 // canLeaveOut reports whether the options --include or --exclude of the launcher can leave out a host. If they leave

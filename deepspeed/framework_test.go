@@ -30,6 +30,13 @@ func running(args ...string) *v1beta1.Config {
 	return &v1beta1.Config{Run: &v1beta1.RunType{Python: append([]string{"train.py"}, args...)}}
 }
 
+// restarting returns a config that runs a Python script, with a limit of restarts in place.
+func restarting(limit int32) *v1beta1.Config {
+	config := running()
+	config.MaxRestarts = &limit
+	return config
+}
+
 // jobOf returns a job with two workers and with the given changes.
 func jobOf(
 	config *v1beta1.Config, template corev1.PodTemplateSpec, changes ...func(*v1beta1.DeepSpeedJob),
@@ -138,6 +145,15 @@ func TestCommand(t *testing.T) {
 		"a single worker also launches by ssh": {
 			job:  jobOf(running(), training(), func(j *v1beta1.DeepSpeedJob) { j.Spec.Worker.Replicas = nil }),
 			want: slices.Concat([]string{"/t9k/agent/agent", "launch", hosts, "--workers=1", "--slots=1"}, launcher("train.py")),
+		},
+		"with restarts in place, worker 0 gets their limit and how the controller reads them": {
+			job: jobOf(restarting(3), training()),
+			want: launches(slices.Concat(
+				[]string{"--max-restarts=3", "--restarts-port=29498", "--attempt=job-uid-0"}, launcher("train.py"))...),
+		},
+		"in debug mode, there are no restarts in place": {
+			job:  jobOf(restarting(3), training(), debugging),
+			want: []string{"/t9k/agent/agent", "serve", hosts, "--workers=2", "--slots=1"},
 		},
 		"slotsPerWorker sets the slots of every worker": {
 			job: jobOf(&v1beta1.Config{SlotsPerWorker: ptr.To[int32](8)}, training()), rank: 1,

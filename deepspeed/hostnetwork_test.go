@@ -55,6 +55,22 @@ func TestWireWithHostNetwork(t *testing.T) {
 			wantCommand: agent("serve", "--port=21415"),
 			wantEnv:     usual, wantPorts: declared(21415),
 		},
+		"with restarts in place, worker 0 declares a port for the controller before the ports for ssh": {
+			job: jobOf(restarting(3), onHost()),
+			wantCommand: agent("launch", slices.Concat([]string{
+				"--port=21415", "--max-restarts=3", "--restarts-port=21414", "--attempt=job-uid-0",
+			}, launcher)...),
+			wantEnv: env("PYTHONUNBUFFERED", "1", "MASTER_PORT", "21413",
+				"T9K_SSH_ADDRESSES", "job-worker-%d.job.ns.svc.cluster.local:21415"),
+			wantPorts: declared(21415, 21414, 21413),
+		},
+		"with restarts in place, another worker declares only its port for ssh": {
+			job: jobOf(restarting(3), onHost()), rank: 1,
+			wantCommand: agent("serve", "--port=21416"),
+			wantEnv: env("PYTHONUNBUFFERED", "1", "MASTER_PORT", "21413",
+				"T9K_SSH_ADDRESSES", "job-worker-%d.job.ns.svc.cluster.local:21415"),
+			wantPorts: declared(21416),
+		},
 		"in debug mode, worker 0 has the same ports": {
 			job:         jobOf(running(), onHost(), debugging),
 			wantCommand: agent("serve", "--port=21414"),

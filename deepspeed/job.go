@@ -37,6 +37,7 @@ func (deepspeed) JobSpec(job *v1beta1.DeepSpeedJob) framework.JobSpec {
 		ManagedBy:           ptr.Deref(job.Spec.ManagedBy, ""),
 		ReportsProgress:     job.Spec.Progress.Reports(),
 		HasLauncher:         true,
+		RestartsInPlace:     maxRestarts(job) > 0,
 	}
 	if spec.Elastic != nil {
 		spec.Roles = policy.Scale("", roles, spec.Elastic.Expected())
@@ -51,6 +52,16 @@ func slotsOf(job *v1beta1.DeepSpeedJob) int32 {
 		return 1
 	}
 	return ptr.Deref(job.Spec.Config.SlotsPerWorker, 1)
+}
+
+// maxRestarts returns the limit of restarts in place. It is 0 if a command of the user launches the training, and with
+// the autotuner, whose experiments can fail.
+func maxRestarts(job *v1beta1.DeepSpeedJob) int32 {
+	config := ptr.Deref(job.Spec.Config, v1beta1.Config{})
+	if len(programOf(job)) == 0 || autotunes(config) {
+		return 0
+	}
+	return ptr.Deref(config.MaxRestarts, 0)
 }
 
 // resumeSpecOf returns the resumeSpec of the workers. It is empty unless the job was paused after its first start.

@@ -85,6 +85,34 @@ func TestJobSpec(t *testing.T) {
 				DefaultRestartScope: scopeJob, HasLauncher: true,
 			},
 		},
+		"a job with config.maxRestarts counts restarts in place": {
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Template: template},
+				Config: &v1beta1.Config{MaxRestarts: ptr.To[int32](3), Run: &v1beta1.RunType{Python: []string{"train.py"}}},
+			},
+			want: framework.JobSpec{
+				Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true, RestartsInPlace: true,
+			},
+		},
+		"a job with the autotuner does not": {
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Template: template},
+				Config: &v1beta1.Config{
+					MaxRestarts: ptr.To[int32](3), Autotune: v1beta1.AutotuneRun,
+					Run: &v1beta1.RunType{Python: []string{"train.py"}},
+				},
+			},
+			want: framework.JobSpec{Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true},
+		},
+		"a job with a custom command does not": {
+			spec: v1beta1.DeepSpeedJobSpec{
+				Worker: v1beta1.Worker{Template: template},
+				Config: &v1beta1.Config{
+					MaxRestarts: ptr.To[int32](3), CustomCommand: "sh run.sh", Run: &v1beta1.RunType{Python: []string{"train.py"}},
+				},
+			},
+			want: framework.JobSpec{Roles: workers(1), DefaultRestartScope: scopeJob, HasLauncher: true},
+		},
 		"a job that reports its progress runs the first process in its leader": {
 			spec: v1beta1.DeepSpeedJobSpec{
 				Worker: v1beta1.Worker{Template: template}, Progress: &batchv1beta1.ProgressSpec{Enabled: true},

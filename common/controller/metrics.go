@@ -59,7 +59,7 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 		}, []string{"cause", "counted"}),
 		inPlace: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: metricInPlace, ConstLabels: labels,
-			Help: "Restarts of the processes of a job while its pods stayed, which count towards torchrunConfig.maxRestarts.",
+			Help: "Restarts of the processes of a job while its pods stayed, which count towards maxRestarts.",
 		}),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: metricStart, ConstLabels: labels, Buckets: durations,

@@ -50,6 +50,9 @@ type options struct {
 	workers     int
 	min, max    int
 	slots       int
+	restarts    int    // limit of restarts in place
+	answer      int    // port at which the controller reads the restarts in place
+	attempt     string // ID of the attempt, which is the token for reading them
 	port        int
 	firstPort   int // port of worker 0 if EnvAddresses is set, otherwise 0
 	key         string
@@ -108,6 +111,11 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.max, "max-workers", 0,
 		"maximum number of workers of an elastic training; 0 means that the training is not elastic")
 	flags.IntVar(&o.slots, "slots", o.slots, "number of training processes of each worker")
+	flags.IntVar(&o.restarts, "max-restarts", 0,
+		"how often launch runs the launcher again in the same pods after a training process has failed")
+	flags.IntVar(&o.answer, "restarts-port", 0,
+		"port at which the job controller reads the restarts in place; 0 means none")
+	flags.StringVar(&o.attempt, "attempt", "", "ID of the attempt of the job, which a reader of the restarts must know")
 	flags.IntVar(&o.port, "port", o.port,
 		"port of the ssh server; all workers have the same port unless "+EnvAddresses+" is set")
 	flags.StringVar(&o.key, "key", o.key, "private key of the job")
@@ -138,6 +146,10 @@ func (o *options) validate() error {
 		return fmt.Errorf("--workers and --slots must be at least 1, got %d and %d", o.workers, o.slots)
 	case elastic && (o.min < 1 || o.max < o.min):
 		return fmt.Errorf("--min-workers must be from 1 to --max-workers, got %d and %d", o.min, o.max)
+	case o.restarts < 0:
+		return fmt.Errorf("--max-restarts must be at least 0, got %d", o.restarts)
+	case o.answer != 0 && o.attempt == "":
+		return errors.New("--restarts-port needs --attempt")
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (c call) report(o *options, signals <-chan os.Signal) (int, error) {
 	}
 	var printed tail
 	code, err := c.run(o, signals, r, &printed)
-	r.end(code, printed.String())
+	r.end(code, err != nil, printed.String())
 	return code, err
 }
 

@@ -28,19 +28,25 @@ func (l *launching) runElastic(ctx context.Context) error {
 			changed <- l.changed(attempt, workers)
 			stop()
 		}()
-		code, err := l.run(attempt)
+		e, err := l.run(attempt)
 		stop()
-		switch {
-		case err != nil:
+		hasChanged := <-changed && ctx.Err() == nil // stop has canceled its context
+		if err != nil {
 			return err
-		case code == 0:
+		}
+		if !hasChanged && l.restartsInPlace(ctx, e, workers) {
+			continue
+		}
+		failed := l.report(e)
+		switch {
+		case failed == nil:
 			return nil
-		case <-changed && ctx.Err() == nil:
+		case hasChanged:
 			l.log.Printf("the workers have changed; launching again")
 		case ctx.Err() != nil || !l.lost(ctx, workers):
-			return &exitError{code: code}
+			return failed
 		default:
-			l.log.Printf("the training ended with exit code %d because the workers have changed; launching again", code)
+			l.log.Printf("the training failed because the workers have changed; launching again")
 		}
 	}
 }

@@ -78,6 +78,12 @@ func TestFlags(t *testing.T) {
 		"a host format with another % is refused": {
 			"--host=a%d%s", "--host must contain %d once, for the index of the worker, and no other %, got \"a%d%s\"",
 		},
+		"a negative limit of restarts is refused": {
+			"--host=a%d --max-restarts=-1", "--max-restarts must be at least 0, got -1",
+		},
+		"a port for restarts without an attempt is refused": {
+			"--host=a%d --restarts-port=1", "--restarts-port needs --attempt",
+		},
 		"0 workers are refused": {"--host=a%d --workers=0", "--workers and --slots must be at least 1, got 0 and 1"},
 		"a maximum below the minimum is refused": {
 			"--host=a%d --min-workers=3 --max-workers=2", "--min-workers must be from 1 to --max-workers, got 3 and 2",

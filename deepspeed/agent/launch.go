@@ -23,6 +23,8 @@ type launching struct {
 	*options
 	key     ssh.Signer
 	command []string
+	// counter counts the restarts in place: the launcher runs again while the pods stay.
+	counter *progress.RestartCounter
 }
 
 // launch is the subcommand of worker 0. Its error has the exit code of the training.
@@ -41,7 +43,10 @@ func launch(ctx context.Context, o *options, command []string) error {
 	server := startServer(o, key, listener)
 	defer server.stop()
 	defer context.AfterFunc(ctx, server.letEnd)()
-	l := &launching{options: o, key: key, command: command}
+	l := &launching{options: o, key: key, command: command, counter: progress.NewRestartCounter(o.restarts)}
+	if o.answer != 0 {
+		go l.serveRestarts(ctx)
+	}
 	if o.max > 0 {
 		return l.runElastic(ctx)
 	}
@@ -52,11 +57,16 @@ func launch(ctx context.Context, o *options, command []string) error {
 	if !l.await(ctx, workers) {
 		return &exitError{code: exitTerminated}
 	}
-	code, err := l.run(ctx)
-	if err == nil && code != 0 {
-		err = &exitError{code: code}
+	for {
+		e, err := l.run(ctx)
+		if err != nil {
+			return err
+		}
+		if !l.restartsInPlace(ctx, e, workers) {
+			return l.report(e)
+		}
+		l.startsAgain()
 	}
-	return err
 }
 
 // run is the subcommand for users in debug mode. The launcher replaces the process of the agent.
@@ -159,13 +169,26 @@ func (o *options) startsAgain() {
 	}
 }
 
-// run runs the launcher once, and returns the exit code of the training. A node command of the launcher starts the
-// ranks of a host. The function waits until the launcher and its node commands have ended. After the end of the
-// launcher, it waits at most timing.kill for the node commands.
-func (l *launching) run(ctx context.Context) (int, error) {
+// report prints the message about the exit code of a training. Unless the training has succeeded, it returns an error
+// with the exit code.
+func (l *launching) report(e ending) error {
+	code, why := e.exitCode()
+	if why != "" {
+		l.log.Print(why)
+	}
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// run runs the launcher once, and returns how the training ended. A node command of the launcher starts the ranks of a
+// host. The function waits until the launcher and its node commands have ended. After the end of the launcher, it waits
+// at most timing.kill for the node commands.
+func (l *launching) run(ctx context.Context) (ending, error) {
 	r, err := openReports(l.startsAgain, l.stdout)
 	if err != nil {
-		return 0, err
+		return ending{}, err
 	}
 	cmd, err := l.launcherCommand(l.command)
 	if err == nil {
@@ -178,19 +201,19 @@ func (l *launching) run(ctx context.Context) (int, error) {
 	}
 	if err != nil {
 		r.close(0)
-		return 0, err
+		return ending{}, err
 	}
-	l.log.Printf("running %s", l.command[0])
+	l.log.Print(trainlog.LaunchReport(l.command[0]))
 	e := l.watch(ctx, cmd, r)
-	if !r.close(l.timing.kill) {
+	areClosed := r.close(l.timing.kill)
+	if !areClosed {
 		l.log.Printf("the connections to some workers did not end in time; continuing without them")
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ends processes that the launcher left behind
-	code, why := e.exitCode()
-	if why != "" {
-		l.log.Print(why)
-	}
-	return code, nil
+	last := r.now()
+	e.isOver = areClosed && len(last.open) == 0
+	e.hasLost = slices.ContainsFunc(last.failures, func(f nodeReport) bool { return f.IsLost })
+	return e, nil
 }
 
 // watch waits for the launcher and returns how it ended. It terminates the launcher if the context is canceled, or if a
@@ -249,12 +272,14 @@ func (l *launching) watch(ctx context.Context, cmd *exec.Cmd, r *reports) ending
 	}
 }
 
-// ending is the information that determines the exit code.
+// ending is how a run of the launcher has ended.
 type ending struct {
 	launcher   int   // exit code of the launcher
 	nodes      nodes // the state of the node commands when the launcher got SIGTERM or ended
 	terminated bool  // whether the agent was told to end
 	trust      bool  // whether only the exit code of the launcher counts
+	isOver     bool  // whether all node commands have ended, at the end of the function run
+	hasLost    bool  // whether the connection to a host was lost
 }
 
 // exitCode returns the exit code of the training. If the state of the node commands determines the code, exitCode

@@ -110,6 +110,7 @@ type nodeReport struct {
 	Printed []byte
 	Ended   bool
 	Code    int
+	IsLost  bool // whether the connection to the host was lost
 	Tail    string
 }
 
@@ -268,7 +269,7 @@ func (l *lateOutput) report(n int) {
 }
 
 // end reports to the subcommand launch how the node command ended, and the last output of the command.
-func (r *reporter) end(code int, tail string) {
+func (r *reporter) end(code int, isLost bool, tail string) {
 	if r.conn == nil {
 		return
 	}
@@ -277,6 +278,6 @@ func (r *reporter) end(code int, tail string) {
 			l.report(len(l.rest))
 		}
 	}
-	r.say(nodeReport{Host: r.host, Ended: true, Code: code, Tail: tail})
+	r.say(nodeReport{Host: r.host, Ended: true, Code: code, IsLost: isLost, Tail: tail})
 	_ = r.conn.Close()
 }

@@ -30,10 +30,10 @@ func TestReportsArriveWhateverTheOutputIs(t *testing.T) {
 	}
 	output, tail := bytes.Repeat([]byte{0xff}, 3*lateLimit/2), strings.Repeat("\x00", tailLimit)
 	_, _ = r.late().Write(slices.Concat([]byte("\"\n"), output))
-	r.end(3, tail)
+	r.end(3, true, tail)
 	want := nodes{
 		hosts: []string{"worker-1.digits"}, open: []string{},
-		failures: []nodeReport{{Host: "worker-1.digits", Ended: true, Code: 3, Tail: tail}},
+		failures: []nodeReport{{Host: "worker-1.digits", Ended: true, Code: 3, IsLost: true, Tail: tail}},
 	}
 	if diff := cmp.Diff(want, reports.now(), cmp.AllowUnexported(nodes{})); diff != "" {
 		t.Errorf("unexpected state of the node commands (-want +got):\n%s", diff)

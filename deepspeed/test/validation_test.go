@@ -68,6 +68,8 @@ var _ = Describe("A new job", func() {
 		integration.BadInput(mainContainer), integration.BadElastic(),
 		Entry("restartScope Rendezvous, which needs torchrun", `spec: {runPolicy: {restartScope: Rendezvous}}`,
 			"spec.runPolicy", "runPolicy.restartScope must be Replica or Job"),
+		Entry("negative maxRestarts", `spec: {config: {maxRestarts: -1}}`,
+			"spec.config.maxRestarts", "should be greater than or equal to 0"),
 		Entry("a restart policy of the container worker, listed after another container",
 			containers("{name: first, image: a}", "{name: worker, image: a, restartPolicy: Always}"),
 			"spec.worker.template.spec.containers", integration.MainRestarts),

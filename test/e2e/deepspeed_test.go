@@ -166,6 +166,50 @@ var _ = Describe("A DeepSpeedJob", Label("deepspeed"), func() {
 	})
 })
 
+var _ = Describe("A DeepSpeedJob with restarts in place", Label("deepspeed", "inplace"), func() {
+	It("runs the launcher again in the same pods, and restarts all workers after one more failure",
+		func(ctx context.Context) {
+			waitLonger(3) // the job trains three times
+			n := newNamespace(ctx)
+			n.kubectl(ctx, "apply", "-k", "examples/deepspeed/code")
+			n.applyPatched(ctx, "examples/deepspeed/zero.yaml", `[
+				{"op": "add", "path": "/spec/config/maxRestarts", "value": 1},
+				{"op": "replace", "path": "/spec/config/slotsPerWorker", "value": 1},
+				{"op": "add", "path": "/spec/config/run/python/-", "value": "--epochs=1000000"}]`)
+			// trains waits until the processes train that the leader has started for the given time.
+			trains := func(start int) {
+				GinkgoHelper()
+				Eventually(ctx, n.output(ctx, "logs", "digits-zero-worker-0", "-c", "worker")).Should(
+					MatchRegexp(`(?s)(rank 0 of 2 .*){%d}epoch  2  loss`, start))
+			}
+			counts := n.output(ctx, "get", "dsjob", "digits-zero", "-o", "jsonpath={.status.backoffCount} "+
+				"{.status.attempt} {.status.restartsInPlace.count}{range .status.restartsInPlace.last[*]} "+
+				"{.replica} {.rank} {.signal}{end}")
+			kill := func() {
+				GinkgoHelper()
+				n.kubectl(ctx, "exec", "digits-zero-worker-1", "-c", "worker", "--", "sh", "-c", `
+					for process in /proc/[0-9]*; do
+						case $(tr "\0" " " <$process/cmdline) in
+							*deepspeed.launcher*) ;;
+							*/code/train.py*) kill -9 ${process#/proc/} && echo killed ;;
+						esac
+					done | grep killed`)
+			}
+			trains(1)
+			before := now(n.replicas(ctx))
+			kill()
+			trains(2)
+			Eventually(ctx, counts).Should(Equal("0  1 digits-zero-worker-1 1 SIGKILL"))
+			Expect(now(n.replicas(ctx))).To(Equal(before), "the pods stay")
+			kill()
+			Eventually(ctx, counts).Should(Equal("1 1 1 digits-zero-worker-1 1 SIGKILL"))
+			Eventually(ctx, n.pods(ctx)).Should(And(HaveLen(2), Not(ContainElement(BeElementOf(uids(before))))))
+			trains(1)
+			Eventually(ctx, n.failures(ctx, "dsjob/digits-zero")).Should(ConsistOf(
+				"digits-zero-worker-1 Error 137 counted=true on " + before["digits-zero-worker-1"].node))
+		})
+})
+
 // trainsLongWithDeepSpeed creates the job digits-zero and waits until it trains. The first processes of the job would
 // train for a very long time. Later processes, after a restart or a resume, train for only a few epochs. A command
 // that a spec runs in a container of the job can kill any process of this container.

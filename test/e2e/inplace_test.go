@@ -29,7 +29,7 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
 		n.startsAgain(ctx, 2, func() { n.killRank(ctx) })
 		Eventually(ctx, n.output(ctx, "logs", "until-worker-0", "-c", "pytorch")).Should(ContainSubstring(
-			"signal 9 ended rank 1 of until-worker-1: restart in place 1 of 1 (maxRestarts)"))
+			"rank 1 on until-worker-1 was terminated by SIGKILL: restart in place 1 of 1 (maxRestarts)"))
 		n.showsRestartInPlace(ctx)
 		Eventually(ctx, n.output(ctx, "get", "events", "--field-selector=reason=RestartedInPlace", "-o",
 			"jsonpath={.items[*].message}")).Should(Equal(
@@ -40,7 +40,7 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 			"jsonpath={.status.backoffCount}{.status.attempt}")).Should(Equal("0"))
 	})
 
-	It("restarts all replicas after one failure more, and shows which process failed", func(ctx context.Context) {
+	It("restarts all replicas after one more failure, and shows which process failed", func(ctx context.Context) {
 		n := newNamespace(ctx)
 		n.startUntil(ctx, 1, "elastic: {enabled: false}")
 		n.trains(ctx, "until-worker-0", 2)
@@ -75,21 +75,30 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 	})
 })
 
-// startUntil starts a job with testdata/until.py, two replicas, a limit of restarts in place, and a field of the spec.
+// startUntil starts the job "until" with testdata/until.py, a limit of restarts in place, and a field of the spec.
 func (n namespace) startUntil(ctx context.Context, maxRestarts int, field string) {
 	GinkgoHelper()
-	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/until.py")
-	n.kubectlWith(ctx, fmt.Sprintf(`
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: PyTorchTrainingJob
-metadata:
-  name: until
-spec:
+	n.applyTorchrun(ctx, "until", "until.py", fmt.Sprintf(`
   %s
   torchrunConfig:
     enabled: true
     maxRestarts: %d
     extraOptions: [--monitor_interval=1, --rdzv_conf=last_call_timeout=5]
+`, field, maxRestarts))
+}
+
+// applyTorchrun applies a job with two replicas, which run a program of testdata. The parameter spec has fields of the
+// spec, torchrunConfig among them.
+func (n namespace) applyTorchrun(ctx context.Context, name, program, spec string) {
+	GinkgoHelper()
+	n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/"+program)
+	n.kubectlWith(ctx, fmt.Sprintf(`
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata:
+  name: %s
+spec:
+%s
   replicaSpecs:
     - type: worker
       replicas: 2
@@ -106,7 +115,7 @@ spec:
                 - {name: code, mountPath: /code}
           volumes:
             - {name: code, configMap: {name: code}}
-`, field, maxRestarts), "apply", "-f", "-")
+`, name, spec), "apply", "-f", "-")
 }
 
 // showsRestartInPlace waits until the status of the job until has one restart in place, after killRank.

@@ -68,32 +68,10 @@ var _ = Describe("A PyTorchTrainingJob", Label("pytorch"), func() {
 	It("lets torchrun restart its processes, which counts no restart", func(ctx context.Context) {
 		waitLonger(3) // torchrun starts its processes again and again
 		n := newNamespace(ctx)
-		n.kubectl(ctx, "create", "configmap", "code", "--from-file=train.py=test/e2e/testdata/failsonce.py")
-		n.kubectlWith(ctx, `
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: PyTorchTrainingJob
-metadata:
-  name: patient
-spec:
+		n.applyTorchrun(ctx, "patient", "failsonce.py", `
   runPolicy: {backoffLimit: 0, cleanUpPolicy: None}
   torchrunConfig: {enabled: true, procPerNode: "2", maxRestarts: 3}
-  replicaSpecs:
-    - type: worker
-      replicas: 2
-      restartPolicy: OnFailure
-      template:
-        spec:
-          containers:
-            - name: pytorch
-              image: tensorstack/pytorch-example:2.6.0
-              args: [/code/train.py]
-              env:
-                - {name: OMP_NUM_THREADS, value: "1"}
-              volumeMounts:
-                - {name: code, mountPath: /code}
-          volumes:
-            - {name: code, configMap: {name: code}}
-`, "apply", "-f", "-")
+`)
 		n.kubectl(ctx, "wait", "--for=condition=Completed", "ptjob/patient", timeout)
 		Eventually(ctx, n.output(ctx, "get", "ptjob", "patient", "-o",
 			"jsonpath=0{.status.backoffCount}{.status.attempt}{.status.tasks[0].restartCount}")).Should(MatchRegexp("^0+$"))

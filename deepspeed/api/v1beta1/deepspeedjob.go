@@ -22,6 +22,7 @@ const Kind = "DeepSpeedJob"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.backoffCount`
 // +kubebuilder:printcolumn:name="Disruptions",type=integer,JSONPath=`.status.disruptions`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="InPlace",type=integer,JSONPath=`.status.restartsInPlace.count`,priority=1
 // +kubebuilder:printcolumn:name="ETA",type=string,JSONPath=`.status.progress.estimatedCompletionTime`,priority=1
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.scheduler.t9kScheduler.queue`,priority=1
 // +kubebuilder:printcolumn:name="LocalQueue",type=string,JSONPath=`.metadata.labels.kueue\.x-k8s\.io/queue-name`,priority=1
@@ -179,6 +180,16 @@ type Config struct {
 	// +optional
 	// +kubebuilder:default=none
 	Autotune AutotuneType `json:"autotune,omitempty"`
+
+	// Number of times in an attempt that worker 0 runs the launcher again, in the same pods, after a training process has
+	// failed. At least 0. Defaults to 0. The next failure restarts all workers, and counts towards backoffLimit. With
+	// spec.progress, so does a second failure without a new step in between. Workers that are lost use up nothing. It has
+	// no effect with autotune and in debug mode, and if a command of the user launches the training: customCommand, or
+	// command in runMode.pause.resumeSpecs.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 
 	// The training program. Required unless customCommand is set or the job is in debug mode.
 	//

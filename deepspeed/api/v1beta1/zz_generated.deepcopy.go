@@ -22,6 +22,11 @@ func (in *Config) DeepCopyInto(out *Config) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.MaxRestarts != nil {
+		in, out := &in.MaxRestarts, &out.MaxRestarts
+		*out = new(int32)
+		**out = **in
+	}
 	if in.Run != nil {
 		in, out := &in.Run, &out.Run
 		*out = new(RunType)

@@ -8,15 +8,15 @@ import (
 )
 
 // RestartsInPlace counts the restarts in place of a job. In a restart in place, a process fails, and the launcher
-// starts the processes of all replicas again while the pods stay. The supervisor of the launcher counts them in the
-// pod of the leader, and the controller reads its count about every 15 seconds. Restarts in place that the controller
-// has not read when this pod ends are lost. The values come from a pod of the user, so they can be wrong.
+// starts the processes of all replicas again while the pods stay. The first process in the pod of the leader counts
+// them, and the controller reads its count about every 15 seconds. Restarts in place that the controller has not read
+// when this pod ends are lost. The values come from a pod of the user, so they can be wrong.
 type RestartsInPlace struct {
 	// The number of restarts in place since the job was created. At most 2147483647.
 	Count int32 `json:"count"`
 
 	// The number of restarts in place that the pod with podUID has counted. In its attempt, it counts towards
-	// torchrunConfig.maxRestarts.
+	// maxRestarts.
 	AttemptCount int32 `json:"attemptCount"`
 
 	// UID of the last pod of the leader that has counted a restart in place. The pod might no longer exist.

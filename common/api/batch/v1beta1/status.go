@@ -156,9 +156,10 @@ type JobStatus struct {
 	Progress *ProgressStatus `json:"progress,omitempty"`
 
 	// The restarts in place of the job: the launcher has started the processes again while the pods stayed. They count
-	// towards torchrunConfig.maxRestarts, and not towards runPolicy.backoffLimit. While nothing else changes, this field
-	// is updated at most every 30 seconds, together with progress. Unset if there was none. Also unset if torchrun
-	// counts by itself (see torchrunConfig.maxRestarts), in debug mode, and if the controller cannot read the number.
+	// towards maxRestarts, which is in torchrunConfig or in the config of a DeepSpeedJob, and not towards
+	// runPolicy.backoffLimit. While nothing else changes, this field is updated at most every 30 seconds, together with
+	// progress. Unset if there was none. Also unset if torchrun counts by itself (see torchrunConfig.maxRestarts), in
+	// debug mode, and if the controller cannot read the number.
 	//
 	// +optional
 	RestartsInPlace *RestartsInPlace `json:"restartsInPlace,omitempty"`
