@@ -122,6 +122,9 @@ type Address struct{ host, port string }
 // String returns host:port.
 func (a Address) String() string { return net.JoinHostPort(a.host, a.port) }
 
+// Port returns the port.
+func (a Address) Port() string { return a.port }
+
 // Listen returns a loopback address with a free port.
 func Listen() (Address, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

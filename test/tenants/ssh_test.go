@@ -42,22 +42,26 @@ type worker struct {
 // startWorker starts the agent of a worker with a memory limit of 128 MiB.
 func startWorker(ctx context.Context, s service) (*cluster, worker) {
 	GinkgoHelper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	Expect(err).NotTo(HaveOccurred())
-	block := must(ssh.MarshalPrivateKey(private, ""))
-	w := worker{address: must(simulated.Listen()), key: must(ssh.NewSignerFromKey(private))}
 	folder := GinkgoT().TempDir()
-	key := filepath.Join(folder, "key")
-	Expect(os.WriteFile(key, pem.EncodeToMemory(block), 0o600)).To(Succeed())
-
+	key, signer := newJobKey(folder)
+	w := worker{address: must(simulated.Listen()), key: signer}
 	c := start(ctx)
-	_, port, err := net.SplitHostPort(w.address.String())
-	Expect(err).NotTo(HaveOccurred())
 	c.runLimited(ctx, &controller{name: "agent", limit: 128 << 20}, []string{
-		build(s), "agent", "serve", "--host=worker-%d", "--workers=2", "--port=" + port, "--key=" + key,
+		build(s), "agent", "serve", "--host=worker-%d", "--workers=2", "--port=" + w.address.Port(), "--key=" + key,
 		"--hostfile=" + filepath.Join(folder, "hostfile"),
 	}, w.runCommand)
 	return c, w
+}
+
+// newJobKey writes the private key of a DeepSpeedJob to a file in the folder. It returns the path of the file.
+func newJobKey(folder string) (file string, signer ssh.Signer) {
+	GinkgoHelper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	file = filepath.Join(folder, "key")
+	block := must(ssh.MarshalPrivateKey(private, ""))
+	Expect(os.WriteFile(file, pem.EncodeToMemory(block), 0o600)).To(Succeed())
+	return file, must(ssh.NewSignerFromKey(private))
 }
 
 // sendLargePackets opens 2,000 connections that each send a packet of the maximum size, without its last byte.

@@ -16,7 +16,9 @@ import (
 	"tensorstack.dev/jobs/test/simulated"
 )
 
-var _ = Describe("The supervisor of the leader of a PyTorchTrainingJob", Label("network"), func() {
+var _ = Describe("The supervisor of the leader of a job with restarts in place", Label("network"), func() {
+	const keepsAll = "the launcher of a leader keeps the connections of all strangers"
+
 	It("limits the memory for strangers and still answers its job and the controller", func(ctx context.Context) {
 		c, l := startLeader(ctx, pytorch)
 		c.sendLargeHeaders(ctx, l)
@@ -25,14 +27,26 @@ var _ = Describe("The supervisor of the leader of a PyTorchTrainingJob", Label("
 		c.expectUnharmed()
 	})
 
-	It("would exceed its memory if it kept the connections of all strangers", func(ctx context.Context) {
-		c, l := startLeader(ctx, pytorch.with("the launcher of a leader keeps the connections of all strangers"))
-		c.sendLargeHeaders(ctx, l)
-		c.expectHarmed(ctx)
-	})
+	It("limits the memory for strangers and still answers the controller, with DeepSpeed", Label("deepspeed"),
+		func(ctx context.Context) {
+			c, l := startLaunchingWorker(ctx, deepspeed)
+			c.sendLargeHeaders(ctx, l)
+			Expect(l.read(ctx)).To(Succeed())
+			c.expectUnharmed()
+		})
+
+	DescribeTable("would exceed its memory if it kept the connections of all strangers",
+		func(ctx context.Context, start func(context.Context, service) (*cluster, leader), s service) {
+			c, l := start(ctx, s.with(keepsAll))
+			c.sendLargeHeaders(ctx, l)
+			c.expectHarmed(ctx)
+		},
+		Entry("with torchrun", startLeader, pytorch),
+		Entry("with DeepSpeed", Label("deepspeed"), startLaunchingWorker, deepspeed),
+	)
 })
 
-// leader is the supervisor that runs in the pod of the leader of a PyTorchTrainingJob.
+// leader is the supervisor that runs in the pod of a leader: of a PyTorchTrainingJob, or the agent of a DeepSpeedJob.
 type leader struct {
 	address simulated.Address
 	program string
@@ -49,6 +63,21 @@ func startLeader(ctx context.Context, s service) (*cluster, leader) {
 	c := start(ctx)
 	c.runLimited(ctx, &controller{name: "supervisor", limit: 128 << 20},
 		append(l.command("worker-0", "--is-leader"), torchrun(0, "sleep infinity")...), l.read)
+	return c, l
+}
+
+// startLaunchingWorker starts the agent of worker 0 with a memory limit of 128 MiB. Its launcher runs forever.
+func startLaunchingWorker(ctx context.Context, s service) (*cluster, leader) {
+	GinkgoHelper()
+	l := leader{address: must(simulated.Listen()), program: build(s)}
+	folder := GinkgoT().TempDir()
+	key, _ := newJobKey(folder)
+	c := start(ctx)
+	c.runLimited(ctx, &controller{name: "agent", limit: 128 << 20}, []string{
+		l.program, "agent", "launch", "--host=127.%d.0.1", "--port=" + must(simulated.Listen()).Port(), "--key=" + key,
+		"--hostfile=" + filepath.Join(folder, "hostfile"),
+		"--max-restarts=1", "--restarts-port=" + l.address.Port(), "--attempt=" + attemptID, "--", "sleep", "infinity",
+	}, l.read)
 	return c, l
 }
 
