@@ -43,7 +43,7 @@ type jobMetrics struct {
 	restarts *prometheus.CounterVec
 	inPlace  prometheus.Counter
 	start    prometheus.Histogram
-	recovery prometheus.Histogram
+	recovery *prometheus.HistogramVec
 	stalls   *prometheus.CounterVec
 	nodes    *nodeMetrics
 }
@@ -65,10 +65,11 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 			Name: metricStart, ConstLabels: labels, Buckets: durations,
 			Help: "Time from the creation of a job until all its replicas ran for the first time.",
 		}),
-		recovery: prometheus.NewHistogram(prometheus.HistogramOpts{
+		recovery: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: metricRecovery, ConstLabels: labels, Buckets: durations,
-			Help: "Time from the failure of a replica until it was replaced and all replicas ran again.",
-		}),
+			Help: "Time from the failure of a replica until it was replaced and all replicas ran again, by the cause of the " +
+				"failure.",
+		}, []string{"cause"}),
 		stalls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: metricStalls, ConstLabels: labels,
 			Help: "Stalls of the training of a job, by runPolicy.progressPolicy.",
@@ -79,6 +80,9 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 		batchv1beta1.ProgressPolicyNotify, batchv1beta1.ProgressPolicyRestart,
 	} {
 		m.stalls.WithLabelValues(string(policy)) // begin at 0, so that PromQL's increase() counts the first stall
+	}
+	for _, cause := range append(slices.Clone(causes), otherCause) {
+		m.recovery.WithLabelValues(cause) // as above
 	}
 	for _, c := range []prometheus.Collector{m.restarts, m.inPlace, m.start, m.recovery, m.stalls, m.nodes.restarts} {
 		if err := registry.Register(c); err != nil {
@@ -92,10 +96,7 @@ func newJobMetrics(registry prometheus.Registerer, kind string) (*jobMetrics, er
 // the decision was written.
 func (m *jobMetrics) observe(d plan.Decision) {
 	for _, r := range d.Restarts {
-		cause, counted := r.Cause, "false"
-		if !slices.Contains(causes, cause) {
-			cause = otherCause
-		}
+		cause, counted := labelOf(r.Cause), "false"
 		if r.Counted {
 			counted = "true"
 		}
@@ -108,12 +109,20 @@ func (m *jobMetrics) observe(d plan.Decision) {
 	if d.StartDuration != nil {
 		m.start.Observe(d.StartDuration.Seconds())
 	}
-	if d.RecoveryDuration != nil {
-		m.recovery.Observe(d.RecoveryDuration.Seconds())
+	if d.Recovery != nil {
+		m.recovery.WithLabelValues(labelOf(d.Recovery.Cause)).Observe(d.Recovery.Duration.Seconds())
 	}
 	if reaction := d.Stall.Reaction(); reaction != "" {
 		m.stalls.WithLabelValues(string(reaction)).Inc()
 	}
+}
+
+// labelOf returns the value of the label cause for a cause.
+func labelOf(cause string) string {
+	if slices.Contains(causes, cause) {
+		return cause
+	}
+	return otherCause
 }
 
 // phasesOfJobs are the values of the label phase.

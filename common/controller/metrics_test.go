@@ -93,6 +93,35 @@ func TestRestartsInPlaceAreCounted(t *testing.T) {
 	diff(t, "restarts in place", 3.0, testutil.ToFloat64(metrics.inPlace))
 }
 
+func TestRecoveriesAreTimedByCause(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics, err := newJobMetrics(registry, "TestJob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cause, seconds := range map[string]int{"OOMKilled": 4, "UnexpectedAdmissionError": 5} {
+		metrics.observe(plan.Decision{Rendering: status.Rendering{
+			Recovery: &status.Recovery{Cause: cause, Duration: time.Duration(seconds) * time.Second},
+		}})
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if family.GetName() == metricRecovery && label.GetName() == "cause" && m.GetHistogram().GetSampleCount() > 0 {
+					got[label.GetValue()] = m.GetHistogram().GetSampleSum()
+				}
+			}
+		}
+	}
+	diff(t, "seconds of recoveries", map[string]float64{"OOMKilled": 4, "Other": 5}, got)
+}
+
 func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -105,7 +134,9 @@ func TestMetricNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 			Restarts: []decide.Restart{{Cause: batchv1beta1.ReasonNodeLost, Node: "node"}},
 			Stall:    decide.Stall{Change: decide.StallBegins},
 		},
-		Rendering: status.Rendering{StartDuration: new(time.Second), RecoveryDuration: new(time.Second)},
+		Rendering: status.Rendering{
+			StartDuration: new(time.Second), Recovery: &status.Recovery{Cause: "Error", Duration: time.Second},
+		},
 	})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
 	"tensorstack.dev/jobs/common/plan/decide"
+	"tensorstack.dev/jobs/common/plan/status"
 )
 
 // A restart of a replica and a restart of the whole job count once each. The cause is the reason of the failure, as
@@ -69,19 +70,19 @@ func TestStartAndRecoveryAreTimed(t *testing.T) {
 
 	d := j.Sees(pod("job-worker-0", running), pod("job-worker-1", running))
 	diff(t, "time to start", new(time.Hour), d.StartDuration)
-	diff(t, "time to recover", (*time.Duration)(nil), d.RecoveryDuration)
+	diff(t, "time to recover", (*status.Recovery)(nil), d.Recovery)
 
 	j.Saw(2*time.Minute, pod("job-worker-0", running), pod("job-worker-1", running))
 	j.Saw(time.Minute, pod("job-worker-0", running), pod("job-worker-1", exited(1)))
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1)))
-	diff(t, "time to recover while a replica is still starting", (*time.Duration)(nil), d.RecoveryDuration)
+	diff(t, "time to recover while a replica is still starting", (*status.Recovery)(nil), d.Recovery)
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover", new(time.Minute), d.RecoveryDuration)
+	diff(t, "time to recover", &status.Recovery{Cause: "Error", Duration: time.Minute}, d.Recovery)
 	diff(t, "time to start, which was reported before", (*time.Duration)(nil), d.StartDuration)
 
 	j.Status = d.Status
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover, which was reported before", (*time.Duration)(nil), d.RecoveryDuration)
+	diff(t, "time to recover, which was reported before", (*status.Recovery)(nil), d.Recovery)
 }
 
 // The time to recover begins with the failure, even if the controller sees the failure late.
@@ -90,15 +91,15 @@ func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
 	worker0 := pod("job-worker-0", running)
 	j := ran().Saw(time.Minute, worker0, pod("job-worker-1", exitedAgo(1, 90*time.Second)))
 	d := j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover", new(90*time.Second), d.RecoveryDuration)
+	diff(t, "time to recover", &status.Recovery{Cause: "Error", Duration: 90 * time.Second}, d.Recovery)
 
 	// Another replica fails before the job has recovered.
 	two := ran().Scope(scopeReplica).Saw(time.Minute, worker0, pod("job-worker-1", exitedAgo(1, time.Minute)))
 	two.Saw(30*time.Second, pod("job-worker-0", exitedAgo(1, 30*time.Second)), pod("job-worker-1", againAlone(1)))
 	d = two.Sees(pod("job-worker-0", againAlone(1), running), pod("job-worker-1", againAlone(1), running))
-	diff(t, "time to recover from two failures", new(time.Minute), d.RecoveryDuration)
+	diff(t, "time to recover from two failures", &status.Recovery{Cause: "Error", Duration: time.Minute}, d.Recovery)
 
 	j.Status.Failures = nil
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover if no failure is recorded", new(time.Minute), d.RecoveryDuration)
+	diff(t, "time to recover if no failure is recorded", &status.Recovery{Cause: "Error", Duration: time.Minute}, d.Recovery)
 }

@@ -28,9 +28,15 @@ type Rendering struct {
 	// paused before it ran, the time counts from its start after the pause. Nil unless the job runs for the first time
 	// now.
 	StartDuration *time.Duration
-	// RecoveryDuration is how long the job took from a failure to its recovery: until every replica ran again, or until
-	// an elastic job trained again. Nil unless the job recovers now.
-	RecoveryDuration *time.Duration
+	// Recovery is the recovery of the job from a failure. Nil unless the job recovers now.
+	Recovery *Recovery
+}
+
+// Recovery is how long a job took from a failure until every replica ran again, or until an elastic job trained again.
+type Recovery struct {
+	// Cause is the reason of the failure.
+	Cause    string
+	Duration time.Duration
 }
 
 // Render returns the status that results from the facts of a decision. v is the view of the job after the decision,

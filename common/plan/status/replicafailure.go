@@ -49,11 +49,12 @@ func (r *renderer) reportFailure() {
 		r.setFailed(*r.facts.Restarted, " and is being replaced")
 	}
 	if r.facts.Recovered {
-		since := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure).LastTransitionTime.Time
+		failed := meta.FindStatusCondition(r.Status.Conditions, batchv1beta1.ConditionReplicaFailure)
+		since := failed.LastTransitionTime.Time
 		if last := r.Status.Failures; len(last) > 0 && last[0].Time.Time.Before(since) {
 			since = last[0].Time.Time // the controller saw the failure late
 		}
-		r.RecoveryDuration = new(r.Now.Sub(since))
+		r.Recovery = &Recovery{Cause: failed.Reason, Duration: r.Now.Sub(since)}
 		r.clearReplicaFailure(batchv1beta1.ReasonRecovered, r.recovered())
 	}
 }
