@@ -101,5 +101,6 @@ func TestRecoveryIsTimedFromTheFailure(t *testing.T) {
 
 	j.Status.Failures = nil
 	d = j.Sees(pod("job-worker-0", again(1), running), pod("job-worker-1", again(1), running))
-	diff(t, "time to recover if no failure is recorded", &status.Recovery{Cause: "Error", Duration: time.Minute}, d.Recovery)
+	diff(t, "time to recover if no failure is recorded",
+		&status.Recovery{Cause: "Error", Duration: time.Minute}, d.Recovery)
 }
