@@ -297,13 +297,23 @@ func TestAPauseBeginsANewAttemptIfTheJobHasPods(t *testing.T) {
 		j.Status.StartTime = nil
 		return j.Paused(true)
 	}
+	resumed := waiting().Saw(0).Paused(false).Saw(0)
+	resumed.Status.StartTime = nil
+	replaced := waiting()
+	replaced.Status.Pauses = 1
 	for name, tc := range map[string]struct {
 		job  *jobBuilder
 		pods []*corev1.Pod
 		want int32
 	}{
 		"a job without pods has not started": {job: waiting()},
-		"a job with a pod has started":       {waiting(), []*corev1.Pod{pod("job-worker-0", running)}, 1},
+		"a job with a pod that is paused for the second time has started": {
+			resumed.Paused(true), []*corev1.Pod{pod("job-worker-0", running)}, 1,
+		},
+		"a job with a pod of an earlier attempt has not started": {
+			replaced, []*corev1.Pod{pod("job-worker-0", running)}, 1,
+		},
+		"a job with a pod has started": {waiting(), []*corev1.Pod{pod("job-worker-0", running)}, 1},
 		"a job that is paused does not start with a pod that appears late": {
 			waiting().Saw(0), []*corev1.Pod{pod("job-worker-0", running)}, 0,
 		},
