@@ -21,9 +21,9 @@ const (
 	EnvToken = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 )
 
-// ReadPod reads the state of the receiver of the pod. It takes at most ReadTimeout. It returns an error if the
+// readPod reads the state of the receiver of the pod. It takes at most ReadTimeout. It returns an error if the
 // variables EnvURL and EnvToken do not describe a receiver.
-func ReadPod(ctx context.Context) (State, error) {
+func readPod(ctx context.Context) (State, error) {
 	address, err := url.Parse(os.Getenv(EnvURL))
 	if err != nil {
 		return State{}, fmt.Errorf("the variable %s: %w", EnvURL, err)
@@ -38,7 +38,7 @@ func ReadPod(ctx context.Context) (State, error) {
 // ReadStep returns the last step of the training that the receiver of the pod knows. It returns -1 if nothing was
 // reported yet, and nil if the step is unknown. It takes at most ReadTimeout.
 func ReadStep(ctx context.Context) *int64 {
-	state, err := ReadPod(ctx)
+	state, err := readPod(ctx)
 	switch {
 	case err != nil:
 		return nil

@@ -19,7 +19,7 @@ func TestReadPodReadsTheReceiverOfThePod(t *testing.T) {
 	}
 	t.Setenv(EnvURL, server.URL)
 	t.Setenv(EnvToken, file)
-	got, err := ReadPod(t.Context())
+	got, err := readPod(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestReadPodReadsTheReceiverOfThePod(t *testing.T) {
 	for variable, value := range map[string]string{EnvURL: "http://[::", EnvToken: file + ".missing"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, value)
-			if _, err := ReadPod(t.Context()); err == nil {
+			if _, err := readPod(t.Context()); err == nil {
 				t.Error("got no error")
 			}
 		})
@@ -37,7 +37,7 @@ func TestReadPodReadsTheReceiverOfThePod(t *testing.T) {
 	for _, variable := range []string{EnvURL, EnvToken} {
 		t.Setenv(variable, "")
 	}
-	if _, err := ReadPod(t.Context()); err == nil {
+	if _, err := readPod(t.Context()); err == nil {
 		t.Error("a pod without a receiver: got no error")
 	}
 }

@@ -98,3 +98,20 @@ func TestRestartsInTheStatusOfAJob(t *testing.T) {
 		t.Errorf("unexpected texts (-want +got):\n%s", diff)
 	}
 }
+
+func TestARestartDescribesTheProcessThatFailedFirst(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]Restart{
+		"a process failed": {},
+		"rank 3 on job-worker-1 ended with exit code 5": {
+			Replica: "job-worker-1", Rank: ptr.To[int32](3), Code: ptr.To[int32](5),
+		},
+		"rank 3 on job-worker-1 was terminated by SIGKILL": {
+			Replica: "job-worker-1", Rank: ptr.To[int32](3), Code: ptr.To[int32](-9),
+		},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (l *launching) runElastic(ctx context.Context) error {
 		}()
 		e, err := l.run(attempt)
 		stop()
-		hasChanged := <-changed && ctx.Err() == nil // stop has canceled its context
+		hasChanged := <-changed && ctx.Err() == nil // changed soon gets a value, since stop was called
 		if err != nil {
 			return err
 		}

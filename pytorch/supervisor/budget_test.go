@@ -28,7 +28,7 @@ func serveBudget(t *testing.T, limit int) (*leader, Budget) {
 	t.Helper()
 	b := Budget{Restarts: limit, ID: "uid-0", Replica: "worker-0"}
 	l := newLeader(b, silent)
-	listener, err := listen.TCP(t.Context(), "127.0.0.1:0", 64)
+	listener, err := progress.Listen(t.Context(), "0")
 	if err != nil {
 		t.Fatal(err)
 	}

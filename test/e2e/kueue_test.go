@@ -113,7 +113,9 @@ spec: {clusterQueue: team}
 		o.labels = kueueLabel
 		n.trainsOrderly(ctx, o, 0)
 		setActive := func(active bool) {
-			n.kubectl(ctx, "patch", workloads, "digits-orderly", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"active":%t}}`, active))
+			GinkgoHelper()
+			n.kubectl(ctx, "patch", workloads, "digits-orderly", "--type=merge", "-p",
+				fmt.Sprintf(`{"spec":{"active":%t}}`, active))
 		}
 		setActive(false)
 		Eventually(ctx, n.podsOf(ctx, "digits-orderly")).Should(BeEmpty())
