@@ -105,8 +105,7 @@ func supervise(args []string) int {
 		go f.follow()
 		own = f
 	}
-	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
-	torchrun, err := os.StartProcess(file, command, &os.ProcAttr{Files: files}) //nolint:gosec // the command of the job
+	torchrun, err := startTorchrun(file, command)
 	if err != nil {
 		return fail(helper.ExitCannotRun, err)
 	}

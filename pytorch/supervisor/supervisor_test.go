@@ -308,6 +308,29 @@ supervise: rank 2 failed first on this worker: exit code 7
 	}
 }
 
+// The first process of a namespace has the ID 1. If user namespaces are forbidden, the test program cannot start it.
+func TestTheCommandHasTheSameProcessIDInEachPod(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		cmd := supervised("echo $$; exec sleep 0")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}
+		output, err := cmd.Output()
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("user namespaces are forbidden")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := strings.TrimSpace(string(output)), strconv.Itoa(torchrunID); got != want {
+			t.Errorf("got the process ID %s, want %s", got, want)
+		}
+	}
+}
+
 // A process that ignores SIGTERM would keep the pod, since nobody deletes it.
 func TestAfterAFailureTheSupervisorWaitsOnlyForTheProcessesOfTheCommand(t *testing.T) {
 	t.Parallel()

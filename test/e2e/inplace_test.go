@@ -66,6 +66,8 @@ var _ = Describe("A job with restarts in place", Label("pytorch", "elastic", "in
 		before := now(leader)
 		n.startsAgain(ctx, 2, func() { Expect(n.evict(ctx, "until-worker-1")).To(Succeed()) })
 		n.startsAgain(ctx, 2, func() { n.kubectl(ctx, "delete", "pod", "until-worker-1", "--grace-period=0", "--force") })
+		Eventually(ctx, n.output(ctx, "exec", "until-worker-1", "-c", "pytorch", "--", "cat", "/proc/300/cmdline")).
+			Should(ContainSubstring("--rdzv_id="), "the process ID by which the rendezvous knows the replica")
 		Eventually(ctx, leader).Should(Equal(before))
 		Eventually(ctx, counts).Should(Equal("0 2  ."))
 		n.killRank(ctx)
