@@ -102,7 +102,7 @@ func TestWireWithHostNetwork(t *testing.T) {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()),
 			wantEnv: env("MASTER_ADDR", master, "MASTER_PORT", "21413", "PYTHONUNBUFFERED", "1",
 				"PET_LOCAL_ADDR", master, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
-			wantPorts: declared(21413),
+			wantPorts: append(declared(21413), declared(21414)...),
 		},
 		"torchrun of another replica uses the name of that replica": {
 			torchrun: torchrun, master: onHost(training()), worker: onHost(training()), rank: 1,

@@ -39,11 +39,11 @@ func supervisionOf(
 	}
 	config := *job.Spec.TorchrunConfig
 	options := &supervisor.Options{PassesSignals: rendezvousBackend(config) == static}
-	if hasBudget(job) {
+	if limits := hasBudget(job); limits || knowsOrder(job, peers) {
 		options.Budget = &supervisor.Budget{
 			Restarts: int(ptr.Deref(config.MaxRestarts, 0)), ID: peers.AttemptID(), Replica: member.Name,
 			Leader:   net.JoinHostPort(peers.FQDN(peers.Leader()), strconv.Itoa(int(peers.SupervisorPort()))),
-			IsLeader: member.Rank == 0,
+			IsLeader: member.Rank == 0, OnlyOrder: !limits,
 		}
 	}
 	return options
@@ -57,11 +57,22 @@ func hasBudget(job *v1beta1.PyTorchTrainingJob) bool {
 	config := *job.Spec.TorchrunConfig
 	canRestart := ptr.Deref(config.MaxRestarts, 0) > 0 || elasticOf(job) != nil ||
 		job.Spec.RunPolicy.RestartScope == batchv1beta1.RestartScopeRendezvous
-	return canRestart && rendezvousBackend(config) != static &&
-		!slices.ContainsFunc(config.ExtraOptions, func(option string) bool {
-			name, _, _ := strings.Cut(option, "=")
-			return name == "--max_restarts" || name == "--max-restarts"
-		})
+	return canRestart && hasRounds(config)
+}
+
+// knowsOrder reports whether the supervisors of a job that cannot restart in place find out which process failed first,
+// so that the controller need not wait for the reports of other replicas.
+func knowsOrder(job *v1beta1.PyTorchTrainingJob, peers framework.Peers) bool {
+	return len(peers.Members) > 1 && hasRounds(*job.Spec.TorchrunConfig)
+}
+
+// hasRounds reports whether the replicas have the rounds of a rendezvous in common, and the options set no limit of
+// restarts.
+func hasRounds(config v1beta1.TorchrunConfig) bool {
+	return rendezvousBackend(config) != static && !slices.ContainsFunc(config.ExtraOptions, func(option string) bool {
+		name, _, _ := strings.Cut(option, "=")
+		return name == "--max_restarts" || name == "--max-restarts"
+	})
 }
 
 // supervise puts the command of a supervisor before the command of the main container, and adds an init container

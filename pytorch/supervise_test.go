@@ -61,6 +61,7 @@ func TestTorchrunIsSupervised(t *testing.T) {
 	}
 	meeting := fixed("")
 	meeting.Spec.RunPolicy.RestartScope = batchv1beta1.RestartScopeRendezvous
+	alone := jobOf(&v1beta1.TorchrunConfig{Enabled: true}, replicas("worker", 1, training()))
 	scaled := elasticJob(2, training())
 	scaled.Spec.TorchrunConfig.MaxRestarts = nil
 	plain := reporting(jobOf(nil, replicas("worker", 2, training())))
@@ -70,24 +71,28 @@ func TestTorchrunIsSupervised(t *testing.T) {
 		budget        = supervised + " --restarts=9 --id=job-uid-0 --replica=job-worker-"
 		noBudget      = supervised + " --restarts=0 --id=job-uid-0 --replica=job-worker-"
 		at            = " --leader=job-worker-0.job.ns.svc.cluster.local:29498"
+		onlyOrder     = " --only-order"
 	)
 	for name, tc := range map[string]struct {
 		job  *v1beta1.PyTorchTrainingJob
 		rank int
 		want string
 	}{
-		"the leader":                  {fixed(""), 0, supervised},
-		"another replica":             {fixed("c10d"), 1, supervised},
+		"the leader":                  {fixed(""), 0, noBudget + "0" + at + " --is-leader" + onlyOrder},
+		"another replica":             {fixed("c10d"), 1, noBudget + "1" + at + onlyOrder},
+		"the only replica":            {alone, 0, supervised},
 		"a replica of an elastic job": {elasticJob(2, training()), 1, budget + "1" + at},
-		"a replica of an elastic job without maxRestarts":    {scaled, 1, noBudget + "1" + at},
-		"a replica that is replaced alone":                   {meeting, 1, noBudget + "1" + at},
-		"the leader of a job with restarts in place":         {restarted(""), 0, budget + "0" + at + " --is-leader"},
-		"another replica of a job with restarts in place":    {restarted("c10d"), 1, budget + "1" + at},
-		"a rendezvous elsewhere, with restarts in place":     {restarted("etcd-v2"), 1, budget + "1" + at},
-		"restarts of processes that need their torchrun":     {restarted("static"), 1, passesSignals},
-		"a limit in the options of torchrun":                 {restarted("", "--max_restarts=3"), 1, supervised},
-		"the leader of a job that reports":                   {reporting(fixed("")), 0, supervised},
-		"a rendezvous elsewhere":                             {fixed("etcd-v2"), 0, supervised},
+		"a replica of an elastic job without maxRestarts": {scaled, 1, noBudget + "1" + at},
+		"a replica that is replaced alone":                {meeting, 1, noBudget + "1" + at},
+		"the leader of a job with restarts in place":      {restarted(""), 0, budget + "0" + at + " --is-leader"},
+		"another replica of a job with restarts in place": {restarted("c10d"), 1, budget + "1" + at},
+		"a rendezvous elsewhere, with restarts in place":  {restarted("etcd-v2"), 1, budget + "1" + at},
+		"restarts of processes that need their torchrun":  {restarted("static"), 1, passesSignals},
+		"a limit in the options of torchrun":              {restarted("", "--max_restarts=3"), 1, supervised},
+		"the leader of a job that reports": {
+			reporting(fixed("")), 0, noBudget + "0" + at + " --is-leader" + onlyOrder,
+		},
+		"a rendezvous elsewhere":                             {fixed("etcd-v2"), 1, noBudget + "1" + at + onlyOrder},
 		"processes that need their torchrun":                 {fixed("static"), 1, passesSignals},
 		"not without torchrun":                               {plain, 0, ""},
 		"not in debug mode, in which the user runs torchrun": {debugged, 1, ""},

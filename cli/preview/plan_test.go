@@ -168,7 +168,9 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
 	}
 	const want = `digits-worker-0: type worker, rank 0 (the leader), container pytorch
     Image:       training
-  + Command:     /t9k/supervisor/supervise torchrun --nnodes=2 --rdzv_backend=c10d \
+  + Command:     /t9k/supervisor/supervise --restarts=0 --id=00000000-0000-0000-0000-000000000000-0 \
+  +                --replica=digits-worker-0 --leader=digits-worker-0.digits.default.svc.cluster.local:20182 \
+  +                --is-leader --only-order torchrun --nnodes=2 --rdzv_backend=c10d \
   +                --rdzv_id=00000000-0000-0000-0000-000000000000-0 '--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)' \
   +                --rdzv_conf=is_host=1
     Args:        train.py
@@ -188,6 +190,7 @@ func TestWriteReplicaShowsAllThatDiffersFromTheTemplate(t *testing.T) {
     Requests:    cpu 1
     Limits:      nvidia.com/gpu 8
   + Host port:   20181
+  +              20182
   +              22182
     Volumes:     /data from train of persistentVolumeClaim training-data
   +              /t9k/supervisor from emptyDir

@@ -10,8 +10,9 @@ import (
 )
 
 // SupervisorPort is the port of the supervisor in the pod of a leader that has its own network. The supervisor is the
-// first process of the main container, which starts the launcher and counts the restarts in place: of torchrun, or the
-// agent of a DeepSpeedJob. The controller connects to the port, and the supervisors of other members with torchrun.
+// first process of the main container. It starts the launcher, which is torchrun or the agent of a DeepSpeedJob, and
+// counts its failures and restarts in place. The controller connects to the port, and the supervisors of other members
+// with torchrun.
 const SupervisorPort = 29498
 
 // SupervisorPort returns the port of the leader's supervisor.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // The kubelet of a peer can report a failure earlier than the kubelet of the replica that failed first. So the root
@@ -66,6 +67,20 @@ func TestRootCauseOfAFailureInACollective(t *testing.T) {
 			},
 			wantFailures: []string{"job-worker-1: no exit code, ignored"}, wantPhase: batchv1beta1.JobPhasePending,
 			wantRequeueIn: untilOverdue,
+		},
+		"a failure that the supervisors of all replicas saw first is judged immediately": {
+			pods: reports{
+				pod("job-worker-0", running), pod("job-worker-1", exited(1), printed("supervise: "+trainlog.FirstReport)),
+				pod("job-worker-2", running),
+			},
+			wantFailures: []string{"job-worker-1: exit code 1, counted"}, wantPhase: batchv1beta1.JobPhasePending,
+		},
+		"a failure that the supervisors saw first is not judged yet if it only lost its peers": {
+			pods: reports{
+				pod("job-worker-0", running), pod("job-worker-1", exited(1), printed(
+					captured(t, "plain1-exception-0")+"\nsupervise: "+trainlog.FirstReport)), pod("job-worker-2", running),
+			},
+			wantRequeueIn: 10 * time.Second, wantPhase: batchv1beta1.JobPhaseRunning,
 		},
 		"the success of the leader is decided immediately": {
 			pods:      reports{pod("job-worker-0", exited(0)), pod("job-worker-1", exited(1)), pod("job-worker-2", running)},

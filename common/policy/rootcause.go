@@ -64,6 +64,11 @@ func (f Failure) isOwnFault() bool {
 // but the missing beginning of the output might.
 func (f Failure) IsUnclear() bool { return f.Report.IsUnclear && !f.Ignored && !f.isOwnFault() }
 
+// IsFirst reports whether the supervisors of all replicas saw the failure before all others, and its output does not
+// suggest that it followed from another one. The supervisors do not report this if they have noticed that a replica was
+// deleted or lost before.
+func (f Failure) IsFirst() bool { return f.Report.IsFirst && !f.FollowsOn() && !f.IsUnclear() }
+
 // earliest returns the earliest second in which the failure might have happened.
 func (f Failure) earliest() time.Time {
 	seen := f.seen().Truncate(time.Second)

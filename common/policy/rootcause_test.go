@@ -219,3 +219,35 @@ func TestIsUnclear(t *testing.T) {
 		})
 	}
 }
+
+func TestIsFirst(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		failure Failure
+		want    bool
+	}{
+		"a failure that the supervisors saw first": {
+			failure: Failure{ExitCode: new(int32(1)), Report: trainlog.Report{IsFirst: true}}, want: true,
+		},
+		"a failure without supervisors": {failure: Failure{ExitCode: new(int32(1))}},
+		"a failure that only lost its peers": {
+			failure: Failure{ExitCode: new(int32(1)), Report: trainlog.Report{IsFirst: true, LostPeers: true}},
+		},
+		"a failure with an incomplete output": {
+			failure: Failure{ExitCode: new(int32(1)), Report: trainlog.Report{IsFirst: true, IsUnclear: true}},
+		},
+		"a killed process that lost its peers": {
+			failure: Failure{
+				ExitCode: new(int32(1)), Report: trainlog.Report{IsFirst: true, LostPeers: true, ExitCode: new(int32(-9))},
+			},
+			want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tc.failure.IsFirst(); got != tc.want {
+				t.Errorf("IsFirst is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

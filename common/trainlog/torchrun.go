@@ -2,6 +2,7 @@ package trainlog
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,17 @@ var (
 	agentEnds   = regexp.MustCompile(`Sending process \d+ closing signal SIG`)
 	agentClock  = regexp.MustCompile(`^[WE]\d{4} (\d\d:\d\d:\d\d\.\d{1,9}) `)
 )
+
+// FirstReport is the line that the supervisor of torchrun prints after the report, if no process of another replica
+// failed before the first one in the report.
+const FirstReport = "no process of another replica failed earlier"
+
+// withoutFirstReport returns the lines without those that end with FirstReport.
+func withoutFirstReport(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return strings.HasSuffix(line, ": "+FirstReport)
+	})
+}
 
 // maxListed is the maximum number of processes that are read from the end of the report. No node runs more processes.
 const maxListed = 64

@@ -28,6 +28,8 @@ type Report struct {
 	// LostPeers reports whether the process only lost the connection to its peers, so that another process failed
 	// first.
 	LostPeers bool
+	// IsFirst reports whether no process of another replica failed earlier, as the supervisors of all replicas know.
+	IsFirst bool
 	// IsUnclear reports whether a launcher lists failed processes, but the output does not contain the reason for the
 	// first of these failures. An earlier part of the output might contain the reason.
 	IsUnclear bool
@@ -43,6 +45,9 @@ type Report struct {
 func Read(output string) Report {
 	report := Report{Text: shown(output)}
 	lines, hasLaunch := cutEarlierRuns(strings.Split(report.Text, "\n"))
+	if rest := withoutFirstReport(lines); len(rest) < len(lines) {
+		report.IsFirst, report.Text, lines = true, strings.Join(rest, "\n"), rest
+	}
 	host, code, lines, hasAgent := cutAgentReport(lines)
 	if hasAgent {
 		report.Host, report.ExitCode = host, &code

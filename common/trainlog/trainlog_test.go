@@ -102,6 +102,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestReadOfTheFirstFailureOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	printed := strings.TrimSuffix(output(t, "torch2-exception-1-full"), "\n")
+	want := Read(printed)
+	want.IsFirst = true
+	if diff := cmp.Diff(want, Read(printed+"\nsupervise: "+FirstReport+"\n")); diff != "" {
+		t.Errorf("unexpected report (-want +got):\n%s", diff)
+	}
+}
+
 func summary(r Report) string {
 	rank, exitCode := int32(-1), int32(0)
 	if r.Rank != nil {

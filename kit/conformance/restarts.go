@@ -5,6 +5,7 @@ import (
 	"time"
 
 	batchv1beta1 "tensorstack.dev/jobs/common/api/batch/v1beta1"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // restartScenarios are scenarios in which replicas end, fail and restart.
@@ -108,6 +109,17 @@ var restartScenarios = []scenario{
 		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
 		steps: []step{
 			run, together(printsAndExits(0, lostPeer), soon(printsAndExits(1, "ValueError: the data has no labels"))),
+		},
+		want: result{
+			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},
+			Failure: "1 Error 1 true",
+		},
+	},
+	{
+		name:  "a failure that the supervisors of all replicas saw first is the root cause before its peers have reported",
+		shape: two(onFailure, scopeJob, limit(0), cleanUp(batchv1beta1.CleanUpPolicyNone)),
+		steps: []step{
+			run, together(printsAndExits(1, rankEnded(2, 3)+"\nsupervise: "+trainlog.FirstReport), soon(exits(0, 137))),
 		},
 		want: result{
 			Phase: "Failed", Reason: "BackoffLimitExceeded", Pods: []string{"0 Failed", "1 Failed"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 const (
@@ -50,13 +51,19 @@ type round struct {
 	first *failure
 	// verdict is nil until the round is judged.
 	verdict *verdict
+	// isOrdered is true if the first failure is known to be the first one in all replicas.
+	isOrdered bool
+	// isClose is true if another replica reported a failure before the verdict, so that the first report might be from the
+	// later failure.
+	isClose bool
 }
 
 // failure is the end of a process that is no success.
 type failure struct {
 	// Rank is the rank of the process.
 	Rank int `json:"rank"`
-	// Code is the exit code, or the negative number of the signal that ended the process. It is not 0.
+	// Code is the exit code, or the negative number of the signal that ended the process. If only the order matters, it is
+	// 0 for an end whose code is unknown. Otherwise, it is not 0.
 	Code int `json:"code"`
 
 	replica string
@@ -68,6 +75,8 @@ type verdict struct {
 	Restarts bool `json:"restarts"`
 	// Explanation is for the log.
 	Explanation string `json:"explanation"`
+	// IsFirst reports whether no process of another replica failed earlier. It is false if that is unknown.
+	IsFirst bool `json:"isFirst,omitempty"`
 }
 
 func newAccount(limit int) *account {
@@ -127,9 +136,13 @@ func (a *account) fail(id string, f failure) *round {
 	if s == nil {
 		return nil
 	}
-	if s.round != nil && s.round.first == nil {
+	switch r := s.round; {
+	case r == nil:
+	case r.first == nil:
 		f.replica = s.name
-		s.round.first = &f
+		r.first = &f
+	case r.verdict == nil && s.name != r.first.replica:
+		r.isClose = r.isClose || !r.first.isOwnFault() || f.isOwnFault()
 	}
 	return s.round
 }
@@ -144,8 +157,17 @@ func (a *account) judge(r *round, step *int64, now time.Time) {
 		r.verdict = &verdict{Restarts: true, Explanation: reason}
 		return
 	}
+	r.isOrdered = r.first != nil && r.first.Code != 0 && !r.isClose && len(r.members) == r.size
 	restarts, explanation := a.counter.Count(r.first.restart(), step, now)
 	r.verdict = &verdict{Restarts: restarts, Explanation: explanation}
+}
+
+// verdictFor returns the verdict on a judged round for a replica in which a process has failed.
+func (a *account) verdictFor(id string, r *round) verdict {
+	v := *r.verdict
+	s := a.replicas[id]
+	v.IsFirst = r.isOrdered && s != nil && s.name == r.first.replica
+	return v
 }
 
 // excuse returns why failures in the round are no restart in place. It returns "" if they are one.
@@ -185,4 +207,10 @@ func (f *failure) restart() progress.Restart {
 	}
 	rank, code := int32(f.Rank), int32(f.Code) //nolint:gosec // the controller checks them
 	return progress.Restart{Replica: f.replica, Rank: &rank, Code: &code}
+}
+
+// isOwnFault reports whether the exit code rules out that the process only lost its peers. An unknown code does not.
+func (f *failure) isOwnFault() bool {
+	code := int32(f.Code) //nolint:gosec // exit codes are small
+	return trainlog.IsOwnFault(&code)
 }

@@ -90,8 +90,10 @@ func TestReplicasAskTheLeader(t *testing.T) {
 	l.begin(start{Number: 2, Round: "b", Size: 2})
 	got = append(got, f.fail(failure{Rank: 3, Code: 7}))
 	counted := verdict{Restarts: true, Explanation: "restart in place 1 of 1 (maxRestarts)"}
+	first := counted
+	first.IsFirst = true
 	want := []verdict{
-		counted, counted, {Explanation: "all restarts in place are used up (maxRestarts: 1)"},
+		first, counted, {Explanation: "all restarts in place are used up (maxRestarts: 1)", IsFirst: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected verdicts (-want +got):\n%s", diff)
@@ -145,6 +147,42 @@ func TestALostReplicaIsNoRestartInPlace(t *testing.T) {
 		})
 	}
 }
+
+func TestAFailureIsTheFirstOnlyIfNoOtherReplicaCanHaveFailedEarlier(t *testing.T) {
+	t.Parallel()
+	const killed, raised, unknown = -9, 1, 0
+	for name, tc := range map[string]struct {
+		size int // of the round
+		play func(*scene)
+		want bool // whether the failure of the process in replica a is the first
+	}{
+		"no other replica has failed":       {2, func(s *scene) { s.ends("a", raised) }, true},
+		"a replica has not connected":       {3, func(s *scene) { s.ends("a", raised) }, false},
+		"a replica has left":                {2, func(s *scene) { s.leave("b"); s.ends("a", raised) }, false},
+		"another replica has failed before": {2, func(s *scene) { s.ends("b", raised); s.ends("a", killed) }, false},
+		"another replica fails soon after":  {2, func(s *scene) { s.ends("a", raised); s.ends("b", raised) }, false},
+		"another replica ends, unknown how": {2, func(s *scene) { s.ends("a", raised); s.ends("b", unknown) }, false},
+		"it was killed, and a peer raises":  {2, func(s *scene) { s.ends("a", killed); s.ends("b", raised) }, true},
+		"two replicas were killed":          {2, func(s *scene) { s.ends("a", killed); s.ends("b", killed) }, false},
+		"two of its processes fail":         {2, func(s *scene) { s.ends("a", raised); s.ends("a", raised) }, true},
+		"the code is unknown":               {2, func(s *scene) { s.ends("a", unknown) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene("ab")
+			s.begin("1", "ab", tc.size)
+			tc.play(s)
+			r := s.account.replicas["a"].round
+			s.judge(r)
+			if got := s.account.verdictFor("a", r).IsFirst; got != tc.want {
+				t.Errorf("the failure is the first: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// ends lets a process of a replica end with a code.
+func (s *scene) ends(replica string, code int) { s.account.fail(replica, failure{Code: code}) }
 
 func TestAReplicaThatConnectsAgainTellsWhatTheLeaderMustKnow(t *testing.T) {
 	t.Parallel()

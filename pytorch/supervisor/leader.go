@@ -23,7 +23,8 @@ const own = ""
 type leader struct {
 	key string
 	log *log.Logger
-	// steps returns the last step of the training, -1 if there is none, and nil if it is unknown.
+	// steps returns the last step of the training, -1 if there is none, and nil if it is unknown. It is nil if the leader
+	// only finds out which process failed first.
 	steps func() *int64
 
 	judging sync.Mutex // held until a round is judged
@@ -36,7 +37,9 @@ type leader struct {
 // newLeader returns the leader of a budget.
 func newLeader(b Budget, logger *log.Logger) *leader {
 	l := &leader{key: b.ID, log: logger, account: newAccount(b.Restarts)}
-	l.steps = l.readSteps
+	if !b.OnlyOrder {
+		l.steps = l.readSteps
+	}
 	l.account.join(own, b.Replica, time.Now())
 	return l
 }
@@ -89,7 +92,10 @@ func (l *leader) failed(id string, f failure) verdict {
 	if r == nil {
 		return verdict{Restarts: true, Explanation: "the leader does not know the round of this replica"}
 	}
-	return l.judge(r)
+	l.judge(r)
+	var v verdict
+	l.locked(func(a *account) { v = a.verdictFor(id, r) })
+	return v
 }
 
 // judge returns the verdict on a round. It waits for settleTime, unless the round is already judged.
@@ -98,6 +104,10 @@ func (l *leader) judge(r *round) verdict {
 	defer l.judging.Unlock()
 	if r.verdict == nil { // only judge sets it
 		time.Sleep(settleTime)
+		if l.steps == nil {
+			l.locked(func(a *account) { a.judge(r, nil, time.Now()) })
+			return *r.verdict
+		}
 		step := l.steps()
 		l.locked(func(a *account) {
 			a.judge(r, step, time.Now())

@@ -19,8 +19,8 @@ const (
 	envGroupWorldSize = "GROUP_WORLD_SIZE" // number of replicas in the round
 )
 
-// searchInterval is the time between two searches for ranks, if there is a budget. It is short, so that the supervisor
-// sees processes that fail when they have just started.
+// searchInterval is the time between two searches for ranks, if the budget limits the restarts. It is short, so that
+// the supervisor sees processes that fail when they have just started.
 const searchInterval = 20 * time.Millisecond
 
 // observe watches the processes of torchrun. It reports each start except the first as progress. With a budget, it
@@ -29,7 +29,9 @@ func (s *supervision) observe(failures chan<- failure, verdicts chan<- decision)
 	training := ranks.Watcher{Among: ranks.ChildOf(s.torchrun.Pid)}
 	if s.budget != nil {
 		training.Variables = []string{envMasterAddr, envMasterPort, envGroupWorldSize}
-		training.SearchInterval = searchInterval
+		if !s.onlyOrder {
+			training.SearchInterval = searchInterval
+		}
 	}
 	seen, hasFailed := 0, false // number of starts, and whether a process has failed since the last one
 	for e := range training.Events(nil) {
@@ -50,8 +52,10 @@ func (s *supervision) observe(failures chan<- failure, verdicts chan<- decision)
 				verdicts <- decision{*v, failure{}}
 			}
 		}
-		// A code is unknown if torchrun was faster, and then the end might be a success.
-		if code := ptr.Deref(e.Code, 0); e.Ended && !hasFailed && code != 0 {
+		// A code is unknown if torchrun was faster, and then the end might be a success. It uses up no restart, but without
+		// it the order of failures is unknown.
+		code := ptr.Deref(e.Code, 0)
+		if e.Ended && !hasFailed && (code != 0 || e.Code == nil && s.onlyOrder) {
 			hasFailed = true
 			failures <- failure{Rank: e.Rank, Code: code}
 		}

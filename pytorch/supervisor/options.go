@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// PassesSignals makes the supervisor pass signals to torchrun.
 	PassesSignals bool
-	// Budget limits how often torchrun starts the processes again. Nil means that torchrun does this itself.
+	// Budget limits how often torchrun starts the processes again, or only shows which of them failed first. Nil means
+	// that the supervisor does neither.
 	Budget *Budget
 }
 
@@ -30,6 +31,9 @@ type Budget struct {
 	Leader string
 	// IsLeader is true for the replica that has the budget.
 	IsLeader bool
+	// OnlyOrder is true if torchrun itself does not start processes again. Then the supervisor never ends torchrun. It
+	// only asks the leader whether the process that failed was the first.
+	OnlyOrder bool
 }
 
 // Names of flags.
@@ -40,6 +44,7 @@ const (
 	flagReplica     = "replica"
 	flagLeader      = "leader"
 	flagIsLeader    = "is-leader"
+	flagOnlyOrder   = "only-order"
 )
 
 // Command returns the command of the supervisor. The command that the supervisor runs follows.
@@ -54,6 +59,9 @@ func (o Options) Command() []string {
 			"--"+flagLeader+"="+b.Leader)
 		if b.IsLeader {
 			command = append(command, "--"+flagIsLeader)
+		}
+		if b.OnlyOrder {
+			command = append(command, "--"+flagOnlyOrder)
 		}
 	}
 	return command
@@ -71,6 +79,7 @@ func parse(args []string) (Options, []string, error) {
 	flags.StringVar(&b.Replica, flagReplica, "", "")
 	flags.StringVar(&b.Leader, flagLeader, "", "")
 	flags.BoolVar(&b.IsLeader, flagIsLeader, false, "")
+	flags.BoolVar(&b.OnlyOrder, flagOnlyOrder, false, "")
 	if err := flags.Parse(args); err != nil {
 		return Options{}, nil, err
 	}

@@ -14,14 +14,14 @@ import (
 // rendezvous for 15 s, and the others do not start their processes again before that.
 const torchrunID = 300
 
-// startTorchrun starts a program with the process ID torchrunID. If that is not possible, because the pod shares the
-// process IDs of others, it starts the program with another ID.
+// startTorchrun starts a program with the process ID torchrunID. If that is not possible, it starts the program with
+// another ID: the pod can share a PID namespace, and gVisor does not tell the last ID.
 func startTorchrun(file string, command []string) (*os.Process, error) {
 	for range torchrunID {
-		if id, err := lastID(); err != nil || id >= torchrunID-1 {
+		if id, err := lastID(); err != nil || id < os.Getpid() || id >= torchrunID-1 {
 			break
 		}
-		// Linux gives an ID to a process before the process runs its program. A folder is no program.
+		// Starting a folder fails, but uses up an ID.
 		_, _ = os.StartProcess("/", nil, &os.ProcAttr{})
 	}
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}

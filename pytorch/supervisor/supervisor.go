@@ -74,6 +74,9 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// killAfter is how long the processes have to end when the supervisor ends torchrun after a failure.
 	killAfter = 30 * time.Second
+	// orderTimeout is how long the supervisor waits for a verdict after torchrun has ended. It is less than the default
+	// time that the controller waits for failures of other replicas.
+	orderTimeout = time.Second
 )
 
 // supervise runs the supervisor with the arguments and returns its exit code.
@@ -92,6 +95,10 @@ func supervise(args []string) int {
 	if err != nil {
 		return fail(helper.ExitNotFound, err)
 	}
+	torchrun, err := startTorchrun(file, command) // before the budget, whose threads would take process IDs
+	if err != nil {
+		return fail(helper.ExitCannotRun, err)
+	}
 	logger := log.New(os.Stderr, name+": ", 0)
 	var own budget
 	switch b := options.Budget; {
@@ -105,12 +112,9 @@ func supervise(args []string) int {
 		go f.follow()
 		own = f
 	}
-	torchrun, err := startTorchrun(file, command)
-	if err != nil {
-		return fail(helper.ExitCannotRun, err)
-	}
 	s := supervision{
 		torchrun: torchrun, passesSignals: options.PassesSignals, budget: own, log: logger, passed: map[int]bool{},
+		onlyOrder: options.Budget != nil && options.Budget.OnlyOrder,
 	}
 	return s.run(signals)
 }
@@ -119,7 +123,8 @@ func supervise(args []string) int {
 type supervision struct {
 	torchrun      *os.Process
 	passesSignals bool
-	budget        budget // nil means that torchrun starts processes again by itself
+	budget        budget // nil means that there is none
+	onlyOrder     bool   // whether torchrun ends by itself after a failure
 	log           *log.Logger
 
 	received syscall.Signal   // the signal for the processes, 0 while they need not end
@@ -142,6 +147,7 @@ func (s *supervision) run(signals <-chan os.Signal) int {
 	if s.budget != nil || os.Getenv(progress.EnvFile) != "" {
 		go s.observe(failures, verdicts)
 	}
+	var order chan bool // gets whether the last failure was the first one, nil if there was none or its code is unknown
 	for {
 		select {
 		case sig := <-signals:
@@ -157,7 +163,14 @@ func (s *supervision) run(signals <-chan os.Signal) int {
 				s.end(number)
 			}
 		case f := <-failures:
-			if s.received == 0 {
+			switch {
+			case s.onlyOrder:
+				asked := make(chan bool, 1)
+				go func() { asked <- s.budget.fail(f).IsFirst }()
+				if order = nil; f.Code != 0 {
+					order = asked
+				}
+			case s.received == 0:
 				_ = s.torchrun.Signal(syscall.SIGSTOP)
 				go func() { verdicts <- decision{s.budget.fail(f), f} }()
 			}
@@ -180,7 +193,11 @@ func (s *supervision) run(signals <-chan os.Signal) int {
 			switch {
 			case e.pid != s.torchrun.Pid:
 			case !killed:
-				return helper.ExitCode(e.status)
+				code := helper.ExitCode(e.status)
+				if code != 0 {
+					s.reportOrder(order)
+				}
+				return code
 			case s.failed != nil: // no grace period would end processes that are left
 				return s.exitCode()
 			}
@@ -208,7 +225,7 @@ type decision struct {
 // follow lets torchrun start the processes again, or ends it. It does nothing if they end anyway.
 func (s *supervision) follow(d decision) {
 	switch {
-	case s.received != 0:
+	case s.received != 0 || s.onlyOrder:
 	case d.Restarts:
 		_ = s.torchrun.Signal(syscall.SIGCONT)
 	default:
@@ -228,6 +245,21 @@ func (s *supervision) exitCode() int {
 		s.log.Print(trainlog.RankReport(s.failed.Rank, s.failed.Code))
 	}
 	return 1
+}
+
+// reportOrder prints that the failure after which torchrun has ended was the first one, if the leader replies so in
+// time. Nil means that there was no failure.
+func (s *supervision) reportOrder(order <-chan bool) {
+	if order == nil {
+		return
+	}
+	select {
+	case isFirst := <-order:
+		if isFirst {
+			s.log.Print(trainlog.FirstReport)
+		}
+	case <-time.After(orderTimeout):
+	}
 }
 
 func fail(code int, err error) int {

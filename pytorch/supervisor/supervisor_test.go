@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tensorstack.dev/jobs/common/progress"
+	"tensorstack.dev/jobs/common/trainlog"
 )
 
 // launcher is the name under which the test program starts a process in each of several rounds, as torchrun does.
@@ -33,10 +35,11 @@ var folder string
 func TestMain(m *testing.M) {
 	Main()
 	if filepath.Base(os.Args[0]) == launcher {
-		if err := launch(os.Args[1]); err != nil {
+		code, err := launch(os.Args[1])
+		if err != nil {
 			panic(err)
 		}
-		os.Exit(0)
+		os.Exit(code)
 	}
 	os.Exit(func() int {
 		var err error
@@ -53,25 +56,26 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// launch runs a shell script as the process of rank 2, in three rounds. It notices the end of the process late, as
-// torchrun does.
-func launch(script string) error {
+// launch runs a shell script as the process of rank 2, in three rounds, and returns the exit code of the last one. It
+// notices the end of the process late, as torchrun does.
+func launch(script string) (code int, err error) {
 	for round := range 3 {
 		cmd := exec.Command("sh", "-c", script)
 		cmd.Stdout = os.Stdout
 		cmd.Env = append(os.Environ(),
 			"RANK=2", "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=1", "MASTER_ADDR=host", fmt.Sprint("MASTER_PORT=", round))
 		if err := cmd.Start(); err != nil {
-			return err
+			return 0, err
 		}
 		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-			return err
+			return 0, err
 		}
 		time.Sleep(500 * time.Millisecond)
 		_ = cmd.Wait()
+		code = cmd.ProcessState.ExitCode()
 		fmt.Println("round", round, "has ended")
 	}
-	return nil
+	return code, nil
 }
 
 // supervised returns a command that runs a shell script under an installed supervisor.
@@ -308,6 +312,28 @@ supervise: rank 2 failed first on this worker: exit code 7
 	}
 }
 
+// The launcher goes on after a failure, as a torchrun does that counts the restarts itself.
+func TestTheSupervisorOfATorchrunThatEndsByItselfPrintsWhetherItsFailureWasTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ script, want string }{
+		"the last process has failed": {"sleep 1.5; exit 7", "supervise: " + trainlog.FirstReport + "\n"},
+		"no process has failed":       {"sleep 1.5", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := budgeted(tc.script)
+			cmd.Args = slices.Insert(cmd.Args, 1, "--"+flagOnlyOrder)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			output, _ := cmd.Output()
+			want := "round 0 has ended\nround 1 has ended\nround 2 has ended\n"
+			if diff := cmp.Diff([]string{want, tc.want}, []string{string(output), stderr.String()}); diff != "" {
+				t.Errorf("unexpected output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The first process of a namespace has the ID 1. If user namespaces are forbidden, the test program cannot start it.
 func TestTheCommandHasTheSameProcessIDInEachPod(t *testing.T) {
 	t.Parallel()
@@ -319,7 +345,7 @@ func TestTheCommandHasTheSameProcessIDInEachPod(t *testing.T) {
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		}
 		output, err := cmd.Output()
-		if errors.Is(err, syscall.EPERM) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOSPC) {
 			t.Skip("user namespaces are forbidden")
 		}
 		if err != nil {
@@ -379,13 +405,14 @@ func TestWithABudgetTheProcessesStillSaveTheirWork(t *testing.T) {
 func TestTheCommandOfASupervisorHasItsOptions(t *testing.T) {
 	t.Parallel()
 	b := Budget{Restarts: 3, ID: "uid-0", Replica: "job-worker-1", Leader: "job-worker-0:29498"}
-	leading := b
-	leading.IsLeader = true
+	leading, ordering := b, b
+	leading.IsLeader, ordering.OnlyOrder = true, true
 	for name, want := range map[string]Options{
 		"no options":             {},
 		"the backend static":     {PassesSignals: true},
 		"the budget of a job":    {Budget: &b},
 		"the budget of a leader": {Budget: &leading},
+		"only the order":         {Budget: &ordering},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ var _ = Describe("Two jobs with hostNetwork", Label("hostnetwork"), func() {
 			{"op": "add", "path": "%[1]s/containers/0/env/-", "value": {"name": "PYTHONPATH", "value": "/names"}}`, template)
 			}
 			n.completeSideBySide(ctx, "examples/pytorch/torchrun.yaml", template, "ptjob", changes)
-			n.haveTheirOwnPorts(ctx, 1)
+			n.haveTheirOwnPorts(ctx, 2)
 		})
 })
 

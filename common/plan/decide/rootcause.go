@@ -16,13 +16,14 @@ import (
 const lostPeerWindows = 5
 
 // rootCauseDue returns when the controller stops waiting for failures of the peers, and whether it still waits. It does
-// not wait if the root cause is an ignored failure, a deletion or a stall, or if no replica runs.
+// not wait if the root cause is an ignored failure, a deletion or a stall, if the supervisors of all replicas know that
+// it was the first failure, or if no replica runs.
 func (s *steps) rootCauseDue() (time.Time, bool) {
 	if !slices.ContainsFunc(s.Replicas, (*view.Replica).Runs) {
 		return time.Time{}, false
 	}
 	root := s.RootCause()
-	if root == nil || root.Failure.Ignored || root.IsStall() {
+	if root == nil || root.Failure.Ignored || root.IsStall() || root.Failure.IsFirst() {
 		return time.Time{}, false
 	}
 	seen := s.Now
